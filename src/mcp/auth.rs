@@ -1,5 +1,5 @@
-//! Tokens for servers that want to know the user: kept where the user's other secrets are, renewed,
-//! and sent to nobody but the server that they are for.
+//! OAuth tokens for servers that require a login. They are stored with the user's other secrets, renewed, and sent
+//! only to the server that they are for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,21 +24,21 @@ use tandem_net as net;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OAuth {
-    /// Client id of this program; without one, the program registers itself.
+    /// Client id of this program; `None` if the program registers itself.
     pub client_id: Option<String>,
-    /// The secret that goes with it, if there is one.
+    /// Client secret, if there is one.
     pub client_secret: Option<String>,
-    /// Authorization endpoint. Counts only with `token_url`.
+    /// Authorization endpoint. It is used only together with `token_url`.
     pub authorization_url: Option<String>,
     /// Token endpoint.
     pub token_url: Option<String>,
     /// Registration endpoint.
     pub registration_url: Option<String>,
-    /// Scopes to request; else those that the server names.
+    /// Scopes to request; if empty, the scopes that the server names.
     pub scopes: Vec<String>,
-    /// Redirect address that this program is registered with.
+    /// Redirect address with which this program is registered.
     pub redirect_uri: Option<String>,
-    /// Audiences of the tokens, for services that want them named.
+    /// Audiences of the tokens, for services that require them in the request.
     pub audiences: Vec<String>,
 }
 
@@ -47,32 +47,33 @@ pub struct OAuth {
 pub struct Logins {
     /// Store of tokens.
     pub store: Arc<dyn TokenStore>,
-    /// Opens an address in the user's browser. Resolves only if nothing can: why.
+    /// Function that opens an address in the user's browser. Its future resolves only if no browser can be opened, to
+    /// the reason.
     pub open: Arc<dyn Fn(String) -> BoxFuture<'static, String> + Send + Sync>,
 }
 
-/// Store of tokens: texts, each under the address of a server. May block. The errors are for
-/// people, and never hold a token.
+/// A store of tokens, which are texts under the addresses of servers. Its functions may block. Their errors are texts
+/// for people, and never contain a token.
 pub trait TokenStore: Send + Sync {
     /// Returns the text stored for a server.
     fn load(&self, server: &str) -> Result<Option<String>, String>;
 
-    /// Stores a text in place of the former; or removes it.
+    /// Stores a text in place of the former; with `None`, removes it.
     fn save(&self, server: &str, text: Option<&str>) -> Result<(), String>;
 
-    /// Waits until no other process renews a server's token; it is this one's turn as long as what
-    /// comes back lives.
+    /// Waits until no other process renews the token of a server, and takes the lock. The lock is released when the
+    /// returned value is dropped.
     fn lock(&self, server: &str) -> Result<Box<dyn Send>, String>;
 }
 
 /// Stored login.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct StoredLogin {
-    /// The address of the server that it is for.
+    /// Address of the server that the login is for.
     pub(super) server: String,
-    /// Resource that the tokens are for, as the server calls itself.
+    /// Resource that the tokens are for, in the server's own words.
     pub(super) resource: String,
-    /// Endpoints, among them that for renewing tokens.
+    /// Endpoints of the authorization server, including the one that renews tokens.
     pub(super) metadata: AuthorizationMetadata,
     pub(super) client_secret: Option<String>,
     pub(super) redirect_uri: String,
@@ -100,7 +101,7 @@ impl StoredLogin {
     }
 }
 
-/// Returns what finds out how the user logs in to a server, and gets tokens for it.
+/// Returns a manager that finds out how the user logs in to a server, and gets tokens for it.
 pub(super) async fn authorization(
     server: &str,
     network: &NetworkPolicy,
@@ -112,20 +113,21 @@ pub(super) async fn authorization(
     AuthorizationManager::new_with_oauth_http_client(server, Arc::new(requests)).await
 }
 
-/// Makes the requests of a login to a server that a peer has named: it says itself where they go.
+/// HTTP client for a login to a server that a peer has named. The server itself names the addresses of the login, so
+/// each of them is judged.
 struct ConfinedRequests {
     network: NetworkPolicy,
     follows: Client,
     stops: Client,
 }
 
-/// Redirections of one request of a login.
+/// Maximum number of redirects of one request of a login.
 const REDIRECTS: usize = 5;
 
-/// Maximum time for a request of a login.
+/// Timeout of one request of a login.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// Bytes of an answer to one.
+/// Maximum size of the answer to one request of a login, in bytes.
 const ANSWER: usize = 1 << 20;
 
 impl ConfinedRequests {
@@ -138,7 +140,7 @@ impl ConfinedRequests {
         let follows = client(&|| {
             let judge = network.clone();
             redirect::Policy::custom(move |attempt| {
-                // The resolver judges names only.
+                // The resolver judges only names; an address without a name is judged here.
                 match judge.judge(attempt.url()) {
                     Err(why) => attempt.error(why),
                     Ok(()) if attempt.previous().len() > REDIRECTS => attempt.stop(),
@@ -195,11 +197,11 @@ pub(super) async fn manager(
     Ok(Some(manager))
 }
 
-/// The tokens for one server, as rmcp asks for them.
+/// The tokens of one server, behind the interface through which rmcp reads and stores them.
 struct Tokens {
     server: String,
     store: Arc<dyn TokenStore>,
-    /// As it was read or written last.
+    /// Login as it was last read or written; `None` without a login.
     record: Mutex<Option<StoredLogin>>,
 }
 
@@ -238,12 +240,13 @@ impl CredentialStore for Tokens {
         cleared.map_err(AuthError::CredentialStoreError)
     }
 
-    /// They are of no use any more: the user must log in again.
+    /// Deletes the tokens: they cannot be renewed, and the user must log in again.
     async fn on_refresh_token_rejected(&self, _: &StoredCredentials) -> Result<(), AuthError> {
         self.clear().await
     }
 
-    /// Another process may have renewed them by then: what it has stored counts.
+    /// Takes the lock for renewing, and reads the tokens again: another process may have renewed them meanwhile, and
+    /// its tokens count.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
         let (store, server) = (Arc::clone(&self.store), self.server.clone());
         let locked = blocking(move || store.lock(&server)).await;
@@ -253,7 +256,7 @@ impl CredentialStore for Tokens {
     }
 }
 
-/// Does what may block, such as reading tokens.
+/// Runs work that may block, such as reading tokens, on a thread for blocking work.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {

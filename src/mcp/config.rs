@@ -6,7 +6,7 @@ use super::auth::OAuth;
 use tandem_host::terminals::Program;
 use tandem_net as net;
 
-/// A server as somebody has named it.
+/// The configuration of a server, from the settings, the editor or a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Name of the server.
@@ -19,27 +19,27 @@ pub struct ServerConfig {
     pub description: Option<String>,
     /// `true` if the server's tools run without a question.
     pub trust: bool,
-    /// The only tools of it that are wanted, if not all.
+    /// Names of the server's tools that may be used; `None` allows all.
     pub include: Option<Vec<String>>,
-    /// The tools of it that are not wanted; this counts more than `include`.
+    /// Names of the server's tools that may not be used; overrides `include`.
     pub exclude: Vec<String>,
-    /// Maximum time for a request without a word from the server, if not the common one.
+    /// Maximum time for a request without any message from the server; `None` for [`McpLimits::call`].
     pub timeout: Option<Duration>,
     /// Settings for logging in.
     pub oauth: OAuth,
-    /// Reason for which it may not be reached, and what to do about it.
+    /// Reason why the server may not be connected to before the user agrees, and what to do about it.
     pub held: Option<String>,
-    /// Sandbox of its program.
+    /// Sandbox of the server's program.
     pub sandbox: ServerSandbox,
-    /// Reach of requests to the server, if not the user but a peer on a port has named it. Such a
-    /// server could be any service: nobody is shown what it answers instead of MCP messages.
+    /// Network that requests to the server may reach, if a peer on a port has named the server and not the user. Such
+    /// a server could be any service, so its answers are shown to no one unless they are MCP messages.
     pub confined: Option<net::Reach>,
 }
 
 /// Address or program of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerReach {
-    /// A program that is started, and talked to over its standard input and output.
+    /// A program, which speaks MCP over its standard input and output.
     Stdio(Program),
     /// A web service: streamable HTTP.
     Http {
@@ -48,7 +48,7 @@ pub enum ServerReach {
         /// Headers of each request; may hold secrets.
         headers: Vec<(String, String)>,
     },
-    /// It cannot be reached as it is described; why.
+    /// A wrong description, with which the server cannot be connected to; the text says why.
     Wrong(String),
 }
 
@@ -64,7 +64,7 @@ pub enum ServerSandbox {
 }
 
 impl ServerConfig {
-    /// A server of which only the most needed is said.
+    /// Returns a configuration with default values for all other fields.
     pub fn new(name: &str, reach: ServerReach, from: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -82,18 +82,20 @@ impl ServerConfig {
         }
     }
 
-    /// Returns `true` if another description of the server leads to the same program or address, in the same sandbox.
+    /// Returns `true` if another configuration of the server leads to the same program or address, in the same
+    /// sandbox.
     pub(super) fn runs_the_same(&self, other: &Self) -> bool {
         (&self.name, &self.reach, self.sandbox) == (&other.name, &other.reach, other.sandbox)
     }
 
-    /// Returns `true` if a tool is wanted.
+    /// Returns `true` if a tool may be used.
     pub(super) fn wants(&self, tool: &str) -> bool {
         let named = |names: &[String]| names.iter().any(|name| name == tool);
         !named(&self.exclude) && self.include.as_deref().is_none_or(named)
     }
 
-    /// The program or the address, for people. Arguments and queries may hold secrets.
+    /// Returns the program or the address, for people. Arguments and queries are left out, because they may hold
+    /// secrets.
     pub(super) fn place(&self) -> String {
         match &self.reach {
             ServerReach::Stdio(program) => program.command.clone(),
@@ -102,7 +104,7 @@ impl ServerConfig {
         }
     }
 
-    /// Returns a text about or from the server without the server's secrets.
+    /// Returns a text about the server, or from it, without the server's secrets.
     pub(super) fn concealed(&self, said: &str) -> String {
         match &self.reach {
             ServerReach::Stdio(program) => hidden(said, &program.env),
@@ -119,7 +121,7 @@ pub(super) fn has_token(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
-/// Shorter ones are hardly secrets, and would be found everywhere.
+/// Minimum length of a secret in bytes: shorter values are hardly secrets, and occur in any text.
 const SECRET: usize = 8;
 
 fn hidden(said: &str, values: &[(String, String)]) -> String {
@@ -135,9 +137,8 @@ fn hidden(said: &str, values: &[(String, String)]) -> String {
     said
 }
 
-/// Returns a text without what may be secret in an address, as it is written there and as it is meant:
-/// the name and the password of a user, and the values in the query. Short ones are known only by
-/// what stands before them.
+/// Returns a text without the parts of an address that may be secret: the user's name and password, and the values in
+/// the query, both percent-encoded and decoded. Short values are found only after the name of their field.
 fn without_parts(mut said: String, url: &str) -> String {
     let Ok(url) = reqwest::Url::parse(url) else { return said };
     let meant =
@@ -147,7 +148,7 @@ fn without_parts(mut said: String, url: &str) -> String {
     for field in fields {
         let Some((name, value)) = field.split_once('=').filter(|(_, value)| !value.is_empty())
         else {
-            // Without a name, all of it may be the secret.
+            // A field without a name may be a secret as a whole.
             values.push(field);
             continue;
         };
@@ -164,12 +165,12 @@ fn without_parts(mut said: String, url: &str) -> String {
     said
 }
 
-/// An address without its password and its query.
+/// Returns an address without its user, password, query and fragment.
 fn without_secrets(url: &str) -> String {
     let Ok(mut url) = reqwest::Url::parse(url) else { return String::new() };
     url.set_query(None);
     url.set_fragment(None);
-    // Only addresses without a host have no place for these.
+    // This fails only for addresses without a host, which cannot have a user.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.to_string()
 }
@@ -177,23 +178,23 @@ fn without_secrets(url: &str) -> String {
 /// Limits of MCP servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpLimits {
-    /// Bytes of one message of a server.
+    /// Maximum number of bytes of one message of a server.
     pub message_bytes: usize,
     /// Maximum time for a server to become ready.
     pub start: Duration,
-    /// Maximum time that a prompt waits for servers that are connecting, and a call for its server.
+    /// Maximum time for which a prompt waits for servers that are connecting, and a call for its server.
     pub wait: Duration,
-    /// Maximum time for a request without a word from the server.
+    /// Maximum time for a request without any message from the server.
     pub call: Duration,
     /// Maximum time for the user to log in to a server.
     pub login: Duration,
-    /// Tools of one server; and as many prompts, and resources.
+    /// Maximum number of tools of one server; also of its prompts, and of its resources.
     pub tools: usize,
-    /// Characters of a tool's description, and bytes of its schema.
+    /// Maximum number of characters of a tool's description, and of bytes of its schema.
     pub tool_chars: usize,
-    /// Characters of a server's own text on how to use it.
+    /// Maximum number of characters of a server's own text on how to use it.
     pub instructions_chars: usize,
-    /// Delay before the first retry; it doubles with each.
+    /// Delay before the first retry; it doubles with each further retry.
     pub again: Duration,
 }
 

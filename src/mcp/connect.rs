@@ -1,4 +1,4 @@
-//! Reaching a server: as a program or over HTTP, up to the end of the handshake.
+//! Connects to a server, as a program or over HTTP, up to the end of the handshake.
 
 use std::io;
 use std::sync::Arc;
@@ -39,30 +39,31 @@ use tandem_host::command_sandbox::{Confinement, RunsOn};
 use tandem_host::terminals::{Life, Program};
 use tandem_net::{self as net, Backoff};
 
-/// Maximum time for a program that hung up to end, to learn its exit status.
+/// Maximum time to wait for the exit status of a program that has closed its connection.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// Maximum number of bytes of standard error that are kept: the end.
+/// Number of bytes at the end of a program's standard error that are kept.
 const LAST_WORDS: usize = 2048;
 
-/// Characters of it that people are told.
+/// Maximum number of characters of a program's output that people are shown.
 const TOLD: usize = 300;
 
 /// Maximum number of reconnects of a message stream that broke off.
 const REOPENED: u32 = 5;
 
-/// Delays before those reconnects.
+/// Delays before these reconnects.
 const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
 /// Message on a server whose program is not the one that the user has agreed to.
 const CHANGED: &str = "is not started: what its folder's settings run has changed since you agreed to it. You are \
     asked again with your next prompt, or say so with `/permissions trust`";
 
-/// A server that is ready.
+/// The connection to a server that is ready.
 pub(super) struct LiveConnection {
     pub(super) connection: Arc<ServerConnection>,
     /// Ends the connection when dropped.
     pub(super) service: RunningService<RoleClient, Listener>,
+    /// Process of the server; empty for a web service.
     pub(super) body: ServerProcess,
 }
 
@@ -70,8 +71,9 @@ pub(super) struct LiveConnection {
 #[derive(Default)]
 pub(super) struct ServerProcess {
     life: Option<Life>,
-    /// Dropped when it has ended, if it runs in the sandbox.
+    /// Note that this program runs in the sandbox, which is dropped with the process.
     _runs_on: Option<RunsOn>,
+    /// End of the program's standard error.
     said: Arc<Mutex<Vec<u8>>>,
     _reading: Option<AbortOnDropHandle<()>>,
 }
@@ -87,12 +89,12 @@ pub(super) enum ReachError {
     Login(String),
     /// The server has changed since the user agreed to it, so the user has to agree again.
     Held(String),
-    /// The server knows only the other kind of handshake.
+    /// The server knows only the other handshake: that of the protocol's versions since 2026.
     OtherWay,
 }
 
-/// Reaches a server; its lists are as it says them from then on. `discover`: in the way of the
-/// protocol's versions since 2026.
+/// Connects to a server. Changes of the server's lists are noted in `changes` from then on. With `discover`, the
+/// handshake is that of the protocol's versions since 2026.
 pub(super) async fn connect(
     config: &ServerConfig,
     context: &HubContext,
@@ -157,7 +159,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Prepares the start of a program, and the sandbox for it if it is to run in one.
+/// Prepares the start of a program, and its sandbox if it is to run in one.
 async fn prepare(
     config: &ServerConfig,
     context: &HubContext,
@@ -169,7 +171,7 @@ async fn prepare(
     Ok(confinement)
 }
 
-/// Checks that the user has agreed to the server as it is now, where that is needed.
+/// Checks that the user has agreed to the server as it is configured now, if consent is needed.
 async fn check_consent(config: &ServerConfig, context: &HubContext) -> Result<(), ReachError> {
     let may_start = context.may_start(config).await;
     may_start.then_some(()).ok_or_else(|| ReachError::Held(CHANGED.to_owned()))
@@ -214,7 +216,7 @@ fn start(
     Ok((transport.with_max_line_length(most), body))
 }
 
-/// Keeps the end of a program's standard error, and logs all of it.
+/// Logs a program's standard error, and keeps the end of it for error messages.
 async fn read_errors(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>, server: String) {
     let mut buffer = vec![0; 4096];
     while let Ok(count @ 1..) = errors.read(&mut buffer).await {
@@ -228,7 +230,8 @@ async fn read_errors(mut errors: ChildStderr, said: Arc<Mutex<Vec<u8>>>, server:
 }
 
 impl ServerProcess {
-    /// Returns the cause of the process's end, if that can be found out; else `why`.
+    /// Waits for the exit status, and returns the cause of the process's end with its last output. Returns `why` for
+    /// a server without a process, and `why` instead of an exit status that is not known.
     pub(super) async fn end(&mut self, why: &str) -> String {
         let Some(life) = &mut self.life else { return why.to_owned() };
         let status = timeout(ENDING, life.exit.wait()).await.ok().flatten();
@@ -243,7 +246,7 @@ impl ServerProcess {
     }
 }
 
-/// Headers as they are sent.
+/// Converts headers to the form in which they are sent.
 fn sent(headers: &[(String, String)]) -> Result<Headers, String> {
     let header = |(name, value): &(String, String)| {
         net::secret_header(name, value)
@@ -252,7 +255,7 @@ fn sent(headers: &[(String, String)]) -> Result<Headers, String> {
     headers.iter().map(header).collect()
 }
 
-/// The policy for streams of messages that broke off.
+/// Retry policy for streams of messages that broke off.
 #[derive(Debug)]
 struct StreamReconnect;
 
@@ -277,14 +280,14 @@ fn over_http(
     IntoTransport::<RoleClient, _, _>::into_transport(transport)
 }
 
-/// The way to begin with a server.
+/// Options of the handshake with a server.
 #[derive(Clone)]
 struct Handshake {
-    /// Maximum time for a request without a word from the server.
+    /// Maximum time for a request without any message from the server.
     patience: Duration,
-    /// As the protocol's versions since 2026 do.
+    /// `true` for the handshake of the protocol's versions since 2026.
     discover: bool,
-    /// A peer has named the server.
+    /// `true` if a peer has named the server.
     is_confined: bool,
     /// The server's address, if it is a web service.
     url: Option<Url>,
@@ -340,7 +343,7 @@ fn trouble(error: &ClientInitializeError, discover: bool, is_confined: bool) -> 
             ReachError::OtherWay
         }
         ClientInitializeError::ConnectionClosed(_) => ReachError::Passing("it hung up".to_owned()),
-        // Not all that want a login say how.
+        // Some servers that require a login do not say so in the protocol's way.
         other => match in_short(other, is_confined) {
             why if why.contains("HTTP 401") => ReachError::Login("requires a login".to_owned()),
             why => ReachError::Passing(why),
@@ -348,7 +351,8 @@ fn trouble(error: &ClientInitializeError, discover: bool, is_confined: bool) -> 
     }
 }
 
-/// Without what carried the message, which is of no interest and has a long name.
+/// Returns the text of a handshake's error. The transport's own wrapping is left out: it has a long name and tells
+/// people nothing.
 fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
     match error {
         ClientInitializeError::JsonRpcError(said) if is_confined => {

@@ -1,4 +1,4 @@
-//! A connection to a server that has begun: requests, and what the server says by itself.
+//! An established connection to a server: requests, and the server's notifications about them.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -24,7 +24,7 @@ use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 use tandem_trace::{self as trace, TraceContext};
 
-/// Between two updates of what is shown of a call that runs.
+/// Minimum time between two updates of a call's progress.
 const SHOW_EVERY: Duration = Duration::from_millis(300);
 
 /// Maximum time for sending a cancellation.
@@ -33,7 +33,7 @@ const GOOD_BYE: Duration = Duration::from_millis(300);
 /// Maximum number of characters of a progress message.
 const PROGRESS: usize = 500;
 
-/// Connection to a server that is ready.
+/// The connection to a server that is ready.
 pub(super) struct ServerConnection {
     /// The server's name.
     pub(super) name: String,
@@ -41,10 +41,11 @@ pub(super) struct ServerConnection {
     pub(super) capabilities: ServerCapabilities,
     /// The server's own text on how to use it; may be empty.
     pub(super) instructions: String,
+    /// Notifications of the server on running requests.
     pub(super) hearing: Arc<Notifications>,
-    /// Maximum time for a request without a word from the server.
+    /// Maximum time for a request without any message from the server.
     pub(super) patience: Duration,
-    /// A peer has named the server.
+    /// `true` if a peer has named the server.
     pub(super) is_confined: bool,
     /// The server's address, if it is a web service.
     pub(super) url: Option<Url>,
@@ -53,9 +54,10 @@ pub(super) struct ServerConnection {
 /// Notifications of a server on running requests.
 #[derive(Default)]
 pub(super) struct Notifications {
-    /// Progress of running requests.
+    /// Channels to running requests for their progress, by their tokens.
     progress: Mutex<HashMap<ProgressToken, watch::Sender<String>>>,
-    /// Number of messages that were too long to be read.
+    /// Number of messages that were too long to be read. Running requests watch it, because the lost message may have
+    /// been their answer.
     too_long: watch::Sender<u64>,
 }
 
@@ -66,22 +68,22 @@ pub(super) enum RequestError {
     Cancelled,
     /// The connection is closed.
     Gone,
-    /// The server wants the user to log in.
+    /// The server requires the user to log in.
     Login,
-    /// The server says no, or says nonsense, or nothing.
+    /// The server has refused the request, has sent an invalid answer, or has not answered; the text says why.
     Other(String),
 }
 
 /// Options of a request.
 pub(super) struct RequestOptions {
-    /// Cancels the request.
+    /// Token that cancels the request.
     pub(super) cancel: CancellationToken,
-    /// Shows progress.
+    /// Function that shows the request's progress.
     pub(super) show: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 impl RequestOptions {
-    /// Returns options of a request that no user waits for.
+    /// Returns options of a request that no user waits for, which cannot be cancelled and shows no progress.
     pub(super) fn by_nobody() -> Self {
         Self { cancel: CancellationToken::new(), show: Arc::new(|_| ()) }
     }
@@ -95,7 +97,7 @@ impl Notifications {
         }
     }
 
-    /// A message was too long to be read.
+    /// Notes that a message was too long to be read.
     pub(super) fn too_long(&self) {
         self.too_long.send_modify(|count| *count += 1);
     }
@@ -113,7 +115,7 @@ fn in_words(said: &ProgressNotificationParam) -> String {
 }
 
 impl ServerConnection {
-    /// Returns the trace context as the protocol has it in `_meta`, if there is one for this server.
+    /// Returns the trace context for the protocol's field `_meta`, if there is one for this server.
     fn trace(&self) -> Option<RequestMetaObject> {
         let mut fields = match &self.url {
             Some(url) => trace::outgoing(url),
@@ -127,7 +129,8 @@ impl ServerConnection {
         Some(meta)
     }
 
-    /// Sends a request and waits for the answer, as long as the server is not silent for too long.
+    /// Sends a request and waits for the answer. Fails if the server is silent for longer than `patience`; each
+    /// progress message starts this time anew.
     pub(super) async fn ask(
         &self,
         request: ClientRequest,
@@ -179,7 +182,8 @@ impl ServerConnection {
 }
 
 impl ServerConnection {
-    /// A web service may break off one answer, and be there all the same.
+    /// Corrects the error of a request whose answer broke off while the transport is still open: a web service may
+    /// break off a single answer.
     fn broke_off(&self, failure: RequestError) -> RequestError {
         if matches!(failure, RequestError::Gone) && !self.peer.is_transport_closed() {
             return RequestError::Other(
@@ -198,7 +202,7 @@ fn failure(error: ServiceError, is_confined: bool) -> RequestError {
         ServiceError::McpError(error) => {
             RequestError::Other(format!("it answers: {}", plain(error.message.as_bytes())))
         }
-        // What carried it is of no interest, and has a long name.
+        // The transport's own wrapping is left out of the texts: it has a long name and tells people nothing.
         ServiceError::TransportSend(error) if wants_login(&*error.error) => RequestError::Login,
         ServiceError::TransportSend(error) if is_confined => {
             RequestError::Other(format!("the request failed: {}", discreet(&*error.error)))
@@ -224,12 +228,12 @@ fn wants_login(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Guard of a running request. If dropped before the answer, as with a cancelled command, it tells
-/// the server that the request is cancelled.
+/// Guard of a running request. If it is dropped before the answer, for example with a cancelled command, it tells the
+/// server that the request is cancelled.
 struct RequestGuard<'a> {
     connection: &'a ServerConnection,
     token: ProgressToken,
-    /// Request id, until the answer is there.
+    /// Id of the request; `None` once it has its answer.
     id: Option<RequestId>,
 }
 

@@ -16,35 +16,36 @@ use super::config::{McpLimits, ServerConfig, ServerReach, ServerSandbox};
 use super::http::NetworkPolicy;
 use super::hub::Load;
 
-/// Hint at the sandbox, behind the reason why a server does not work.
+/// Hint at the sandbox, which follows the reason why a server does not work.
 const SANDBOXED: &str = "it runs in the sandbox, which may be why: `/sandbox` shows what it can do \
     there, and `tools.sandboxExcludedServers` in your own settings names servers that run outside";
 
 /// Parts that all servers of a session share.
 pub(super) struct HubContext {
     pub(super) terminals: Arc<Terminals>,
-    /// The sandbox of the programs that have one.
+    /// Sandbox for the programs that are configured to run in one.
     pub(super) sandbox: Option<Arc<CommandSandbox>>,
-    /// `true` if people know that there is none.
+    /// `true` once people have been told that no sandbox works.
     pub(super) complained: AtomicBool,
     /// The directories of the workspace.
     pub(super) roots: Vec<PathBuf>,
     pub(super) limits: McpLimits,
     pub(super) logins: Logins,
     pub(super) lookup: Lookup,
-    /// Number that changes with every change of the offers.
+    /// Number that changes whenever the tools, prompts or resources of a server change.
     pub(super) version: watch::Sender<u64>,
+    /// Function that shows a message to people.
     pub(super) tell: Mutex<Tell>,
-    /// Check that the user has agreed to a server as the settings name it now; `None` checks nothing.
+    /// Check that the user has agreed to a server as the settings name it now; with `None`, nothing is checked.
     pub(super) agreed: Mutex<Option<Agreed>>,
-    /// Reads again which servers the settings name. May block.
+    /// Function that reads the settings again and returns the servers that they name. It may block.
     pub(super) load: Load,
 }
 
 /// Function that returns `true` if the user has agreed to the server with this name as the settings name it now.
 pub(super) type Agreed = Arc<dyn Fn(String) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// Tells people something.
+/// Function that shows a message to people, if one is set.
 pub(super) type Tell = Option<Box<dyn Fn(String) + Send + Sync>>;
 
 impl HubContext {
@@ -55,8 +56,8 @@ impl HubContext {
         }
     }
 
-    /// Returns `true` if a server may be reached. One that needs the user's consent must be the one that the settings name
-    /// now, and must not have changed since the user agreed.
+    /// Returns `true` if a server may be connected to. A server that needs the user's consent must be the one that
+    /// the settings name now, and must not have changed since the user agreed.
     pub(super) async fn may_start(&self, config: &ServerConfig) -> bool {
         let agreed = self.agreed.lock().clone().filter(|_| config.held.is_some());
         let Some(agreed) = agreed else { return true };
@@ -64,13 +65,13 @@ impl HubContext {
         let name = config.name.clone();
         let is_named = move || load().iter().any(|named| named.runs_the_same(&config));
         let is_named = tokio::task::spawn_blocking(is_named).await.is_ok_and(|is_named| is_named);
-        // Asked in any case: people are asked again if the settings name something else.
+        // This is called in any case, because it makes people be asked again if the settings name something else.
         agreed(name).await && is_named
     }
 
-    /// Prepares the sandbox for a server's program, if it is to run in one. Where none works and nobody
-    /// demands one, people are told so once; they have agreed to the program itself. The error says what has
-    /// failed.
+    /// Prepares the sandbox for a server's program, if it is to run in one. If no sandbox works and the configuration
+    /// does not demand one, the program runs without: the user has agreed to the program itself, and people are told
+    /// once. The error says what has failed.
     pub(super) async fn confine(
         &self,
         config: &ServerConfig,
@@ -96,14 +97,14 @@ impl HubContext {
         Ok(None)
     }
 
-    /// Returns whether a server's program runs in the sandbox, as far as that has been found out.
+    /// Returns `true` if a server's program runs in the sandbox, as far as this is known.
     pub(super) fn is_sandboxed(&self, config: &ServerConfig) -> bool {
         let is_program = matches!(config.reach, ServerReach::Stdio(_));
         let may_be = config.sandbox != ServerSandbox::Never;
         is_program && may_be && self.sandbox.as_ref().is_some_and(|it| it.works())
     }
 
-    /// Returns the reason why a server does not work, and what may be behind it.
+    /// Returns the reason why a server does not work, with the hint at the sandbox if the server runs in it.
     pub(super) fn explained(&self, config: &ServerConfig, why: String) -> String {
         if !self.is_sandboxed(config) {
             return why;
@@ -121,7 +122,7 @@ impl HubContext {
     }
 }
 
-/// Returns the reason why a server is not started whose own settings ask for a sandbox, and what to do about it.
+/// Returns the reason why a server is not started if its own settings demand a sandbox, and what to do about it.
 fn required(why_none: &str) -> String {
     format!(
         "not started: its settings ask for a sandbox (`sandbox`), and none works here ({why_none}). Make one \

@@ -1,4 +1,4 @@
-//! Texts of errors of connections to servers, for people.
+//! Error texts for people about connections to servers.
 
 use std::error::Error;
 
@@ -10,11 +10,11 @@ use tandem_net as net;
 /// Maximum number of characters of an error's text.
 const ERROR_CHARS: usize = 300;
 
-/// Text for an answer that is anything else than MCP.
+/// Text for an answer that is not an MCP message.
 pub(super) const NO_MESSAGE: &str = "it answers with no message of MCP";
 
-/// Returns why a server that a peer has named cannot be asked, without anything that it has
-/// answered: it may be any service, and the peer must not be able to read it through this program.
+/// Returns the reason why a server that a peer has named cannot be used, without any part of its answer: the server
+/// may be any service, and the peer must not be able to read it through this program.
 pub(super) fn discreet(error: &(dyn Error + 'static)) -> String {
     tracing::debug!("{}", causes(error));
     let mut cause = Some(error);
@@ -23,7 +23,7 @@ pub(super) fn discreet(error: &(dyn Error + 'static)) -> String {
             Some(StreamableHttpError::Client(error)) => return unconnected(error),
             Some(StreamableHttpError::HttpStatus(error)) => return answered(error.status),
             Some(StreamableHttpError::UnexpectedServerResponse(said)) => {
-                // rmcp gives the status in no other way.
+                // The text is the only place where rmcp gives the status.
                 let status = said.strip_prefix("HTTP ").and_then(|it| it.get(..3)?.parse().ok());
                 return status.map_or_else(|| NO_MESSAGE.to_owned(), answered);
             }
@@ -37,7 +37,8 @@ fn answered(status: u16) -> String {
     format!("it answers HTTP {status}")
 }
 
-/// Returns why a request got no answer; of what a name leads to, no more than that it is out of reach.
+/// Returns the reason why a request got no answer. If the name leads to addresses out of reach, the text does not
+/// name them.
 fn unconnected(error: &reqwest::Error) -> String {
     if let Some(status) = error.status() {
         return answered(status.as_u16());
@@ -53,7 +54,7 @@ fn unconnected(error: &reqwest::Error) -> String {
     format!("it cannot be reached: {why}")
 }
 
-/// Returns the reason for which a web service cannot be asked at all. rmcp's own error says only that it cannot.
+/// Returns the reason why a web service cannot be reached. The text of rmcp's own error does not have it.
 pub(super) fn unreachable(mut error: &(dyn Error + 'static)) -> Option<String> {
     loop {
         let failure = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
@@ -64,7 +65,7 @@ pub(super) fn unreachable(mut error: &(dyn Error + 'static)) -> Option<String> {
     }
 }
 
-/// An error with what caused it, on one line.
+/// Returns the text of an error and of its causes, on one line.
 pub(super) fn causes(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();

@@ -15,13 +15,13 @@ use sse_stream::Sse;
 
 use tandem_net::{self as net, Lookup, Reach};
 
-/// Redirections of one request.
+/// Maximum number of redirects of one request.
 const REDIRECTS: usize = 5;
 
-/// Maximum time for a server to prove that it speaks only the old transport.
+/// Timeout of the request that finds out whether a server speaks only the old transport.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Message on a server that speaks only the old transport.
+/// Text about a server that speaks only the old transport.
 pub(super) const OLD: &str = "it speaks only HTTP with SSE, which the protocol had before 2025 and \
     which is not spoken here: use its address for streamable HTTP (often `/mcp`), or a bridge, such \
     as the program `mcp-remote`";
@@ -29,18 +29,18 @@ pub(super) const OLD: &str = "it speaks only HTTP with SSE, which the protocol h
 /// Headers of a request.
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// The way of requests to one server.
+/// Rules for requests to one server.
 #[derive(Clone)]
 pub(super) struct NetworkPolicy {
-    /// Reach of the requests, if a peer has named the server.
+    /// Network that the requests may reach, if a peer has named the server; `None` without a limit.
     pub(super) confined: Option<Reach>,
-    /// Finds addresses, if so.
+    /// Resolver of names for a limited server.
     pub(super) lookup: Lookup,
 }
 
 impl NetworkPolicy {
-    /// Returns why a request may not go to an address, as far as that is known without looking its
-    /// name up. What the name leads to is judged when a client connects to it.
+    /// Returns an error if a request may not go to an address, as far as this is known without resolving its name.
+    /// The addresses behind a name are judged when a client connects.
     pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
         let Some(reach) = self.confined else { return Ok(()) };
         let Err(why) = net::judge_host(url, reach) else { return Ok(()) };
@@ -52,17 +52,18 @@ impl NetworkPolicy {
         Err(format!("a server that a client names may not be at {host}, {why}{remedy}"))
     }
 
-    /// Begins a client that connects to nothing out of reach. To be built with [`net::build`].
+    /// Returns the builder of a client that connects only to addresses within reach. The client must be built with
+    /// [`net::build`].
     pub(super) fn client(&self) -> ClientBuilder {
         match self.confined {
-            // A proxy would look the name up once more.
+            // No proxy is used: a proxy would resolve the name again, and could get an address that was not judged.
             Some(reach) => net::client(Lookup::clone(&self.lookup), reach).no_proxy(),
             None => Client::builder().user_agent(net::AGENT),
         }
     }
 }
 
-/// A client for the server at this address. What is sent goes there, and nowhere else.
+/// Returns a client for the server at this address, which sends requests nowhere else.
 pub(super) fn client(url: &str, network: &NetworkPolicy) -> Result<Client, String> {
     let url = Url::parse(url).map_err(|err| format!("its address is none: {err}"))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -73,13 +74,13 @@ pub(super) fn client(url: &str, network: &NetworkPolicy) -> Result<Client, Strin
         network
             .client()
             .redirect(redirect::Policy::custom(stay))
-            // Streams are left before their end, and such connections cannot be used again.
+            // Streams are often dropped before their end, and their connections cannot be reused.
             .pool_max_idle_per_host(0)
     });
     client.map_err(|err| format!("the HTTP client could not be made: {err}"))
 }
 
-/// Only redirections that keep the method and the body, and only on the same server.
+/// Follows only redirects that keep the method and the body, and only on the same server.
 fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let keeps = matches!(attempt.status().as_u16(), 307 | 308);
     let first = attempt.previous().first();
@@ -91,8 +92,8 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-/// Returns `true` if a server that has answered no message speaks only the old transport: a stream
-/// begins at its address, to which nothing has been posted.
+/// Returns `true` if a server that has answered no message speaks only the old transport: a GET request for its
+/// address returns a stream of events.
 pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> bool {
     let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let asked = client.get(url).headers(headers).header(ACCEPT, "text/event-stream").timeout(LOOK);
@@ -101,9 +102,8 @@ pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> boo
     answer.status().is_success() && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
 }
 
-/// The same client, which knows what servers say that have forgotten a session: many that were
-/// started anew say with an error for no message at all that they do not know it, for which nobody
-/// would be waiting.
+/// A client that recognises servers which have lost the session. After a restart, many servers report an unknown
+/// session with an error that names no request, so the request would wait for its answer in vain.
 #[derive(Clone)]
 pub(super) struct SessionAwareClient(pub(super) Client);
 
@@ -196,7 +196,7 @@ impl StreamableHttpClient for SessionAwareClient {
             .get_stream_with_max_sse_event_size(uri, session_id, last, token, headers, most)
             .await;
         opened.map_err(|failure| match failure {
-            // It does not know what is to go on. To ask again helps nobody who waits for the answer.
+            // The server does not know the stream that should go on. Another attempt would not bring the answer.
             StreamableHttpError::Client(error)
                 if goes_on && error.status().is_some_and(|status| status.is_client_error()) =>
             {

@@ -1,4 +1,4 @@
-//! Servers of one session: the door that the rest of the program enters by.
+//! The MCP servers of one session: the interface of this crate for the rest of the program.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,33 +31,33 @@ use super::resources;
 use super::server::Phase;
 use super::tool::{McpTool, failed};
 
-/// The servers of one session.
+/// The MCP servers of one session.
 pub struct Hub {
     context: Arc<HubContext>,
     registry: Arc<ServerRegistry>,
-    /// The logins that users have begun last, by the servers' names.
+    /// Last login that a user has begun for each server, by the server's name.
     logins: Mutex<BTreeMap<String, Arc<PendingLogin>>>,
 }
 
 /// Parts that a hub is built from.
 pub struct HubSetup {
-    /// Starts programs.
+    /// Terminals that start the servers' programs.
     pub terminals: Arc<Terminals>,
-    /// The sandbox of the programs that are to run in one.
+    /// Sandbox for the programs that are configured to run in one.
     pub sandbox: Option<Arc<CommandSandbox>>,
     /// The directories of the workspace.
     pub roots: Vec<PathBuf>,
     /// Limits of servers.
     pub limits: McpLimits,
-    /// Reads again which servers the settings name. May block.
+    /// Function that reads the settings again and returns the servers that they name. It may block.
     pub load: Load,
     /// Interfaces that logging in needs.
     pub logins: Logins,
-    /// Finds the addresses of the servers that peers have named.
+    /// Resolver of names for the servers that peers have named.
     pub lookup: Lookup,
 }
 
-/// The servers that the settings name.
+/// Function that returns the servers that the settings name. It may block.
 pub type Load = Arc<dyn Fn() -> Vec<ServerConfig> + Send + Sync>;
 
 /// Status of a server, for people and front ends.
@@ -67,7 +67,7 @@ pub struct ServerStatus {
     pub name: String,
     /// Origin of the server's configuration, for people.
     pub from: String,
-    /// Command or address.
+    /// Command or address of the server, without secrets.
     pub place: String,
     /// `true` if the command runs in the sandbox.
     pub sandboxed: bool,
@@ -77,14 +77,14 @@ pub struct ServerStatus {
     pub phase: String,
     /// Phase of the connection, for clients of A2A.
     pub status: &'static str,
-    /// Offer of the server.
+    /// Tools, prompts and resources of the server.
     pub offer: Arc<Offer>,
-    /// Names that models call the tools by, in the order of the tools.
+    /// Names by which models call the tools, in the order of the tools.
     pub tool_names: Vec<String>,
 }
 
 impl Hub {
-    /// The servers that the settings name. Reaches none of them yet.
+    /// Returns the hub of the servers that the settings name. Connects to none of them yet.
     pub fn new(servers: Vec<ServerConfig>, setup: HubSetup) -> Arc<Self> {
         let HubSetup { terminals, sandbox, roots, limits, load, logins, lookup } = setup;
         let (version, tell, agreed) =
@@ -107,12 +107,13 @@ impl Hub {
         Arc::new(Self { context, registry, logins: Mutex::default() })
     }
 
-    /// From now on, people are told by `tell` what they should know of servers.
+    /// Sets the function that shows news about servers to people.
     pub fn on_news(&self, tell: impl Fn(String) + Send + Sync + 'static) {
         *self.context.tell.lock() = Some(Box::new(tell));
     }
 
-    /// Lets a server that needs the user's consent be reached only if `agreed` returns `true` for its name.
+    /// Sets a check for servers that need the user's consent: such a server is connected to only if `agreed` returns
+    /// `true` for its name.
     pub fn start_only_if(
         &self,
         agreed: impl Fn(String) -> BoxFuture<'static, bool> + Send + Sync + 'static,
@@ -120,7 +121,7 @@ impl Hub {
         *self.context.agreed.lock() = Some(Arc::new(agreed));
     }
 
-    /// Begins to reach all servers that have not been wanted yet, and waits for none.
+    /// Begins to connect to all servers that are not started yet, and returns at once.
     pub fn start(&self) {
         self.registry.lock().values_mut().for_each(ServerEntry::start);
     }
@@ -137,14 +138,14 @@ impl Hub {
         self.registry.lock().values().any(idle)
     }
 
-    /// Reaches the servers, too, that could not be reached until the user agreed, as the settings name them now: what the
+    /// Begins to connect to the servers that waited for the user's consent. Reads the settings again first: what the
     /// user has agreed to may not be what the settings named when they were read last.
     pub async fn release(&self) {
         if !self.holds() {
             return;
         }
         let load = Arc::clone(&self.context.load);
-        // The error has been logged, and the servers wait for another try.
+        // The error has been logged, and the servers go on waiting for consent.
         let Ok(named) = tokio::task::spawn_blocking(move || load()).await else { return };
         let mut servers = self.registry.lock();
         let is_held = |entry: &ServerEntry| matches!(entry.server.state().phase, Phase::Held(_));
@@ -163,7 +164,7 @@ impl Hub {
         }
     }
 
-    /// Ends those again: the user does not agree any more.
+    /// Disconnects the servers that the user had agreed to, because the user has withdrawn the consent.
     pub fn withdraw(&self) {
         for entry in self.registry.lock().values_mut().filter(|entry| entry.agreed) {
             *entry = entry.agreed(false, &self.context);
@@ -171,8 +172,8 @@ impl Hub {
         self.context.changed();
     }
 
-    /// Takes over these servers, and begins to reach them. One that is known by that name already is
-    /// replaced, unless it is the same.
+    /// Adds servers, and begins to connect to them. A server of the same name is replaced, unless its configuration
+    /// is the same.
     pub fn add(&self, servers: Vec<ServerConfig>) {
         let mut known = self.registry.lock();
         for config in servers {
@@ -186,7 +187,7 @@ impl Hub {
         self.context.changed();
     }
 
-    /// The servers that a prompt should wait for, by name.
+    /// Returns the names of the servers that a prompt should wait for.
     pub fn pending(&self) -> Vec<String> {
         let now = tokio::time::Instant::now();
         let pending = |entry: &ServerEntry| match entry.server.state().phase {
@@ -197,26 +198,27 @@ impl Hub {
         servers.values().filter(|entry| pending(entry)).map(ServerEntry::name).collect()
     }
 
-    /// The servers that are still getting ready and are not waited for any more, by name.
+    /// Returns the names of the servers that are still connecting. After [`Self::settled`], these are the servers
+    /// that were waited for in vain.
     pub fn late(&self) -> Vec<String> {
         let connecting =
             |entry: &&ServerEntry| matches!(entry.server.state().phase, Phase::Connecting(_));
         self.registry.lock().values().filter(connecting).map(ServerEntry::name).collect()
     }
 
-    /// Waits until each server is ready, or will not be soon.
+    /// Waits until each server is ready, or cannot be ready soon.
     pub async fn settled(&self) {
         let servers = self.registry.all();
         join_all(servers.iter().map(|server| server.settled())).await;
     }
 
-    /// Waits a moment for servers that have just said that they offer something else.
+    /// Waits a short time for the new lists of servers that have just announced a change.
     pub async fn fresh(&self) {
         let servers = self.registry.all();
         join_all(servers.iter().map(|server| server.fresh())).await;
     }
 
-    /// Another number whenever [`Hub::tools`] may be others.
+    /// Returns a number that changes whenever the result of [`Hub::tools`] may change.
     pub fn version(&self) -> u64 {
         *self.context.version.borrow()
     }
@@ -236,7 +238,7 @@ impl Hub {
         tools
     }
 
-    /// The servers' own texts on how to use them, by the servers' names.
+    /// Returns the servers' own texts on how to use them, by the servers' names.
     pub fn instructions(&self) -> BTreeMap<String, String> {
         let servers = self.registry.lock();
         let texts = servers.values().map(|entry| {
@@ -269,7 +271,7 @@ impl Hub {
         servers.values().map(status).collect()
     }
 
-    /// Returns an explanation why a tool is missing, if its name looks like that of a configured server.
+    /// Returns an explanation why a tool is missing, if its name has the prefix of a configured server.
     pub fn missing(&self, tool: &str) -> Option<String> {
         let servers = self.registry.lock();
         let its =
@@ -278,7 +280,8 @@ impl Hub {
         Some(format!("{}. It offers no tool of that name now.", entry.server.status_line()))
     }
 
-    /// Reaches one server anew, or all, as the settings name them now. May block; within a runtime.
+    /// Reads the settings again, and reconnects to one server, or to all. May block. Must be called in a Tokio
+    /// runtime.
     pub fn reload(&self, only: Option<&str>) -> Result<(), String> {
         let named = (self.context.load)();
         let mut servers = self.registry.lock();
@@ -312,7 +315,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Lets a server be used again, or no longer.
+    /// Enables or disables a server.
     pub fn enable(&self, name: &str, enabled: bool) -> Result<(), String> {
         let mut servers = self.registry.lock();
         let Some(entry) = servers.get_mut(name) else { return Err(unknown(name, &servers)) };
@@ -330,7 +333,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Reaches a server anew.
+    /// Disconnects a server, and begins to connect to it again.
     fn renew(&self, name: &str) {
         if let Some(entry) = self.registry.lock().get_mut(name) {
             *entry = entry.anew(&self.context);
@@ -339,7 +342,7 @@ impl Hub {
         self.context.changed();
     }
 
-    /// The prompts of all servers, the servers in the order of their names.
+    /// Returns the prompts of all servers, the servers in the order of their names.
     pub fn prompts(&self) -> Vec<NamedPrompt> {
         let mut prompts = Vec::new();
         for server in self.registry.all() {
@@ -351,7 +354,7 @@ impl Hub {
         prompts
     }
 
-    /// Has a server put a prompt together.
+    /// Asks a server for the text of a prompt with arguments.
     pub async fn prompt(
         &self,
         server: &str,
@@ -373,9 +376,9 @@ impl Hub {
         }
     }
 
-    /// Has the user log in to a server, and reaches it anew; what came of it. `say` is told what the
-    /// user has to do. Dropped, nobody is waited for any more, but the login that has begun can
-    /// still be finished by [`Hub::finish_login`].
+    /// Lets the user log in to a server, and connects to it again; returns a message with the result. `say` gets the
+    /// instructions for the user. If the future is dropped, nothing waits for the browser any more, but
+    /// [`Hub::finish_login`] can still finish the login.
     pub async fn login(
         &self,
         name: &str,
@@ -418,7 +421,7 @@ impl Hub {
         self.logged_in(name).await
     }
 
-    /// Finishes a login that has begun, with the address that the user's browser has ended up at.
+    /// Finishes a login that has begun, with the last address in the user's browser.
     pub async fn finish_login(&self, name: &str, address: &str) -> Result<String, String> {
         self.registry.find(name)?;
         let begun = self.logins.lock().get(name).cloned();
@@ -440,7 +443,8 @@ impl Hub {
         self.logged_in(name).await
     }
 
-    /// Forgets the login to a server, and reaches it anew without; what came of it.
+    /// Deletes the stored login to a server, and connects to the server without it; returns a message with the
+    /// result.
     pub async fn log_out(&self, name: &str) -> Result<String, String> {
         let server = self.registry.find(name)?;
         let ServerReach::Http { url, .. } = &server.config.reach else {
@@ -448,7 +452,7 @@ impl Hub {
         };
         let (store, url) = (Arc::clone(&self.context.logins.store), url.clone());
         let was_known = blocking(move || {
-            // One that cannot be read is to go, too.
+            // A stored login that cannot be read is deleted as well.
             let was_known = store.load(&url).map_or(true, |tokens| tokens.is_some());
             store.save(&url, None).map(|()| was_known)
         });
@@ -470,7 +474,7 @@ impl Hub {
         Ok(format!("You are logged in to `{name}`. {}.", server.status_line()))
     }
 
-    /// Returns the listed resources, as a prompt mentions them: `server:uri`.
+    /// Returns the listed resources in the form in which a prompt mentions them: `server:uri`.
     pub fn mentionable(&self) -> Vec<String> {
         resources::mentionable(&self.registry)
     }
@@ -486,7 +490,7 @@ impl Hub {
         resources::resolve(&self.registry, word)
     }
 
-    /// Ends all connections. Nothing is reached any more.
+    /// Ends all connections, and disables all servers.
     pub fn close(&self) {
         for entry in self.registry.lock().values_mut() {
             entry.keeping = None;
@@ -495,7 +499,7 @@ impl Hub {
     }
 }
 
-/// Returns the message of a login that failed, with what to do.
+/// Returns the message for a login that failed, with the command to try again.
 fn again(name: &str, why: &str) -> String {
     format!("{why} Run `/mcp auth {name}` to try again.")
 }

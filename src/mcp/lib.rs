@@ -1,10 +1,10 @@
 //! Servers of the Model Context Protocol: programs and web services whose tools the model can call.
 //!
-//! A [`Hub`] holds those of one session. A task a server (`server`) reaches it (`connect`), asks what
-//! it offers (`offer`) and starts it again when it has ended; nobody else waits for that but for a
-//! bounded time. What is offered becomes tools (`tool`) under names that no other tool has (`name`),
-//! with schemas that models' APIs take (`schema`). Nothing that a server says is trusted: not its
-//! size, its names, its texts or its silence.
+//! A [`Hub`] holds the servers of one session. For each server, a task (`server`) connects to it (`connect`), reads
+//! the lists of what it offers (`offer`), and starts it again when it has ended. All other code waits for a server
+//! only for a bounded time. The server's tools become tools of the model (`tool`), with unique names (`name`), and
+//! with schemas that models' APIs accept (`schema`). Nothing that a server sends is trusted: neither its size, its
+//! names and its texts, nor that it answers at all.
 
 mod auth;
 mod config;

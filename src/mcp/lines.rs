@@ -7,16 +7,17 @@ use std::task::{Context, Poll, ready};
 use memchr::memchr;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Reads from another reader; of a line that is too long no more than its beginning and its end is
-/// passed on.
+/// A reader that limits the length of lines. Of a line that is too long, it passes on at most the beginning, and the
+/// newline.
 pub(super) struct Capped<R> {
     input: R,
-    /// Bytes of a line at most.
+    /// Maximum length of a line in bytes.
     most: usize,
-    /// Bytes of the line that has begun.
+    /// Length of the current line so far, in bytes.
     length: usize,
+    /// `true` while the rest of a line that is too long is left out.
     skipping: bool,
-    /// Told of each line that is too long, when it is.
+    /// Function that is called once for each line that is too long.
     too_long: Box<dyn Fn() + Send>,
 }
 
@@ -25,7 +26,7 @@ impl<R> Capped<R> {
         Self { input, most, length: 0, skipping: false, too_long: Box::new(too_long) }
     }
 
-    /// Moves what is to be passed on to the front; how much that is.
+    /// Moves the bytes to pass on to the front of the buffer; returns their number.
     fn keep(&mut self, bytes: &mut [u8]) -> usize {
         let (mut from, mut kept) = (0, 0);
         while from < bytes.len() {
@@ -64,7 +65,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Capped<R> {
             }
             let kept = self.keep(&mut buffer.filled_mut()[before..]);
             buffer.set_filled(before + kept);
-            // Nothing would be the end.
+            // Returning no bytes would signal the end of the input.
             if kept > 0 {
                 return Poll::Ready(Ok(()));
             }
@@ -81,7 +82,7 @@ mod tests {
 
     use super::Capped;
 
-    /// Reads it in pieces of every size. A `*` stands for any part of what is before it.
+    /// Reads `said` in pieces of every size. In `expected`, a line that ends in `*` stands for any beginning of it.
     async fn check(said: &str, most: usize, expected: &[&str], too_long: usize) {
         for piece in 1..=said.len() {
             let (mut server, input) = tokio::io::duplex(piece);

@@ -18,10 +18,10 @@ use tokio::time::sleep;
 
 use super::connection::{Notifications, ServerConnection};
 
-/// Delay before a subscription that the server has ended is renewed.
+/// Delay before a subscription that has ended is renewed.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Our end of a connection.
+/// Client end of a connection: the handler of the server's requests and notifications.
 pub(super) struct Listener {
     pub(super) server: String,
     /// Name, version and capabilities of this client.
@@ -33,7 +33,8 @@ pub(super) struct Listener {
     pub(super) changes: watch::Sender<ListChanges>,
 }
 
-/// Numbers of list changes that a server has announced, and that are read.
+/// Counters of list changes: those that the server has announced (`said`), and those after which the lists were read
+/// (`known`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ListChanges {
     pub(super) said: u64,
@@ -53,8 +54,8 @@ impl Listener {
     }
 }
 
-/// Notes what a server says of its lists that says so only to those who listen, as in the protocol's
-/// versions since 2026. Never ends.
+/// Subscribes to the changes of a server's lists, and notes them. The protocol's versions since 2026 announce changes
+/// only to subscribers. Never returns.
 pub(super) async fn listen(connection: &ServerConnection, changes: &watch::Sender<ListChanges>) {
     let info = connection.peer.peer_info();
     let modern = info.is_some_and(|it| it.protocol_version >= ProtocolVersion::V_2026_07_28);
@@ -78,7 +79,7 @@ pub(super) async fn listen(connection: &ServerConnection, changes: &watch::Sende
             }
         }
         sleep(AGAIN).await;
-        // Who knows what has been missed.
+        // Changes may have been missed without the subscription, so the lists are read again.
         changes.send_modify(|changes| changes.said += 1);
     }
 }
@@ -95,7 +96,8 @@ impl ClientHandler for Listener {
         Ok(ListRootsResult::new(self.roots.iter().map(|root| Root::new(file_uri(root))).collect()))
     }
 
-    /// Nobody is asked, and so nobody has declined: rmcp would say so in the user's name.
+    /// Refuses to ask the user, with an error for an unknown method. The default of rmcp would answer that the user
+    /// has declined, although the user was not asked.
     async fn create_elicitation(
         &self,
         _: ElicitRequestParams,
@@ -133,7 +135,7 @@ impl ClientHandler for Listener {
     }
 }
 
-/// A directory as a URI.
+/// Returns the URI of a directory.
 fn file_uri(path: &Path) -> String {
     const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
         .remove(b'/')

@@ -1,5 +1,5 @@
-//! Logging in to a server: in the user's browser, which comes back to a page here, or whose last
-//! address the user pastes.
+//! Login to a server in the user's browser. The browser is redirected to a page on this machine, or the user pastes
+//! the browser's last address.
 
 mod landing;
 
@@ -19,25 +19,25 @@ use super::config::{ServerConfig, ServerReach, has_token};
 use super::error_text::causes;
 use super::http::{self, NetworkPolicy};
 
-/// Default redirect address for a configured client id: the same as Gemini CLI's.
+/// Default redirect address for a configured client id; Gemini CLI uses the same.
 const KNOWN_REDIRECT: &str = "http://localhost:7777/oauth/callback";
 
-/// Login in progress.
+/// A login that has begun and is not finished.
 pub(super) struct PendingLogin {
     manager: AuthorizationManager,
     /// Store that receives the tokens.
     got: InMemoryCredentialStore,
-    /// The server's address.
+    /// Address of the server.
     server: String,
-    /// A peer has named the server.
+    /// `true` if a peer has named the server.
     is_confined: bool,
-    /// Address of the page to log in at.
+    /// Address of the page where the user logs in.
     pub(super) address: Url,
     metadata: AuthorizationMetadata,
     client: OAuthClientConfig,
 }
 
-/// Waits until the browser has come back with this login's state, and finishes the login.
+/// Waits until the browser is redirected here with this login's state, and finishes the login.
 pub(super) async fn wait(
     landing: Landing,
     login: &Arc<PendingLogin>,
@@ -55,7 +55,8 @@ pub(super) fn nobody_logs_in(name: &str) -> String {
     format!("`{name}` is no web service, so there is no login.")
 }
 
-/// Finds out where the user logs in, and makes this program known there.
+/// Finds out where the user logs in, and registers this program there. Also returns the listener for the browser,
+/// unless the redirect address is on another machine.
 pub(super) async fn begin(
     config: &ServerConfig,
     network: &NetworkPolicy,
@@ -69,7 +70,7 @@ pub(super) async fn begin(
             "`{name}` has an `Authorization` in its settings' `headers`: remove that first."
         ));
     }
-    // The library's client needs what this one has set up.
+    // Building this client checks the address, and sets up what the client of rmcp needs.
     http::client(url, network).map_err(|why| format!("`{name}`: {why}."))?;
     let failed = |what: &str, err: AuthError| {
         let why = why(&err, config.confined.is_some());
@@ -130,7 +131,7 @@ fn known_client(oauth: &OAuth, id: &str, redirect: &str) -> OAuthClientConfig {
     }
 }
 
-/// Returns the address that the browser is sent to after the login.
+/// Returns the address to which the browser is redirected after the login.
 fn redirect(oauth: &OAuth, landing: Option<&Landing>) -> String {
     match (wanted_redirect(oauth), landing) {
         (Some(redirect), _) => redirect.to_owned(),
@@ -139,14 +140,14 @@ fn redirect(oauth: &OAuth, landing: Option<&Landing>) -> String {
     }
 }
 
-/// The address that must be used, if it must be a certain one.
+/// Returns the redirect address that must be used, if the settings or the client id determine it.
 fn wanted_redirect(oauth: &OAuth) -> Option<&str> {
     let known = oauth.client_id.as_ref().map(|_| KNOWN_REDIRECT);
     oauth.redirect_uri.as_deref().or(known)
 }
 
-/// The address of a page to log in at, as a browser may be given it: a server could name anything
-/// there, and what opens pages opens programs too.
+/// Checks the address of a login page before it is opened in a browser. A server could name any address, and the
+/// program that opens pages also opens programs.
 fn checked(address: &str) -> Result<Url, String> {
     let wrong = "the address of its login page is no web page.";
     let url = Url::parse(address).map_err(|_| wrong.to_owned())?;
@@ -160,7 +161,7 @@ fn checked(address: &str) -> Result<Url, String> {
 }
 
 impl PendingLogin {
-    /// Returns the random value that ties the browser's return to this login.
+    /// Returns the random value (`state`) that ties a redirect of the browser to this login.
     pub(super) fn state(&self) -> String {
         self.query("state")
     }
@@ -170,7 +171,8 @@ impl PendingLogin {
         found.map(|(_, value)| value.into_owned()).unwrap_or_default()
     }
 
-    /// Gets tokens for what the browser came back with, and keeps them. Its state is this login's.
+    /// Exchanges the code in a callback for tokens, and stores them. The caller has checked that the callback has
+    /// this login's state.
     pub(super) async fn finish(
         &self,
         callback: Callback,
@@ -202,8 +204,8 @@ impl PendingLogin {
     }
 }
 
-/// Returns why a step of a login has failed; of a server that a peer has named, without what was
-/// answered.
+/// Returns the reason why a step of a login has failed. For a server that a peer has named, the text has no part of
+/// the server's answers.
 fn why(error: &AuthError, is_confined: bool) -> String {
     let why = causes(error);
     if !is_confined {

@@ -1,9 +1,9 @@
-//! Names that models call servers' tools by: `mcp_<server>_<tool>`, in characters that every
-//! model's API takes, and never one name for two.
+//! Names by which models call servers' tools: `mcp_<server>_<tool>`. They have only characters that every model's API
+//! accepts, and are unique.
 
 use std::collections::HashSet;
 
-/// The longest name that every API takes.
+/// Maximum length of a name that every API accepts.
 const LONGEST: usize = 63;
 
 /// Replacement for the middle of a name that is too long.
@@ -12,12 +12,12 @@ const MIDDLE: &str = "...";
 /// Prefix of the names of all servers' tools.
 pub(super) const PREFIX: &str = "mcp_";
 
-/// Gives names, each once.
+/// The names that were given to tools, each to one tool.
 #[derive(Default)]
 pub(super) struct ToolNames(HashSet<String>);
 
 impl ToolNames {
-    /// The name of a tool.
+    /// Returns a new unique name for a tool.
     pub(super) fn tool(&mut self, server: &str, tool: &str) -> String {
         let whole = format!("{}{}", of_server(server), plain(tool));
         let mut name = shortened(&whole, LONGEST);
@@ -31,12 +31,12 @@ impl ToolNames {
     }
 }
 
-/// Returns the prefix of the names of a server's tools, if they are not too long.
+/// Returns the prefix of the names of a server's tools, unless a name is shortened.
 pub(super) fn of_server(server: &str) -> String {
     format!("{PREFIX}{}_", plain(server))
 }
 
-/// In letters, digits, `_` and `-` of ASCII.
+/// Replaces every character except ASCII letters, digits, `_` and `-`.
 fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     name.chars().map(plain).collect()

@@ -16,10 +16,10 @@ use tandem_content::plain::plain;
 use tandem_content::shorten::{one_line, shorten};
 use tandem_host::Hints;
 
-/// Characters of a name or a title.
+/// Maximum number of characters of a name or a title.
 const NAME: usize = 200;
 
-/// Characters of an address.
+/// Maximum length of an address in bytes.
 const URI: usize = 4096;
 
 /// Maximum number of pages of a list.
@@ -36,20 +36,20 @@ pub struct Offer {
     pub prompts: Vec<ServerPrompt>,
     /// Resources.
     pub resources: Vec<ServerResource>,
-    /// Resource templates: addresses with gaps to fill.
+    /// Resource templates, which are addresses with gaps to fill.
     pub templates: Vec<ServerResource>,
 }
 
-/// A tool, as its server has it.
+/// A tool of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerTool {
-    /// As the server calls it.
+    /// Name that the server gives the tool.
     pub name: String,
-    /// For people, on one line.
+    /// Title for people, on one line.
     pub title: String,
-    /// For the model.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema of its arguments, an object.
+    /// JSON Schema of the tool's arguments, an object.
     pub parameters: Value,
     /// Annotations of the tool by its server.
     pub hints: Hints,
@@ -58,7 +58,7 @@ pub struct ServerTool {
 /// A prompt of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerPrompt {
-    /// As the server calls it.
+    /// Name that the server gives the prompt.
     pub name: String,
     /// Description, on one line.
     pub description: String,
@@ -80,19 +80,19 @@ pub struct PromptArgument {
 /// Resource of a server, or a template of resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerResource {
-    /// Its address.
+    /// Address of the resource, or the template of addresses.
     pub uri: String,
-    /// For people, on one line.
+    /// Title for people, on one line.
     pub title: String,
     /// Description, on one line.
     pub description: String,
-    /// Its type, if the server says.
+    /// Media type, if the server tells it.
     pub mime_type: Option<String>,
 }
 
 impl Offer {
-    /// Asks a server for its whole offer. A list that the server does not give counts as empty;
-    /// `None` if the server has gone.
+    /// Reads all lists of a server. A list that the server does not give counts as empty; returns `None` if the
+    /// connection has ended.
     pub(super) async fn read(
         connection: &ServerConnection,
         config: &ServerConfig,
@@ -165,8 +165,8 @@ async fn resources(
     Some((resources.filter(sane).collect(), templates.filter(sane).collect()))
 }
 
-/// All items of a list, as far as they can be read; those of the first pages, if it has no end.
-/// `None` if the server has gone.
+/// Returns the items of a list that can be read, of the first pages if the list has no end. Returns `None` if the
+/// connection has ended.
 async fn list<T: DeserializeOwned>(
     connection: &ServerConnection,
     what: &str,
@@ -209,8 +209,8 @@ async fn list<T: DeserializeOwned>(
     Some(items)
 }
 
-/// The items of a page and where the next begins, each item as it came: one that is wrong must not
-/// hide all others.
+/// Returns the items of a page and the cursor of the next page. The items are not parsed yet: a wrong item must not
+/// hide the others.
 fn items_of(page: ServerResult, what: &str) -> (Vec<Value>, Option<String>) {
     let Ok(Value::Object(mut page)) = serde_json::to_value(page) else { return (Vec::new(), None) };
     let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
@@ -257,7 +257,7 @@ fn prompt(prompt: Prompt) -> ServerPrompt {
     }
 }
 
-/// On one line, as people can be shown it.
+/// Returns a text on one line, without characters that must not be shown to people.
 fn line(text: &str) -> String {
     one_line(&plain(text.as_bytes()), NAME)
 }

@@ -15,7 +15,7 @@ pub struct NamedPrompt {
     pub prompt: ServerPrompt,
 }
 
-/// Text and media that a server's prompt stands for.
+/// Text and media of a server's prompt with its arguments filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptText {
     /// Markdown.

@@ -16,13 +16,14 @@ pub(super) struct ServerRegistry {
     entries: Mutex<BTreeMap<String, ServerEntry>>,
 }
 
-/// A server, and the task that keeps it ready.
+/// A server, and the task that keeps it connected.
 pub(super) struct ServerEntry {
     pub(super) server: Arc<ServerHandle>,
+    /// Task that keeps the server connected; `None` if it has not been started.
     pub(super) keeping: Option<AbortOnDropHandle<()>>,
-    /// The settings name it.
+    /// `true` if the settings name the server.
     pub(super) in_settings: bool,
-    /// The user has agreed to it, should that be needed.
+    /// `true` if the user has agreed to the server.
     pub(super) agreed: bool,
 }
 
@@ -32,12 +33,12 @@ impl ServerEntry {
         Self { server, keeping: None, in_settings, agreed: false }
     }
 
-    /// The same as if it had just been named.
+    /// Returns a new entry for the same server, which is not started.
     pub(super) fn anew(&self, context: &Arc<HubContext>) -> Self {
         self.agreed(self.agreed, context)
     }
 
-    /// The same, now that the user has agreed to it, or no longer does.
+    /// Returns a new entry for the same server, which is not started, with or without the user's consent.
     pub(super) fn agreed(&self, agreed: bool, context: &Arc<HubContext>) -> Self {
         let server = ServerHandle::new(self.server.config.clone(), agreed, context);
         Self { server, keeping: None, in_settings: self.in_settings, agreed }
@@ -47,7 +48,7 @@ impl ServerEntry {
         self.server.config.name.clone()
     }
 
-    /// Begins to reach it, if nothing is against that.
+    /// Begins to connect to the server if it is idle; not if it waits for the user's consent or is disabled.
     pub(super) fn start(&mut self) {
         let idle = matches!(self.server.state().phase, Phase::Idle);
         if idle && self.keeping.is_none() {
@@ -65,7 +66,7 @@ impl ServerRegistry {
         Self { entries: Mutex::new(entries.collect()) }
     }
 
-    /// Locks the servers. Never held across `.await`.
+    /// Locks the servers. The lock must not be held across `.await`.
     pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ServerEntry>> {
         self.entries.lock()
     }
@@ -75,7 +76,7 @@ impl ServerRegistry {
         self.lock().values().map(|entry| Arc::clone(&entry.server)).collect()
     }
 
-    /// Returns the server of this name, or a message that names the servers there are.
+    /// Returns the server of this name. The error lists the known servers.
     pub(super) fn find(&self, name: &str) -> Result<Arc<ServerHandle>, String> {
         let servers = self.lock();
         let found = servers.get(name).map(|entry| Arc::clone(&entry.server));
@@ -83,7 +84,7 @@ impl ServerRegistry {
     }
 }
 
-/// Returns the message that there is no server of this name.
+/// Returns the message for an unknown server, which lists the known servers.
 pub(super) fn unknown(name: &str, servers: &BTreeMap<String, ServerEntry>) -> String {
     let names: Vec<_> = servers.keys().map(|name| format!("`{name}`")).collect();
     if names.is_empty() {

@@ -1,4 +1,4 @@
-//! Resources of servers: what can be read of them, by the model and for a prompt.
+//! Resources of servers, which the model can read and prompts can mention.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use tandem_host::{
     parse,
 };
 
-/// The tool that reads one.
+/// Name of the tool that reads a resource.
 pub const READ_RESOURCE: &str = "read_mcp_resource";
 
-/// Characters of an address that people are shown.
+/// Maximum number of characters of an address that people are shown.
 const LABEL: usize = 160;
 
-/// The tools that list and read resources, if there is anything to read.
+/// Returns the tools that list and read resources, if a server has any.
 pub(super) fn tools(registry: &Arc<ServerRegistry>) -> Vec<Arc<dyn Tool>> {
     if !registry.all().iter().any(has_resources) {
         return Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn tools(registry: &Arc<ServerRegistry>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// The resources that are listed, as a prompt mentions them: `server:uri`.
+/// Returns the listed resources in the form in which a prompt mentions them: `server:uri`.
 pub(super) fn mentionable(registry: &ServerRegistry) -> Vec<String> {
     let mut names = Vec::new();
     for server in registry.all() {
@@ -47,7 +47,7 @@ pub(super) fn mentionable(registry: &ServerRegistry) -> Vec<String> {
     names
 }
 
-/// Returns `true` if a word may name a resource: it begins with a server's name, or is an address.
+/// Returns `true` if a word may name a resource: it begins with a server's name and a colon, or is an address.
 pub(super) fn may_name(registry: &ServerRegistry, word: &str) -> bool {
     let of_server = |server: &Arc<ServerHandle>| rest(word, &server.config.name).is_some();
     let is_address = word.contains("://") && !word.starts_with("file:");
@@ -55,8 +55,8 @@ pub(super) fn may_name(registry: &ServerRegistry, word: &str) -> bool {
     !servers.is_empty() && (is_address || servers.iter().any(of_server))
 }
 
-/// The resource that a word names: its server and its address. `server:uri`, `server://uri`, or
-/// the address of one that is listed.
+/// Returns the server and the address of the resource that a word names. The word is `server:uri`, `server://uri`, or
+/// the address of a listed resource.
 pub(super) fn resolve(registry: &ServerRegistry, word: &str) -> Option<(String, String)> {
     let servers = registry.all();
     let lists = |server: &Arc<ServerHandle>, uri: &str| {
@@ -69,7 +69,7 @@ pub(super) fn resolve(registry: &ServerRegistry, word: &str) -> Option<(String, 
     let (server, rest) =
         servers.iter().find_map(|server| Some((server, rest(word, &server.config.name)?)))?;
     let uri = match rest.strip_prefix("//") {
-        // The address of a resource may begin like the server's name.
+        // The scheme of a resource's address may be the same as the server's name.
         Some(uri) if !uri.contains("://") && !lists(server, uri) => word,
         Some(uri) => uri,
         None => rest,
@@ -77,7 +77,7 @@ pub(super) fn resolve(registry: &ServerRegistry, word: &str) -> Option<(String, 
     Some((name(server), uri.to_owned()))
 }
 
-/// The server that is asked for a resource.
+/// Returns the server to ask for a resource, and the resource's address.
 fn server_of(
     registry: &ServerRegistry,
     server: Option<&str>,

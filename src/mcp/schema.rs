@@ -1,25 +1,26 @@
-//! The schemas of servers' tools as models' APIs take them: without references, not deep, not large.
+//! Schemas of servers' tools in a form that models' APIs accept: without references, not deep, not large.
 //!
-//! APIs refuse the whole request for one schema that they do not like, and a cyclic one has no end.
+//! An API refuses the whole request because of one schema that it does not accept, and a schema with a circular
+//! reference has no end.
 
 use serde_json::{Map, Value, json};
 
-/// Maximum depth of a schema, each object and each list counted.
+/// Maximum depth of a schema. Each object and each list counts.
 const DEEPEST: usize = 24;
 
-/// Maximum number of values of a schema: one that refers to itself in several places grows fast.
+/// Maximum number of values of a schema. A schema that refers to itself in several places grows fast.
 const VALUES: usize = 5000;
 
-/// Keys whose values map names to schemas.
+/// Keys whose values are objects of schemas by name.
 const NAMED: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 
-/// Keys of values, not schemas.
+/// Keys whose values are data, not schemas.
 const DATA: [&str; 5] = ["enum", "const", "default", "examples", "required"];
 
-/// Keys that mean something only in the whole schema.
+/// Keys that have a meaning only for the schema as a document, or as targets of references. They are left out.
 const LEFT_OUT: [&str; 6] = ["$schema", "$id", "$anchor", "$comment", "$defs", "definitions"];
 
-/// Returns a tool's parameters for the model; `None` if they would be more than `most` bytes.
+/// Returns the schema of a tool's parameters for the model; `None` if it would be longer than `most` bytes.
 pub(super) fn parameters(schema: &Map<String, Value>, most: usize) -> Option<Value> {
     let mut reader = SchemaFlattener { whole: schema, open: Vec::new(), left: VALUES };
     let mut flat = reader.object(schema, 0);
@@ -27,15 +28,15 @@ pub(super) fn parameters(schema: &Map<String, Value>, most: usize) -> Option<Val
         flat.insert("type".to_owned(), json!("object"));
     }
     let flat = Value::Object(flat);
-    // Writing it costs no more than its values do.
+    // Writing the schema to measure it is cheap: the number of its values is limited.
     (flat.to_string().len() <= most).then_some(flat)
 }
 
 struct SchemaFlattener<'a> {
     whole: &'a Map<String, Value>,
-    /// The references that are being followed.
+    /// References that are being followed.
     open: Vec<&'a str>,
-    /// Number of values that are left.
+    /// Number of values that the result may still get.
     left: usize,
 }
 
@@ -77,14 +78,14 @@ impl<'a> SchemaFlattener<'a> {
         flat
     }
 
-    /// Values that are no schemas; none if there are too many.
+    /// Returns a value that is not a schema; `None` if it has too many values or is too deep.
     fn data(&mut self, value: &Value, depth: usize) -> Option<Value> {
         self.left = self.left.checked_sub(count(value))?;
         (depth + nesting(value) <= DEEPEST).then(|| value.clone())
     }
 
-    /// Returns the schema that a reference stands for; an empty one, for anything, if the reference is
-    /// being followed already or leads nowhere.
+    /// Returns the schema that a reference stands for. If the reference is being followed already, or leads nowhere,
+    /// returns an empty schema, which allows anything.
     fn referred(&mut self, reference: &'a str, depth: usize) -> Map<String, Value> {
         let found = self.find(reference).filter(|_| !self.open.contains(&reference));
         let Some(found) = found.filter(|_| depth <= DEEPEST && self.left > 0) else {
@@ -97,7 +98,7 @@ impl<'a> SchemaFlattener<'a> {
         flat
     }
 
-    /// The place in this very schema that a JSON pointer leads to.
+    /// Returns the schema at a JSON pointer within the whole schema.
     fn find(&self, reference: &str) -> Option<&'a Map<String, Value>> {
         let pointer = reference.strip_prefix('#')?;
         if pointer.is_empty() {

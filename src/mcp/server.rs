@@ -1,4 +1,4 @@
-//! One server: kept in touch with, started again when it has ended, and never waited for.
+//! One MCP server: the task that keeps it connected, and starts it again when it has ended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,25 +16,26 @@ use super::listener::{ListChanges, listen};
 use super::offer::Offer;
 use tandem_net::Backoff;
 
-/// Maximum number of retries in a row.
+/// Maximum number of consecutive retries.
 const RETRIES: u32 = 6;
 
-/// Time for which a server must have been ready for its end to start the count of retries anew.
+/// Time for which a server must have been ready before the count of retries is reset.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// Maximum time that the model waits for a list that has just changed.
+/// Maximum time for which a request to the model waits for a list that has just changed.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Between two looks at what a server offers, however often it says that this has changed.
+/// Minimum time between two reads of a server's lists, however often the server announces changes.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A server, reached or not.
+/// A server in any phase of its connection.
 pub(super) struct ServerHandle {
     pub(super) config: ServerConfig,
     context: Arc<HubContext>,
     state: watch::Sender<ServerState>,
+    /// Changes of the lists that the server has announced.
     changes: watch::Sender<ListChanges>,
-    /// Notified when the server is needed now.
+    /// Signal that the server is needed, which ends a wait for a retry.
     wanted: Notify,
 }
 
@@ -42,31 +43,31 @@ pub(super) struct ServerHandle {
 #[derive(Clone)]
 pub(super) struct ServerState {
     pub(super) phase: Phase,
-    /// Offer of the server; kept while the server is restarted, so that the model's tools stay the
-    /// same.
+    /// Tools, prompts and resources of the server. They stay while the server is restarted, so that the model's tools
+    /// do not change.
     pub(super) offer: Arc<Offer>,
 }
 
 /// Phase of a server's connection.
 #[derive(Clone)]
 pub(super) enum Phase {
-    /// Not needed yet.
+    /// The server has not been needed yet.
     Idle,
-    /// Connecting; prompts wait until this time.
+    /// The task is connecting; prompts wait for the server until this time.
     Connecting(Instant),
     Ready(Arc<ServerConnection>),
-    /// Cause; and the time of the next retry, if there is one.
+    /// The server is not connected. The fields are the cause, and the time of the next retry if there is one.
     Down(String, Option<Instant>),
-    /// The user must log in first.
+    /// The user must log in first; the text says how.
     Login(String),
-    /// The user must allow it first.
+    /// The user must allow the server first; the text says how.
     Held(String),
-    /// The user does not want it.
+    /// The user has disabled the server.
     Disabled,
 }
 
 impl Phase {
-    /// Returns the name that clients of the first A2A server know.
+    /// Returns the name of the phase that the first version of the A2A server has defined for its clients.
     pub(super) fn status(&self) -> &'static str {
         match self {
             Self::Ready(_) => "connected",
@@ -96,7 +97,7 @@ impl fmt::Display for Phase {
 }
 
 impl ServerHandle {
-    /// `agreed` says that the user allows it, should that be needed.
+    /// Returns a handle of a server that is not started. `agreed` is `true` if the user has allowed the server.
     pub(super) fn new(config: ServerConfig, agreed: bool, context: &Arc<HubContext>) -> Arc<Self> {
         let held = config.held.clone().filter(|_| !agreed);
         let phase = held.map_or(Phase::Idle, Phase::Held);
@@ -114,7 +115,7 @@ impl ServerHandle {
         self.state.borrow().clone()
     }
 
-    /// Returns the connection, once the server is ready, within a bounded time.
+    /// Waits a bounded time until the server is ready, and returns its connection. The error is the status.
     pub(super) async fn connection(
         &self,
         cancel: &CancellationToken,
@@ -136,7 +137,7 @@ impl ServerHandle {
         }
     }
 
-    /// Waits until the server is ready or will not be soon.
+    /// Waits until the server is ready, or prompts no longer wait for it.
     pub(super) async fn settled(&self) {
         let mut state = self.state.subscribe();
         loop {
@@ -144,12 +145,12 @@ impl ServerHandle {
                 Phase::Connecting(until) if until > Instant::now() => until,
                 _ => return,
             };
-            // The sender lives as long as this.
+            // This cannot fail: the sender lives as long as `self`.
             let _ = timeout(until - Instant::now(), state.changed()).await;
         }
     }
 
-    /// Waits a bounded time until announced changes are read.
+    /// Waits a bounded time until all announced changes are read.
     pub(super) async fn fresh(&self) {
         let mut changes = self.changes.subscribe();
         let _ = timeout(SOON, changes.wait_for(ListChanges::all_known)).await;
@@ -160,16 +161,21 @@ impl ServerHandle {
         self.set_phase(Phase::Disabled, Some(Arc::default()));
     }
 
-    /// Enters the phase of connecting.
+    /// Enters the phase [`Phase::Connecting`].
     pub(super) fn set_connecting(&self) {
         let until = Instant::now() + self.context.limits.wait;
         self.set_phase(Phase::Connecting(until), None);
     }
 
-    /// Keeps the server connected, for ever.
+    /// Keeps the server connected until the task is dropped. One round takes these steps:
+    /// 1. Connects, and reads the server's lists. If the server knows only the other handshake, the next round uses
+    ///    that one.
+    /// 2. Follows the server's announcements until the connection ends.
+    /// 3. After a failure that may pass, waits for the backoff; after too many, or after any other failure, waits
+    ///    until the server is needed.
     pub(super) async fn keep(self: Arc<Self>) {
         let limits = &self.context.limits;
-        // No longest wait: `RETRIES` bounds them.
+        // The wait has no maximum, because `RETRIES` bounds it.
         let backoff = Backoff::doubling(limits.again, Duration::MAX);
         let mut failures = 0;
         let mut discover = false;
@@ -212,7 +218,7 @@ impl ServerHandle {
         }
     }
 
-    /// Returns the reason why it is down, for people.
+    /// Returns the reason why the server is down, without its secrets, for people.
     fn explained(&self, why: &str) -> String {
         self.context.explained(&self.config, self.config.concealed(why))
     }
@@ -228,7 +234,7 @@ impl ServerHandle {
         }
     }
 
-    /// Waits for the backoff, or until the server is needed.
+    /// Waits until the retry is due, or until the server is needed.
     async fn pause(&self, why: String, pause: Duration, first: bool) {
         self.set_phase(Phase::Down(why, Some(Instant::now() + pause)), None);
         if first {
@@ -240,14 +246,14 @@ impl ServerHandle {
         }
     }
 
-    /// Waits until the server is needed.
+    /// Enters a phase without retries, and waits until the server is needed.
     async fn stop(&self, phase: Phase) {
         self.set_phase(phase, Some(Arc::default()));
         self.tell();
         self.wanted.notified().await;
     }
 
-    /// Tells people the status.
+    /// Shows the status to people.
     fn tell(&self) {
         self.context.tell(self.status_line());
     }
@@ -263,7 +269,7 @@ impl ServerHandle {
         }
     }
 
-    /// Connects to the server and reads its offer.
+    /// Connects to the server and reads its lists.
     async fn reach(&self, discover: bool) -> Result<(LiveConnection, Offer), ReachError> {
         let mut live = connect(&self.config, &self.context, &self.changes, discover).await?;
         match Offer::read(&live.connection, &self.config, &self.context.limits).await {
@@ -272,13 +278,13 @@ impl ServerHandle {
         }
     }
 
-    /// Keeps the offer up to date until the connection has ended; returns the cause.
+    /// Keeps the server's lists up to date until the connection has ended; returns the cause.
     async fn follow(&self, live: LiveConnection) -> String {
         let LiveConnection { connection, service, mut body } = live;
         let mut changes = self.changes.subscribe();
         let reading = async {
             loop {
-                // The sender lives as long as this.
+                // This cannot fail: the sender lives as long as `self`.
                 let _ = changes.wait_for(|changes| !changes.all_known()).await;
                 let said = self.changes.borrow().said;
                 let offer = Offer::read(&connection, &self.config, &self.context.limits).await;
@@ -297,7 +303,7 @@ impl ServerHandle {
         body.end("it hung up").await
     }
 
-    /// Sets the phase, and the offer if it has changed.
+    /// Sets the phase, and the lists if they have changed.
     fn set_phase(&self, phase: Phase, offer: Option<Arc<Offer>>) {
         let mut other = false;
         self.state.send_modify(|state| {

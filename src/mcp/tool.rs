@@ -1,4 +1,4 @@
-//! A server's tool as the model can call it.
+//! A server's tool in the form in which the model can call it.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use tandem_host::{
     ToolSpec,
 };
 
-/// Characters of a name, and of a line that says what is called.
+/// Maximum number of characters of a name, and of the line that describes a call.
 const NAME: usize = 100;
 const LABEL: usize = 160;
 
 /// A tool of a server.
 pub(super) struct McpTool {
-    /// Name that the model calls the tool by.
+    /// Name by which the model calls the tool.
     pub(super) name: String,
     pub(super) server: Arc<ServerHandle>,
     pub(super) tool: ServerTool,
@@ -67,7 +67,7 @@ impl Tool for McpTool {
 }
 
 impl McpTool {
-    /// Returns the access of every call, for people and the policy.
+    /// Returns the access that every call needs, for people and the policy.
     fn told(&self) -> Access {
         Access::Mcp {
             server: one_line(&self.server.config.name, NAME),
@@ -78,7 +78,7 @@ impl McpTool {
     }
 }
 
-/// The arguments, without what no line has room for.
+/// Returns the arguments as JSON, with long values shortened or left out.
 fn brief(args: &Map<String, Value>) -> String {
     let short = |value: &Value| match value {
         Value::String(text) if text.len() > LABEL => Value::String(one_line(text, LABEL)),
@@ -116,7 +116,7 @@ async fn call(
     }
 }
 
-/// Returns the error of a failed request, for the model.
+/// Returns the error for the model about a failed request.
 pub(super) fn failed(server: &ServerHandle, failure: RequestError) -> ToolError {
     let name = &server.config.name;
     match failure {

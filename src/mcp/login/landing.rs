@@ -1,4 +1,4 @@
-//! The page that a browser comes back to after a login: on this machine, for one login.
+//! The page on this machine to which a browser is redirected after a login. It serves one login.
 
 use std::future::IntoFuture as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,35 +15,35 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Path that browsers come back to by default.
+/// Default path of the page.
 const PATH: &str = "/callback";
 
-/// Maximum time for the last page to be sent.
+/// Maximum time to send the last page before the listener ends.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Exchanges what the browser has come back with for tokens, and keeps them.
+/// Function that exchanges the parameters of a callback for tokens, and stores them.
 pub(super) type Finish =
     Box<dyn Fn(Callback) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// Parameters that the browser comes back with.
+/// Parameters of the redirect to the page.
 pub(crate) struct Callback {
     pub(super) code: Option<String>,
     pub(crate) state: String,
     pub(super) issuer: Option<String>,
-    /// Reason for which the service has refused.
+    /// Reason why the service has refused the login.
     pub(super) refused: Option<String>,
 }
 
-/// Listens for the browser.
+/// The listener for the browser.
 pub(crate) struct Landing {
-    /// On either kind of address: what `localhost` is differs.
+    /// Listeners on IPv4 and IPv6, because `localhost` can mean either.
     listeners: Vec<TcpListener>,
     port: u16,
     path: String,
 }
 
 impl Landing {
-    /// Listens where the browser will come back to; none if that is another machine.
+    /// Listens at the redirect address; returns `None` if that is on another machine.
     pub(super) async fn open(redirect: Option<&str>) -> Result<Option<Self>, String> {
         let (port, path) = match redirect {
             None => (0, PATH.to_owned()),
@@ -66,13 +66,13 @@ impl Landing {
         Ok(Some(Self { listeners, port, path }))
     }
 
-    /// The page's address.
+    /// Returns the address of the page.
     pub(super) fn address(&self) -> String {
         format!("http://localhost:{}{}", self.port, self.path)
     }
 
-    /// Waits until the browser has come back, and does what that leads to. What comes with another
-    /// state is nobody who has logged in here.
+    /// Waits until the browser is redirected to the page with `state`, and calls `finish` with the callback.
+    /// Callbacks with another state are refused, because they belong to no login that was begun here.
     pub(super) async fn wait(self, state: String, finish: Finish) -> Result<(), String> {
         let (told, mut outcome) = mpsc::channel(1);
         let ending = CancellationToken::new();
@@ -116,7 +116,7 @@ impl Callback {
 
 struct LandingPage {
     path: String,
-    /// The state of the login that is waited for.
+    /// State of the login that is waited for.
     state: String,
     finish: Finish,
     told: mpsc::Sender<Result<(), String>>,
@@ -141,13 +141,13 @@ impl LandingPage {
                 "The login failed. The program where you began it shows the cause.",
             ),
         };
-        // Whoever does not wait any more need not be told.
+        // The receiver may have stopped waiting.
         let _ = self.told.try_send(finished);
         answer
     }
 }
 
-/// A page without anything of what it was asked with.
+/// Returns a page that repeats no part of the request, so that nothing can be injected into it.
 fn page(status: StatusCode, text: &str) -> Response {
     let html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>tandem</title>\n\
