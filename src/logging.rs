@@ -63,8 +63,8 @@ pub(crate) struct LogOptions<'a> {
     pub(crate) traces: Option<&'a Traces>,
 }
 
-/// Begins to log what `TANDEM_LOG`, or else `RUST_LOG`, asks for. If neither does: warnings, and with
-/// `debug` also what this program itself does.
+/// Starts the log. The variable `TANDEM_LOG`, or else `RUST_LOG`, is the filter of its messages. If neither is set, the
+/// log has errors and warnings, and with `debug` also this program's own messages from level `DEBUG` on.
 pub(crate) fn start(options: &LogOptions<'_>) -> anyhow::Result<Logs> {
     let LogOptions { file, debug, format, traces } = *options;
     let filter = ["TANDEM_LOG", "RUST_LOG"].into_iter().find_map(variable);

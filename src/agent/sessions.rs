@@ -368,8 +368,8 @@ impl Sessions {
         Ok(loaded)
     }
 
-    /// Makes a session and adds it to the registry. If the registry is full, unloads an abandoned or an unused session
-    /// first. The caller holds the lock `creation`.
+    /// Makes a session and adds it to the registry. If the registry is full, first unloads a session that is not in
+    /// use: if possible, one that was [abandoned](LastUse::abandon). The caller holds the lock `creation`.
     fn add(
         &self,
         id: Option<&str>,

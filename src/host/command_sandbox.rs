@@ -130,9 +130,10 @@ pub struct CommandSandbox {
     probe: OnceCell<Arc<Probe>>,
     /// The proxy of the commands, started for the first of them; `None` if the mechanism cannot have one.
     proxy: OnceLock<Option<NetworkProxy>>,
-    /// The roots and the writable directories outside them, as they were when the session began. A directory that takes
-    /// their path later has no effect.
+    /// Roots of the workspace, looked up when the session began. Commands cannot write another directory that takes a
+    /// root's path later.
     roots: Vec<KnownPath>,
+    /// Writable paths outside the roots, looked up when the session began for the same reason.
     writable: Vec<KnownPath>,
     /// Real paths, resolved when the session began, of sockets to which commands may connect.
     reachable_sockets: Vec<PathBuf>,

@@ -24,8 +24,8 @@ pub trait Files: Send + Sync {
     /// does not exist.
     async fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, ToolError>;
 
-    /// Returns an error if an existing file is protected from writes. Its directory may still permit replacing it, but
-    /// a user who protects a file means its content.
+    /// Returns an error if an existing file is protected from writes. This program could still replace the file if the
+    /// directory is writable; but a user who makes a file read-only wants to protect the content.
     async fn check_writable(&self, path: &Path) -> Result<(), ToolError>;
 
     /// Returns the missing directories that a write of a new file would make, the innermost first.

@@ -48,7 +48,8 @@ pub enum ServerReach {
         /// Headers of each request; may hold secrets.
         headers: Vec<(String, String)>,
     },
-    /// A wrong description, with which the server cannot be connected to; the text says why.
+    /// Neither, because the description of the server is wrong or not permitted; the text is the reason. The server
+    /// cannot be connected to.
     Wrong(String),
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Assistant, Call, Message, Native, Part, ToolResult};
 use tandem_content::media::Media;
 
-/// Id of the model of most native answers.
+/// Id of the model that most generated [`Native`] answers name.
 pub(super) const MODEL: &str = "gemini-3.8-flash";
 
 /// Returns a strategy for any sequence of messages.

@@ -35,7 +35,8 @@ pub(super) trait Api: Send + Sync + 'static {
     /// Returns the HTTP client, the options and the endpoint.
     fn client(&self) -> &ApiClient;
 
-    /// Collects facts for later requests while a request runs. It is dropped when the answer is done.
+    /// Collects facts about the server and its model for later requests, while a request runs. The future is dropped
+    /// when the request ends.
     fn probe(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }

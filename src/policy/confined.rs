@@ -54,7 +54,8 @@ impl<'a> Confined<'a> {
         Some(Self { runs_hooks, ..decided })
     }
 
-    /// Decides on a line that cannot be analysed. A rule that allows the line may name its sandbox mode.
+    /// Chooses the sandbox for a line that cannot be analysed; `None` if there is no sandbox. If a rule that allows the
+    /// line names a sandbox mode, the line runs in this mode unless the model requests another.
     pub(super) fn unclear(
         check: &Check<'_>,
         line: &str,

@@ -60,7 +60,7 @@ pub struct Review {
 pub enum ConsentError {
     /// The answer counts for this session only, for this reason.
     NotSaved(String),
-    /// The programs have changed since they were shown. A yes to them starts nothing.
+    /// The settings name other programs than those that the person was shown. The person's yes starts no program.
     Changed,
 }
 

@@ -39,7 +39,8 @@ impl Cleanup {
         })))
     }
 
-    /// Waits for its end, for some time: what is half removed would stay on the disk.
+    /// Waits until the removal has ended, but at most [`LAST_WORDS`]. If the process ended earlier, the files of a
+    /// session that is half removed would stay on the disk.
     pub(super) async fn end(self) {
         if let Some(task) = self.0 {
             let _ = timeout(LAST_WORDS, task).await;

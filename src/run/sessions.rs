@@ -119,8 +119,8 @@ impl StoredSessions {
         print(with_notes(&table(&rows), &holders))
     }
 
-    /// Returns the cells of a session in a list: of all directories, its directory is in the place of
-    /// its number, which counts only in its own.
+    /// Returns the cells of a session's row in a list. Without a `number`, the first cell is the session's directory:
+    /// the list of all directories has no numbers, because a number counts only within one directory.
     fn row(&self, listed: &Listed, number: Option<usize>) -> [String; COLUMNS] {
         let turns = if listed.turns == 1 { "turn" } else { "turns" };
         let owner = listed.head.owner.as_ref();

@@ -31,8 +31,8 @@ pub fn response(why: &'static str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response()
 }
 
-/// Refuses a connection because there are too many others. Keeps the place in [`REFUSALS`] until the
-/// connection is closed.
+/// Refuses a connection because there are too many others, and closes it. `_place` is the connection's permit, one of
+/// [`REFUSALS`], and is released when the connection is closed.
 pub async fn refuse(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,

@@ -442,7 +442,8 @@ impl Settings {
         limits
     }
 
-    /// Returns sentences with file and line on values that were not followed, for the user.
+    /// Returns sentences for the user about settings that were ignored or have no effect, with file and line where they
+    /// are known.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }

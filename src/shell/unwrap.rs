@@ -122,8 +122,8 @@ fn in_turn(command: SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<S
     Ok(vec![Step::Command(command)])
 }
 
-/// Returns a step with the assignments and redirections of a command, if it has any. Its words are read as commands
-/// elsewhere.
+/// Returns a step with only the assignments and redirections of a command; no step if the command has neither. The
+/// caller reads the command's words as command lines of their own.
 fn beside(command: &SimpleCommand) -> Vec<Step> {
     if command.assignments.is_empty() && command.redirects.is_empty() {
         return Vec::new();

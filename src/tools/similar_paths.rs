@@ -10,7 +10,7 @@ const MAX_ENTRIES: usize = 20_000;
 /// Paths that are named.
 const MAX_NAMED: usize = 3;
 
-/// Letters by which a name may differ.
+/// Maximum edit distance between two similar names, in characters.
 const MAX_DISTANCE: usize = 2;
 
 /// Length below which only the same name is similar: short names are near to too many others.

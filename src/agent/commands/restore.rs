@@ -4,7 +4,7 @@ use super::registry::{Argument, Command, CommandRequest};
 use crate::session::{CallChange, CommandReply, Selection, TurnId, prompt_text};
 use tandem_content::shorten::ellipsis;
 
-/// Characters of a prompt that are shown beside its turn.
+/// Maximum number of characters of a prompt that the list shows beside its turn.
 const PROMPT: usize = 60;
 
 /// End of a reply: the changes that command lines make in files are not recorded, so they cannot be undone.

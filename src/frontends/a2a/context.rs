@@ -305,8 +305,9 @@ impl SessionContext {
         reason.map_or(Ok(()), |reason| Err(error::unavailable(&reason.for_clients())))
     }
 
-    /// Fails if the store refuses events of the session at present; the client then asks again. A turn that
-    /// is not stored could be begun a second time after a crash.
+    /// Fails if the store refuses events of the session at present; the client then sends its message again
+    /// later. Without this check, a turn could begin that is not stored; after a crash, the same message would
+    /// begin a second turn.
     pub(super) fn check_saved(&self) -> Result<(), Error> {
         let SessionHost::Here(session) = &self.host else { return Ok(()) };
         match session.abandonment() {

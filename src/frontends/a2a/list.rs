@@ -45,7 +45,8 @@ enum TaskSource {
 /// A task that was read from a log.
 struct ReadTask {
     task: Task,
-    /// Changes of the task's turn; `None` once they are in the task.
+    /// Plan and changed files of the task's turn, which become artifacts of the task. `None` if the request wants no
+    /// artifacts, if the turn has not ended, or once the artifacts have been added to the task.
     changes: Option<TurnChanges>,
 }
 

@@ -190,7 +190,7 @@ impl rpc::Handler for EditorHandler {
 }
 
 impl EditorHandler {
-    /// Returns the editor, whose version this message decides if it is the first.
+    /// Returns the handler for the editor's version of the protocol. The editor's first message decides the version.
     fn editor(&self, method: &str, params: Params<'_>) -> Result<&Editor, Error> {
         if let Some(editor) = self.dialect.get() {
             return Ok(editor);

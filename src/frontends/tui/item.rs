@@ -39,7 +39,7 @@ pub(super) enum ItemBody {
     Call(CallCard),
     /// Help for newcomers, with the names of all commands.
     Help(String),
-    /// Something else to know.
+    /// Any other message of this program to the user, such as an error or the notice of a retry.
     Note(Tone, String),
 }
 

@@ -9,9 +9,9 @@ use super::keyboard::{Code, KeyPress};
 pub(super) enum Focus {
     /// The text that is typed.
     Input {
-        /// Nothing is typed yet.
+        /// `true` if the text is empty.
         empty: bool,
-        /// Something is offered to complete it.
+        /// `true` while completions of the text are offered.
         completing: bool,
     },
     /// A question.

@@ -89,7 +89,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// The directory that it works in.
+    /// Returns the directory that the session works in.
     pub fn directory(&self) -> &str {
         &self.opened.directory
     }

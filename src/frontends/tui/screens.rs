@@ -36,7 +36,7 @@ use tandem_agent::session::{Entry, Event, Millis, Origin};
 /// Row that marks the end of the scrollback.
 const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
 
-/// A screen, and what has gone into its scrollback.
+/// State of a screen under test, the screen's size and clock, and the rows that have gone into its scrollback.
 struct Stage {
     state: ScreenState,
     /// Number of entries that have been applied.

@@ -13,7 +13,8 @@ use super::news::Reply;
 use tandem_agent::session::{Listed, Query, Store};
 use tandem_agent::sessions::{SearchHit, search};
 
-/// Session and services of a terminal.
+/// Everything that the caller gives the screen: the conversation, facts about the terminal, and services such as the
+/// login.
 pub struct TerminalSetup {
     /// The conversation.
     pub session: Conversation,

@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A terminal that is ours until this is dropped.
 pub(super) struct RawTerminal {
-    /// Its settings as they were before it was taken, while it is: what comes later must not be
-    /// written.
+    /// Settings that the terminal had before it was taken over. `None` while the terminal is given back: then nothing
+    /// is written to it.
     before: Option<Termios>,
     /// `true` if the title will be changed, and so the one before is kept.
     titled: bool,

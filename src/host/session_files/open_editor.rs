@@ -165,7 +165,8 @@ impl OpenEditor {
         FileView { bytes, state, is_on_disk, buffer: Some(buffer) }
     }
 
-    /// Records that a file on the disk was written for the session.
+    /// Records the content `new` that the session has written to a file on the disk. A later comparison with the
+    /// editor's text does not take the write for a change by a command.
     pub(super) fn note_written(&self, path: &Path, new: &[u8]) {
         let saved = str::from_utf8(new).ok().map(|new| self.hash(new));
         if let Some(look) = self.looks.lock().get_mut(path) {

@@ -43,7 +43,8 @@ pub(crate) struct Landing {
 }
 
 impl Landing {
-    /// Listens at the redirect address; returns `None` if that is on another machine.
+    /// Listens at the redirect address, without one at a free port. Returns `None` if no page can be served at the
+    /// address, because its host is another machine or its scheme is not `http`.
     pub(super) async fn open(redirect: Option<&str>) -> Result<Option<Self>, String> {
         let (port, path) = match redirect {
             None => (0, PATH.to_owned()),

@@ -28,7 +28,7 @@ pub(crate) struct ChatAnswer {
     /// Approximate memory of the answer, in bytes.
     size: usize,
     max_size: usize,
-    /// `true` once a chunk has been emitted.
+    /// `true` once a chunk of the answer has been passed on to the caller, which may have shown it to a person.
     shown: bool,
     /// Tokens used, as far as known.
     pub(crate) usage: Usage,

@@ -47,8 +47,8 @@ struct LogWriter {
     bytes: u64,
     /// Number of bytes that are known to be on the disk.
     synced: u64,
-    /// `true` after a failed sync: the disk has lost data that it had accepted, and later successful calls prove
-    /// nothing.
+    /// `true` after a failed sync. The kernel may have dropped data that it had accepted, and a later sync succeeds
+    /// without this data.
     lost: bool,
     /// `true` if an incomplete line may follow the last complete one.
     torn: bool,

@@ -60,7 +60,8 @@ struct PageText {
     lists: Vec<Option<usize>>,
     /// Lists that are too deep to be counted.
     deeper: usize,
-    /// `true` if a row of a table is open, and has a cell.
+    /// State of the open row of a table: `true` if the row has a cell, `false` if it has none yet; `None` if no row is
+    /// open.
     row: Option<bool>,
     preformatted: bool,
     title: bool,

@@ -155,7 +155,7 @@ impl<'a> From<&'a super::Artifact> for Artifact<'a> {
     }
 }
 
-/// Another status of a task.
+/// Event that gives the new status of a task, or a message about the work on the task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusUpdate<'a> {

@@ -171,7 +171,7 @@ pub struct PushToolCallParams<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self")]
 pub struct PushToolCallResponse {
-    /// The client's id for the call. Null is none.
+    /// The client's id for the call. A response with the id `null` is an error.
     #[serde(deserialize_with = "not_null")]
     pub id: ToolCallId,
 }

@@ -1148,7 +1148,7 @@ pub struct TerminalExitResponse {
 pub struct TerminalOutputResponse {
     /// Output of the command, with control characters.
     pub output: String,
-    /// `true` if the beginning is missing.
+    /// `true` if the beginning of the output is missing.
     #[serde(default)]
     pub truncated: bool,
 }

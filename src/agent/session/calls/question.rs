@@ -20,7 +20,8 @@ pub enum AnswerError {
         /// The answer that counted.
         answer: Answer,
     },
-    /// The question was withdrawn first: the turn was cancelled, or its time was over, or another process asks it now.
+    /// The question was withdrawn before the answer came: the turn was cancelled, the time limit for the answer was
+    /// over, or another process asks the question now.
     Withdrawn,
     /// No question was asked about this call.
     NotAsked,

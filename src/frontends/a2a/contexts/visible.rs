@@ -524,7 +524,8 @@ impl<'a> VisibleContexts<'a> {
         loaded.or_else(|| self.find_followed(id, naming))
     }
 
-    /// Returns the context of an id, if its session is loaded or followed, and notes the use.
+    /// Returns the context of an id, if this node has its session loaded or follows the session on another node. Notes
+    /// that the session is in use, so that it is not unloaded soon.
     pub(in super::super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
         self.opened(id, Naming::Any)
     }

@@ -138,7 +138,7 @@ impl SessionClient {
         self.replies.lock().remove(&turn).flatten()
     }
 
-    /// Tells who waits for it how many turns of the editor's have not ended.
+    /// Updates the number of the editor's turns that have not ended, and so wakes [`Self::answered`] at 0.
     pub(super) fn count_unanswered(&self) {
         self.unanswered.send_replace(self.replies.lock().len());
     }
