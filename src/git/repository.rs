@@ -86,7 +86,8 @@ fn read(url: &str) -> Result<(String, &'static str, Option<UrlCredentials>), &'s
         Some(("http", _)) => "http",
         Some(("ssh", _)) => "ssh",
         Some(_) => return Err(FORMS),
-        // `transport::address` runs a program of that name.
+        // For a URL `NAME::ADDRESS`, git would run the program `git-remote-NAME`. Git would take a URL that begins with
+        // `-` for an option.
         None if url.contains("::") || url.starts_with('-') => return Err(FORMS),
         None => match url.split_once(':') {
             Some((host, path)) if !host.is_empty() && !host.contains('/') && !path.is_empty() => {

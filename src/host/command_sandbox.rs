@@ -947,7 +947,8 @@ impl CommandSandbox {
     }
 
     fn is_protected(&self, root: &Path, path: &Path) -> bool {
-        // A name that is protected for a directory counts for a file, too, as a file can take the directory's place.
+        // With `false`, the list's rows for directories count, too, because a command could put a file in the place of
+        // a protected directory.
         self.setup.protected.names(path.strip_prefix(root).unwrap_or(path), false)
     }
 

@@ -390,7 +390,8 @@ fn link_target(roots: &[PathBuf], temporary: Option<&Path>, link: &Path) -> Opti
 
 fn existing(path: &Path, temporary: Option<&Path>) -> io::Result<PathBuf> {
     match temporary.filter(|temporary| path.starts_with(temporary)) {
-        // If `/tmp` is in memory, its path is that of a descriptor in `/proc`, which `canonicalize` cannot resolve.
+        // If the session's own `/tmp` is a file system in memory, its path leads through a descriptor in `/proc`.
+        // `canonicalize` cannot resolve such a path.
         Some(_) => {
             let real = real_path_with(path, temporary, |target| target)?;
             real.symlink_metadata().map(|_| real)

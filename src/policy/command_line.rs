@@ -162,8 +162,8 @@ fn assessed(
     whole: Option<Ruling<'_>>,
     confined: Option<Confined<'_>>,
 ) -> Verdict {
-    // Rules on commands do not fit a line without commands, or with `cd` alone, so that rules on the tool as a whole
-    // decide on it.
+    // A line may have no commands, or only `cd` commands within the workspace. Rules on commands do not fit such a
+    // line, so the rules on the tool as a whole decide on the line.
     let only_goes = commands.iter().all(AssessedCommand::only_goes);
     let tool = if only_goes { check.ruling(Subject::Call) } else { None };
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = tool {

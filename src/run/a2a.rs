@@ -146,7 +146,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let address = listened_at(serve);
     let problems = options.network.problems(address, options.access.are_callers_asked());
     anyhow::ensure!(problems.is_empty(), problems.join("; and "));
-    // What is wrong with the model shows now, not with the first session.
+    // If the settings of the model are wrong, the server ends here instead of failing the first session.
     making.model(&settings)?;
     let workspaces = Arc::new(Workspaces::named(serve, &making, limits.git)?);
     let store = workspaces.cleaning(store::store(serve, &making, &limits).await?).await?;
@@ -337,7 +337,8 @@ fn maker(
     Arc::new(move |request: &SessionRequest, storage| {
         let SessionWorkspace { workspace, settings, saved } = workspaces.of(request, &storage)?;
         let (making, settings) = making.in_directory(&settings);
-        // The settings were read by the directory's name: another directory may have had the name meanwhile.
+        // `in_directory` has read the settings by path. If another directory has taken the place of the workspace's
+        // root, the settings are those of the other directory.
         let in_place = workspace.check_in_place(workspace.root());
         in_place.map_err(|error| error.message)?;
         let mode = if request.auto_approve && auto_execute {
@@ -423,7 +424,8 @@ pub(super) fn token(
     };
     let token = token.trim().to_owned();
     anyhow::ensure!(!token.is_empty(), "the A2A token is empty");
-    // The model's commands could use it to answer their own questions.
+    // `know` hides the token from the model's commands. With the token, a command could answer the questions about the
+    // model's own calls.
     credentials.know(&Secret::new(&token));
     Ok(Some(token))
 }

@@ -83,6 +83,7 @@ fn row(session: &ListedSession) -> String {
         prompts => format!("{prompts} prompts, the last: {}", session.last),
     };
     let row = format!("  {id}  {}  {said}{busy}", session.directory);
-    // What others have said must not reach the terminal as commands.
+    // The row has text from prompts of other clients. `visible_line` keeps escape sequences in this text from the
+    // terminal, which would execute them.
     format!("{}\n", visible_line(&row))
 }

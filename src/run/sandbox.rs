@@ -57,7 +57,9 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         }
     }
     command.envs(confinement.network_variables());
-    // Without a sandbox of Linux a command keeps the terminal, which it could not read from there.
+    // The sandbox of Linux takes the controlling terminal from the command, so the command can read from the terminal
+    // in a process group of its own. On other systems the command keeps the controlling terminal, and the terminal
+    // would not let another process group read.
     let status = if cfg!(target_os = "linux") {
         own_group::run(command).await?
     } else {

@@ -115,7 +115,7 @@ pub fn is_http2<S>(stream: &TlsStream<S>) -> bool {
 
 impl TlsFiles {
     fn stamps(&self) -> Stamps {
-        // A file without a stamp cannot be read either, so the error shows up when it is read.
+        // If `stamp` fails or finds no file, `config` cannot read the file either, and reports the error.
         [&self.certificate, &self.key].map(|path| stamp(path).ok().flatten())
     }
 

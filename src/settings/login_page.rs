@@ -268,7 +268,8 @@ fn respond(status: StatusCode, nonce: &str, html: &str) -> Response {
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CACHE_CONTROL, "no-store"),
         (header::CONTENT_SECURITY_POLICY, &policy),
-        // Nothing for other sites. With `no-referrer` the form would be posted as from `null`.
+        // The browser sends no referrer to other sites. With `no-referrer`, the browser would post the form with the
+        // origin `null`, and `admit` would refuse the form.
         (header::REFERRER_POLICY, "same-origin"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),

@@ -236,8 +236,9 @@ impl<'a> Merger<'a> {
             }
             return false;
         }
-        // A sandbox is for what a project may do, however much it is trusted; and what an editor runs is
-        // out of its reach.
+        // The sandbox restricts a project, so a project's file must not loosen the sandbox, even if the user trusts the
+        // project's folder. Commands in terminals of an editor run outside of the sandbox, so a project's file must not
+        // choose these terminals either.
         let own = [SANDBOX, SANDBOX_BOUNDS].iter().any(|name| said.key.name.starts_with(name));
         let judged = said.origin.of_project() && (own || said.key.name == CLIENT_TERMINALS);
         if (said.origin.unjudged() || judged) && !self.may(&mut said) {

@@ -109,7 +109,7 @@ pub(super) struct Around {
 /// Returns a text on one line, shortened.
 pub fn brief(text: &str) -> String {
     const MAX: usize = 60;
-    // So many words are enough to fill the line, however long the text is.
+    // The first `MAX` words fill the line in any case, so the function need not read the rest of a long text.
     let line = text.split_whitespace().take(MAX).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -104,7 +104,8 @@ impl Store for FileStore {
             let mut log = open(&dir, &id)?;
             if let Err(err) = read_head(&mut log) {
                 read_head_or_first_event(&mut open(&dir, &id)?, &id).map_err(|_| err)?;
-                // Reads the damaged first line as a line of events again, so that the damage is reported to people.
+                // `read_pieces` reads the damaged first line again, as if the line held events, so that the user learns
+                // of the damage.
                 return Ok((open(&dir, &id)?, 0));
             }
             Ok((log, 1))

@@ -58,7 +58,7 @@ impl GlobParts {
         let is_link = || workspace.real(&place).is_ok_and(|real| real != place && real.is_dir());
         let mut start = None;
         if base != dir || lead.contains(&"..") || is_link() {
-            // The last name may be a file's.
+            // `start` must be a directory. If the glob has no wildcard, its last name may be the name of a file.
             let name = if rest.is_empty() { lead.pop() } else { None };
             let place = base.join(lead.join("/"));
             let unreadable = || invalid("the directory it begins in has no readable name");

@@ -276,7 +276,8 @@ fn without_line_numbers<'a>(
         return Ok((old, new));
     }
     let readings = line_numbers::unnumbered(&old);
-    // Numbers stand before whole lines, so the text without them has to begin at the beginning of a line.
+    // The model copies line numbers only with whole lines. So the text without the numbers must begin at the beginning
+    // of a line of the file.
     let begins = |at: usize| at == 0 || text.as_bytes()[at - 1] == b'\n';
     let is_there = |lines: &str| {
         !lines.trim().is_empty() && text.match_indices(lines).any(|(at, _)| begins(at))

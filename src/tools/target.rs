@@ -39,7 +39,8 @@ impl PathTarget {
             Ok(PathToRead { real, is_asked }) => {
                 let relative = cx.host.workspace.relative(&real);
                 let label = one_line(&visible_line(&relative), LABEL_CHARS);
-                // The question has to say whether the path is a directory. The permit is for this look alone.
+                // The question to the person says whether the path is a directory. So the tool looks at the path before
+                // the person has agreed; the permit covers this look alone.
                 let permit = is_asked.then(|| cx.host.workspace.permit(vec![real.clone()]));
                 let found = check(cx, &real, respect).await;
                 drop(permit);

@@ -235,7 +235,8 @@ impl<'a> Envelope<'a> {
     pub fn write(self, out: &mut Vec<u8>, payload: &impl Serialize) {
         let before = out.len();
         self.open(out);
-        // Memory can be written to, and our types have only string keys.
+        // `to_writer` fails if the output fails, or if a map has keys that are no strings. Neither happens here: the
+        // output is memory, and our types have only string keys.
         if let Err(err) = serde_json::to_writer(&mut *out, payload) {
             tracing::error!(%err, "a message cannot be written");
             return out.truncate(before);

@@ -31,7 +31,7 @@ use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// Returns the router of all requests. Requests must have passed [`without_empty_segments`] first.
 pub(super) fn router(server: &Arc<A2aServer>) -> Router {
-    // The card needs no token, since a client learns from it that it needs one.
+    // A client gets the card without a token, since the client learns from the card that other requests need a token.
     let cards = Router::new()
         .route("/.well-known/agent-card.json", get(agent_card))
         .route("/.well-known/agent.json", get(agent_card))

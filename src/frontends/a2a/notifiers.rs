@@ -49,7 +49,8 @@ impl Push {
     pub(super) async fn finish(&self) {
         let configs = std::mem::take(&mut *self.0.lock());
         for notifies in configs.into_values() {
-            // A notifier that has panicked sends nothing more.
+            // An error means that the notifier has panicked. Such a notifier sends nothing more, so the server need not
+            // wait for the notifier.
             let _ = notifies.await;
         }
     }

@@ -109,7 +109,8 @@ impl Editor {
             UserMessageChunk::Path(path) => PromptPart::Path(path),
         });
         let prompt: Vec<_> = chunks.collect();
-        // A command works without a model, and may be what helps.
+        // A command works without a model, so an error of the model does not keep the user from running a command. With
+        // a command, for example `/model set`, the user may cure the error.
         if let Err(error) = self.session.ready()
             && self.session.needs_model(&prompt)
             && !self.login.may_find_key(&self.session)

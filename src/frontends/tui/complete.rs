@@ -115,7 +115,8 @@ pub(super) fn commands(typed: &str, prompts: &[SessionCommand]) -> Option<Comple
     known.sort_by_key(name);
     known.dedup_by(|one, other| one.text.trim_end() == other.text.trim_end());
     known.retain(|candidate| candidate.text.starts_with(typed));
-    // What is there in full comes first, so that it is run and nothing put in its place.
+    // A command that the user has typed in full comes first and is marked, so that Enter runs the command instead of
+    // putting a longer command into the line.
     known.sort_by_key(|candidate| candidate.text.trim_end() != typed);
     if known.iter().all(|candidate| candidate.text.trim_end() == typed) {
         known.clear();

@@ -60,7 +60,9 @@ impl Screen {
             self.go(&mut out, 0);
             let wide = |row: &Line<'_>| width_of(&row.spans) > self.columns;
             if finished.iter().any(wide) {
-                // What such a row leaves out at the end of the terminal's rows is not cleared later.
+                // The terminal breaks such a row. A wide character that does not fit into the last cell moves to the
+                // next row, and the last cell keeps its old content. No later code clears this cell, so the live rows
+                // are cleared first.
                 out.push_str(CLEAR_FROM_ROW);
             }
             for row in finished {

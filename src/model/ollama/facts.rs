@@ -175,7 +175,7 @@ mod tests {
         check(&made_for(262_144), Some(4096), None, (USUAL, Some(USUAL)));
         // The window that the user has set.
         check(&made_for(262_144), Some(65536), Some(100_000), (100_000, Some(100_000)));
-        // The window in the model's file, and the window of a model on a remote host.
+        // If the model's file sets the window, or the model runs on a remote host, requests ask for no window.
         let written =
             json!({ "parameters": "stop \"<x>\"\nnum_ctx                        16384\n" });
         check(&written, None, None, (16384, None));

@@ -85,7 +85,7 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
         let point = point.naming(path.to_string_lossy())?;
         put(&part, &point).naming(path.to_string_lossy())?;
     }
-    // Read-only only from here on: until now, mount points had to be made in the home.
+    // The home becomes read-only only now, because the steps above made mount points in the home.
     home.map(make_read_only).transpose().naming("the home")?;
     for (path, guard) in guards(profile) {
         put_guard(&root, &path, guard).naming(path.to_string_lossy())?;

@@ -162,7 +162,8 @@ impl Sink for Collect<'_> {
         if self.found.matches >= self.wanted.max {
             self.found.more = true;
             self.push(number, false, bytes);
-            // It may still be near the last one that counts.
+            // This match is one too many, but its line may still be near the last match that counts. The search goes on
+            // until a match is no longer near the last match that counts.
             return Ok(number <= self.near_to);
         }
         self.near_to = number.map(|number| number.saturating_add(self.wanted.around.1 as u64));

@@ -549,7 +549,8 @@ impl Reader {
     pub fn try_next_run(&mut self) -> Option<Entry> {
         let count = *self.count.borrow();
         let events = self.shared.events.lock();
-        // A run whose end this reader may not see yet is read chunk by chunk.
+        // This reader sees only the first `count` events. If the run ends after these events, the reader gets the
+        // chunks of the run one by one.
         let Some(run) = events.runs.get(&self.next).filter(|run| run.end <= count) else {
             drop(events);
             return self.try_next_entry();

@@ -335,7 +335,8 @@ impl TurnQueue {
         let questions = &self.engine.approvals.questions;
         let mut turns = self.turns.lock();
         let Some(running) = &mut turns.running else { return false };
-        // The token fires under the lock of the questions: a later answer to this question is rejected.
+        // `expire` runs the closure while it holds the lock of the questions. So the questions accept no answer from a
+        // client after the turn is cancelled.
         let expired = questions.expire(call, || running.cancel.cancel());
         if expired {
             running.unanswered = Some(waited);
@@ -345,7 +346,8 @@ impl TurnQueue {
     }
 
     fn cancel_running(&self, running: &Pending) {
-        // The token fires under the lock of the questions: an answer that comes later is rejected.
+        // `withdraw` runs the closure while it holds the lock of the questions. So the questions accept no answer from
+        // a client after the turn is cancelled.
         self.engine.approvals.questions.withdraw(|| running.cancel.cancel());
     }
 

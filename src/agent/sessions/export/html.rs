@@ -76,7 +76,7 @@ fn add_diff(out: &mut String, diff: &str) {
     out.push_str("<pre>");
     for (n, line) in diff.lines().enumerate() {
         let text = escaped(line);
-        // The first two lines have the names of the file.
+        // The first two lines of a diff, `---` and `+++`, name the file, so the page shows them without marks.
         match line.chars().next().filter(|_| n > 1) {
             Some('+') => out.push_str(&format!("<ins>{text}</ins>")),
             Some('-') => out.push_str(&format!("<del>{text}</del>")),

@@ -309,7 +309,8 @@ impl<'a> VisibleContexts<'a> {
         });
         let mut interrupted = Vec::new();
         for id in opened {
-            // Receivers are stored as secrets. Most sessions have none, so this check saves reading the log.
+            // The store keeps the receivers of a session's push notifications as secrets. Most sessions have no
+            // secrets, so this check saves reading their logs.
             if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
                 && let Ok(Some(_)) = self.stored_id(&id).await
                 && let Ok(Some(ReadSession::Stored(_, story))) = self.read(&id).await

@@ -87,7 +87,8 @@ impl Calls {
         if let Some(open) = self.open.get(id) {
             let status = Some(ToolCallStatus::InProgress);
             let call = ToolCall { tool_call_id: id, status, ..ToolCall::default() };
-            // The question has taken the place of other content.
+            // While the user was asked, the call showed the question. If the call has a terminal, `in_terminal`
+            // replaces the question by the terminal.
             let call = in_terminal(started, open, call);
             self.client.update(SessionUpdate::ToolCallUpdate(call));
         }

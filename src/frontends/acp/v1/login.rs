@@ -109,7 +109,8 @@ impl Elicitation {
             Ok(consent) => consent,
             Err(result) => return drop(ended.send(result)),
         };
-        // The page is closed before the editor is told so. A dropped elicitation is withdrawn.
+        // If the login ends here, the page closes before the editor learns the outcome. Dropping `consent` withdraws
+        // the request that the editor shows the page.
         let consent = tokio::select! {
             result = &mut credentials => return drop(ended.send(result)),
             () = ended.closed() => return drop(credentials),

@@ -191,7 +191,8 @@ fn a_finished_row_may_be_wider_than_the_terminal_and_leaves_nothing_behind() {
     stage.update(&["12345678901234567890"], &["live", "> "], Some((1, 2)));
     let expected = ["123456789", "日本 end", "next", "1234567890", "1234567890", "live", ">"];
     assert_eq!(stage.everything(), expected);
-    // The terminal knows that it is one line, and copies it as one.
+    // The screen writes no line break into the wide row, so the terminal breaks the row itself. A user who copies the
+    // row from the terminal then gets one line.
     let contents = stage.terminal.screen().contents();
     assert!(contents.lines().any(|line| line == "12345678901234567890"), "{contents}");
 }

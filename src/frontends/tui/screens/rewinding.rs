@@ -83,7 +83,8 @@ fn the_prompt_is_in_the_line_when_the_conversation_has_gone_back_to_it() {
     assert_eq!(stage.state.input.text(), "fix it");
     let earlier: Vec<_> = stage.state.earlier.list().iter().map(|it| it.turn).collect();
     assert_eq!(earlier, [TurnId(1)]);
-    // What is typed meanwhile stays, and nobody else's going back puts anything in its place.
+    // The prompt does not replace text that the user has typed meanwhile. If another front end takes the conversation
+    // back, the line gets no prompt.
     let mut stage = stage.typed("mine");
     stage.state.rewinding = Some((TurnId(1), "Why?".to_owned()));
     let stage = stage.see(json!({ "Rewound": { "turn": 1 } })).typed("");
