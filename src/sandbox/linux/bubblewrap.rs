@@ -29,8 +29,11 @@ const DIRECTORIES: [&str; 5] =
 /// Maximum size of the file system that replaces a directory of sockets, in bytes.
 const RUN_BYTES: &str = "1048576";
 
-/// Maximum number of attempts to make a sandbox for one command, in case files are renamed during each attempt.
-const MAX_ATTEMPTS: u32 = 5;
+/// Maximum number of attempts to make a sandbox for one command, in case files are renamed or removed during each
+/// attempt.
+// While a large directory with sockets was removed elsewhere on a busy machine, each of five attempts met another file
+// that had just gone.
+const MAX_ATTEMPTS: u32 = 20;
 
 /// Arguments of a test run of `bwrap`: old versions do not have all options.
 const TRIED: [&str; 16] = [
