@@ -1,4 +1,4 @@
-//! Actions of the user: keys become changes of the state and calls of the session.
+//! Actions of the user: each key changes the screen's state or calls the session.
 
 mod completing;
 mod login;
@@ -29,7 +29,7 @@ use super::{clipboard, draw, editor, markdown, prompt, signals};
 /// Time after an answer within which the same key is not meant for the prompt.
 const ANSWER_ECHO: Duration = Duration::from_millis(600);
 
-/// Ctrl+C twice within this time quits.
+/// Maximum time between two presses of Ctrl+C that quit, and between two of other keys that must be pressed twice.
 const TWICE: Duration = Duration::from_secs(2);
 
 impl Ui {
@@ -113,7 +113,8 @@ impl Ui {
         Ok(())
     }
 
-    /// Returns whether Ctrl+D quits: nothing that is typed is lost, or nothing ends by it.
+    /// Returns whether Ctrl+D quits: either no typed text would be lost, or the session runs in another process and
+    /// goes on.
     fn leaves(&self, focus: Focus) -> bool {
         let dialog = self.state.dialogs.front();
         let is_empty = |text: Option<&TextInput>| text.is_none_or(TextInput::is_empty);
@@ -127,8 +128,9 @@ impl Ui {
         (nothing_is_typed && !kept) || self.session.elsewhere().is_some()
     }
 
-    /// Drops a key that was pressed for a question that has been answered: the next one has not been
-    /// read yet, and in the line of the prompt the key would be sent with the prompt.
+    /// Returns whether to drop a key because the user pressed it for a question that is answered already, and sets a
+    /// hint that says so. The next question has not been read yet, and a key in the line would become part of the
+    /// prompt.
     fn is_hasty(&mut self, key: KeyPress, focus: Focus) -> bool {
         let answers = match focus {
             Focus::Question | Focus::Reader => true,
@@ -139,13 +141,15 @@ impl Ui {
         self.answered = answers.then(|| (key, Instant::now()));
         let Some(hint) = self.drop_reason(key, focus, before) else { return false };
         self.defer_dialog(focus);
+        // A held key repeats, so its time is renewed: each repetition is dropped until the user lets the key go.
         self.answered = before.map(|(pressed, _)| (pressed, Instant::now()));
         self.state.unhint();
         self.state.hint = Some(hint.to_owned());
         true
     }
 
-    /// Returns the reason to drop a key, if there is one; `answered`: the key before, if a question took it.
+    /// Returns the reason to drop a key, if there is one. `answered`: the previous key and its time, if a question took
+    /// it.
     fn drop_reason(
         &self,
         key: KeyPress,
@@ -168,7 +172,8 @@ impl Ui {
             .then_some("not typed into the prompt: the question is answered")
     }
 
-    /// While the user is typing, postpones a newly opened dialog so that keystrokes don't answer it.
+    /// Restarts the grace period of an open question or offer while the user types elsewhere, so that no key answers it
+    /// by mistake.
     fn defer_dialog(&mut self, focus: Focus) {
         if !matches!(focus, Focus::Input { .. } | Focus::Picker | Focus::Rewind) {
             return;
@@ -293,7 +298,7 @@ impl Ui {
         }
     }
 
-    /// Puts the last answer on the clipboard, or its last block of code.
+    /// Puts the last answer, or its last block of code, on the clipboard.
     fn copy(&mut self, what: &str) {
         let answer = &self.state.answer.text;
         let (what, text) = match what {
@@ -315,7 +320,7 @@ impl Ui {
         });
     }
 
-    /// Says something in the user's name.
+    /// Sends a prompt in the user's name. If the session refuses it, the text comes back into the line.
     fn send(&mut self, text: &str) {
         let typed = text.to_owned();
         self.when(self.session.prompt(prompt::parts(text)), move |ui, taken| {
@@ -328,7 +333,8 @@ impl Ui {
         });
     }
 
-    /// Shows in full what was shown in short last: what still grows, or what has gone by.
+    /// Shows in full the newest item that is shortened: an item that still grows, else the newest one in the
+    /// scrollback.
     fn unfold(&mut self) {
         let columns = self.screen.columns();
         let short = |item: &HistoryItem| item.open || !draw::item(item, false, columns).whole;
@@ -379,8 +385,8 @@ impl Ui {
         }
     }
 
-    /// Takes the last prompt that waits back for editing, if nothing else is typed. False if there
-    /// is none.
+    /// Takes the last queued prompt back into the line, if the line is empty. Returns `false` if there is no such
+    /// prompt or the line is not empty.
     fn take_back(&mut self) -> bool {
         let Some(queued) = self.state.last_queued().filter(|_| self.state.input.is_empty()) else {
             return false;
@@ -410,8 +416,8 @@ impl Ui {
         }
     }
 
-    /// Cancels the turn that runs, if one does: false if not. The prompts that wait for its end come
-    /// back into the line. Somebody else's is cancelled when the key is pressed again.
+    /// Cancels the running turn, and takes this terminal's queued prompts back into the line; returns `false` if no
+    /// turn runs. A turn of another client is cancelled only when the key is pressed again within `TWICE`.
     fn cancel(&mut self, key: &str) -> bool {
         let Some(running) = self.state.running() else { return false };
         let turn = running.turn;
@@ -423,6 +429,7 @@ impl Ui {
             self.confirming = Some((turn, Instant::now()));
             return true;
         }
+        // The queued prompts are taken back first: otherwise the next of them would begin when the turn ends.
         self.take_all_back();
         self.when(self.session.cancel(turn), |ui, cancelled| {
             if let Err(why) = cancelled {
@@ -432,7 +439,7 @@ impl Ui {
         true
     }
 
-    /// Takes all prompts of this terminal back that wait.
+    /// Takes all queued prompts of this terminal back into the line.
     fn take_all_back(&mut self) {
         let waiting = self.state.own_queued().map(|queued| (queued.id, queued.prompt.clone()));
         let taken = waiting.map(|(turn, text)| {
@@ -465,7 +472,7 @@ impl Ui {
         self.state.hint = Some("Ctrl+C again quits".to_owned());
     }
 
-    /// The prompt in the user's editor.
+    /// Lets the user edit the prompt in the external editor.
     async fn edit_prompt(&mut self) -> anyhow::Result<()> {
         let text = self.state.input.text().to_owned();
         if let Some(text) = self.edited(&text, ".md").await? {
@@ -474,12 +481,13 @@ impl Ui {
         Ok(())
     }
 
-    /// A text as the user leaves it in their editor; none if that fails, and it is said why.
+    /// Lets the user edit a text in the external editor and returns the result; `None`, and a hint with the reason, if
+    /// that fails.
     async fn edited(&mut self, text: &str, suffix: &str) -> anyhow::Result<Option<String>> {
         self.terminal.written().await;
         self.leave();
         let edited = self.until_edited(text, suffix).await;
-        // What the terminal sent meanwhile was for the editor.
+        // Signals that came meanwhile were meant for the editor, so they are dropped.
         self.signals = TerminalSignals::listen()?;
         self.come_back()?;
         match edited {
@@ -491,7 +499,8 @@ impl Ui {
         }
     }
 
-    /// The editor has the terminal, and with it the signals that this sends.
+    /// Waits until the editor has ended. Signals of the terminal are the editor's meanwhile; only a stop (Ctrl+Z) stops
+    /// this process too.
     async fn until_edited(&mut self, text: &str, suffix: &str) -> anyhow::Result<String> {
         let edited = editor::edit(&self.editor, text, suffix);
         tokio::pin!(edited);

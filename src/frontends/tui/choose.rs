@@ -1,4 +1,4 @@
-//! The choice of a stored session before any session is on the screen.
+//! Choice of a stored session before any session is on the screen.
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
@@ -19,7 +19,7 @@ use super::wait::next_key;
 use tandem_agent::session::{Listed, Query};
 use tandem_agent::sessions::SearchHit;
 
-/// A terminal in which a session is chosen.
+/// State of a terminal in which the user chooses a session.
 struct Chooser {
     picker: Picker,
     sessions: StoredSessions,
@@ -31,7 +31,7 @@ struct Chooser {
     replies: FuturesUnordered<BoxFuture<'static, Answer>>,
 }
 
-/// An answer to what was asked of the stored sessions.
+/// Reply to a request to the stored sessions.
 enum Answer {
     Listed(Query, Result<Vec<Listed>, String>),
     Searched(String, Result<Vec<SearchHit>, String>),
@@ -41,13 +41,13 @@ enum Answer {
 /// Result of the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// A new session.
+    /// The user wants a new session.
     New,
-    /// A stored session, which is open now; or none, because the terminal has ended.
+    /// The terminal has ended: either a stored session is open now, or the user or a signal has ended the program.
     Ended(TerminalEnd),
 }
 
-/// Lets a person choose one of the stored sessions, in colour if that is wanted.
+/// Lets the user choose a stored session, in colour if `colour`.
 pub async fn choose(sessions: StoredSessions, colour: bool) -> anyhow::Result<Choice> {
     terminal::ensure_usable()?;
     let signals = TerminalSignals::listen()?;
@@ -113,7 +113,7 @@ impl Chooser {
         }
     }
 
-    /// Does what a key means. Returns the choice, if it ends with that.
+    /// Carries out the meaning of a key. Returns the result if the choice ends by that.
     fn act(&mut self, intent: Intent) -> Option<Choice> {
         match intent {
             Intent::Interrupt | Intent::Quit => return Some(Choice::Ended(TerminalEnd::Quit)),
@@ -146,7 +146,7 @@ impl Chooser {
         self.replies.push(listed.map(|listed| Answer::Listed(query, listed)).boxed());
     }
 
-    /// Takes in an answer. Returns the choice, if it ends with that.
+    /// Takes in a reply. Returns the result if the choice ends by that.
     fn take(&mut self, answer: Answer) -> Option<Choice> {
         match answer {
             Answer::Listed(query, listed) => {
@@ -189,7 +189,7 @@ impl Chooser {
         Ok(())
     }
 
-    /// Leaves nothing on the screen.
+    /// Gives the terminal back with none of the choice's rows on it.
     fn give_back(&mut self) {
         self.keyboard = None;
         let cleared = self.screen.clear();

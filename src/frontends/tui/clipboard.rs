@@ -1,17 +1,16 @@
-//! The clipboard of the terminal's user, however far away the terminal is: OSC 52.
+//! Access to the clipboard of the terminal's user, also over a remote connection, by the sequence OSC 52.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// The longest text that is copied, in bytes. As OSC 52 has it this makes 100,000 characters, and
-/// many terminals take no more.
+/// Maximum length of a copied text, in bytes. OSC 52 encodes it in 100,000 characters, and many terminals accept no
+/// more.
 const LONGEST: usize = 74_994;
 
-/// Returns the bytes that have the terminal put a text on the clipboard; an error says why there are
-/// none.
+/// Returns the bytes that make the terminal put a text on the clipboard; the error is a text for the user.
 ///
-/// Inside tmux they come twice: tmux itself takes them if `set-clipboard` is on, and passes the
-/// second ones through to its own terminal if `allow-passthrough` is.
+/// Inside tmux, the sequence is sent twice: tmux itself obeys the first one if `set-clipboard` is on, and passes the
+/// second one to its own terminal if `allow-passthrough` is on.
 pub(super) fn copies(text: &str, in_tmux: bool) -> Result<String, String> {
     if text.len() > LONGEST {
         return Err(format!(

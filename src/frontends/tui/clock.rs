@@ -1,15 +1,15 @@
-//! The time, as the log counts it and as people read it.
+//! Current time in the log's unit, and durations for people.
 
 use tokio::time::Instant;
 
 use tandem_agent::session::Millis;
 
-/// Milliseconds since the beginning of 1970, as the log counts.
+/// Returns the current time in milliseconds since the beginning of 1970, the log's unit.
 pub(super) fn now() -> Millis {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// A time for people: `7 s`, `2 min 5 s`.
+/// Returns a duration for people: `7 s`, `2 min 5 s`.
 pub(super) fn seconds(millis: Millis) -> String {
     let seconds = millis.max(0) / 1000;
     match seconds / 60 {
@@ -19,7 +19,7 @@ pub(super) fn seconds(millis: Millis) -> String {
     }
 }
 
-/// Waits until an instant; for ever if there is none.
+/// Waits until the instant `due`; for ever if there is none.
 pub(super) async fn until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
@@ -27,7 +27,7 @@ pub(super) async fn until(due: Option<Instant>) {
     }
 }
 
-/// Returns when something is due that is due at one instant already, if at all, and now at another too.
+/// Returns the earlier of the instant `due`, if there is one, and the instant `too`.
 pub(super) fn earlier(due: Option<Instant>, too: Instant) -> Instant {
     due.map_or(too, |due| due.min(too))
 }

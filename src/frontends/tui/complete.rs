@@ -1,4 +1,4 @@
-//! Completion of the word at the cursor: to a command, a file, an earlier prompt.
+//! Completion of the word at the cursor to a command, a file or an earlier prompt.
 
 use std::cmp::Reverse;
 
@@ -18,14 +18,14 @@ pub(super) struct Completion {
     pub(super) candidates: Vec<CompletionCandidate>,
     /// Index of the marked candidate.
     pub(super) selected: usize,
-    /// `true` if these are earlier prompts.
+    /// `true` if the candidates are earlier prompts, found by a search.
     pub(super) searches: bool,
 }
 
-/// Something that may be meant.
+/// A candidate of a completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CompletionCandidate {
-    /// Text that is put in.
+    /// Text that is put into the line.
     pub(super) text: String,
     /// Description for people.
     pub(super) help: String,
@@ -35,7 +35,7 @@ pub(super) struct CompletionCandidate {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Completable<'a> {
     Command(&'a str),
-    /// A file's name, and where it begins.
+    /// The typed part of a file's name, and the offset of its `@`.
     File(&'a str, usize),
 }
 
@@ -44,13 +44,13 @@ impl Completion {
         (!candidates.is_empty()).then_some(Self { from, candidates, selected: 0, searches })
     }
 
-    /// Marks the next, or the one before.
+    /// Marks the next candidate, or the one before.
     pub(super) fn select(&mut self, down: bool) {
         let count = self.candidates.len();
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
     }
 
-    /// Puts in what is marked. False if it was there already.
+    /// Puts the marked candidate into the line. Returns `false` if the line has it already.
     pub(super) fn accept(&self, input: &mut TextInput) -> bool {
         let Some(candidate) = self.candidates.get(self.selected) else { return false };
         let there = input.text()[self.from..].trim_end() == candidate.text.trim_end();
@@ -76,12 +76,12 @@ pub(super) fn wanted(input: &TextInput) -> Option<Completable<'_>> {
 /// Command that takes the id of a model.
 const SET_MODEL: &str = "/model set ";
 
-/// Returns the typed part of a model's id, if a command for one is being written.
+/// Returns the typed part of a model's id, if the user is typing a command that takes one.
 pub(super) fn model_id(typed: &str) -> Option<&str> {
     typed.strip_prefix(SET_MODEL)
 }
 
-/// Models that the command can name, as they were when the command was last begun.
+/// Models that the user can choose, as they were when the command was last begun.
 #[derive(Debug, Default)]
 pub(super) struct KnownModels {
     pub(super) ids: Vec<String>,
@@ -89,7 +89,7 @@ pub(super) struct KnownModels {
     pub(super) is_fetching: bool,
 }
 
-/// The models with this in their ids, those that begin with it first.
+/// Returns the models whose ids contain the typed text; models that begin with it come first.
 pub(super) fn models(typed: &str, models: &[String]) -> Option<Completion> {
     let mut fitting: Vec<_> = models.iter().filter(|id| id.contains(typed)).collect();
     fitting.sort_by_key(|id| !id.starts_with(typed));
@@ -98,7 +98,7 @@ pub(super) fn models(typed: &str, models: &[String]) -> Option<Completion> {
     Completion::new(SET_MODEL.len(), candidates.collect(), false)
 }
 
-/// The commands, and the prompts of MCP servers, that begin like this.
+/// Returns the commands, and the prompts of MCP servers, that begin with the typed text.
 pub(super) fn commands(typed: &str, prompts: &[SessionCommand]) -> Option<Completion> {
     let local = LOCAL.iter().map(|(name, _, help)| CompletionCandidate {
         text: (*name).to_owned(),
@@ -136,15 +136,16 @@ fn flatten(above: &str, commands: &[Command], known: &mut Vec<CompletionCandidat
     }
 }
 
-/// The files of the workspace, made ready to be looked through at every key.
+/// Index of the workspace's files, prepared for a search at every key.
 #[derive(Debug, Default)]
 pub(super) struct FileIndex(Vec<IndexedFile>);
 
 #[derive(Debug)]
 struct IndexedFile {
     path: String,
-    /// The same in lower case, and where the name begins in it.
+    /// Path in lower case.
     folded: String,
+    /// Offset of the file's name in `folded`.
     name: usize,
 }
 
@@ -158,7 +159,7 @@ impl FileIndex {
         Self(paths.into_iter().map(file).collect())
     }
 
-    /// Those whose names fit best.
+    /// Returns the files that match the typed text best. `from` is the offset of the typed `@`.
     pub(super) fn fitting(&self, typed: &str, from: usize) -> Option<Completion> {
         let typed = typed.replace('\\', "").to_lowercase();
         let fits = |file| Some((Reverse(fits(&typed, file)?), file));
@@ -168,6 +169,8 @@ impl FileIndex {
             key(one).cmp(&key(other)).then_with(|| one.1.path.cmp(&other.1.path))
         };
         if fitting.len() > MOST {
+            // Only the best candidates are sorted: this runs at every key, and a workspace may have many thousands of
+            // files.
             fitting.select_nth_unstable_by(MOST, order);
             fitting.truncate(MOST);
         }
@@ -180,8 +183,7 @@ impl FileIndex {
     }
 }
 
-/// Returns the rank of a file for the typed text, the highest for the best; `None` if the file does
-/// not fit.
+/// Returns the rank of a file for the typed text: the highest for the best match; `None` if the file does not match.
 fn fits(typed: &str, file: &IndexedFile) -> Option<u8> {
     let (path, name) = (&file.folded, &file.folded[file.name..]);
     if path.starts_with(typed) || name.starts_with(typed) {
@@ -197,7 +199,7 @@ fn fits(typed: &str, file: &IndexedFile) -> Option<u8> {
     typed.chars().all(|wanted| chars.any(|c| c == wanted)).then_some(0)
 }
 
-/// The earlier prompts with this in them, the last first.
+/// Returns the earlier prompts that contain the typed text, the newest first.
 pub(super) fn history(typed: &str, history: &[String]) -> Option<Completion> {
     let typed = typed.to_lowercase();
     let mut candidates: Vec<CompletionCandidate> = Vec::new();

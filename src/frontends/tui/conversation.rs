@@ -1,4 +1,4 @@
-//! The session on the screen, in this process or attached to: what it is asked, and the news of it.
+//! Access to the session on the screen, which runs in this process or in another one that the terminal is attached to.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use tandem_agent::session::{
     Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, SessionCommand, TurnId,
 };
 
-/// Maximum number of entries to take in before polling the keyboard again.
+/// Maximum number of log entries to take in before the keyboard is polled again.
 const BATCH: usize = 2000;
 
-/// Number of entries from which on only the end of an earlier conversation is shown.
+/// Number of log entries above which only the end of an earlier conversation is shown.
 const LONG: usize = 2000;
 
 /// The session on the screen.
 pub enum Conversation {
-    /// One of this process.
+    /// A session of this process, and the reader of its log.
     Here(Arc<Session>, Reader),
-    /// One of another.
+    /// A session of another process.
     There(Box<Remote>),
 }
 
 impl Conversation {
-    /// A session of this process.
+    /// Creates access to a session of this process.
     pub fn here(session: Arc<Session>) -> Self {
         let log = session.events(0);
         Self::Here(session, log)
     }
 
-    /// The session, if it is of this process.
+    /// Returns the session, if it runs in this process.
     pub(super) fn session(&self) -> Option<&Arc<Session>> {
         match self {
             Self::Here(session, _) => Some(session),
@@ -48,7 +48,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the address of the session, if that is not of this process.
+    /// Returns the address of the session's agent, if the session runs in another process.
     pub(super) fn elsewhere(&self) -> Option<String> {
         match self {
             Self::Here(..) => None,
@@ -56,7 +56,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the id of the model, as far as is known before the first news.
+    /// Returns the id of the model, as known before the first news.
     pub(super) fn model(&self) -> String {
         match self {
             Self::Here(session, _) => session.model(),
@@ -64,7 +64,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the approval mode, as far as is known before the first news.
+    /// Returns the approval mode, as known before the first news.
     pub(super) fn mode(&self) -> Mode {
         match self {
             Self::Here(session, _) => session.modes().current(),
@@ -72,7 +72,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the modes that there can be; none if that is not known.
+    /// Returns the modes that the session allows; an empty list if they are not known.
     pub(super) fn modes(&self) -> Vec<Mode> {
         match self {
             Self::Here(session, _) => session.modes().allowed(),
@@ -88,8 +88,8 @@ impl Conversation {
         }
     }
 
-    /// Returns the index up to which the conversation is an earlier one, of which only the end is
-    /// shown, if it is long.
+    /// Returns the index up to which a long log is an earlier conversation, of which only the end is shown; `None` if
+    /// the log is short or in another process.
     pub(super) fn long_until(&self) -> Option<usize> {
         Some(self.session()?.position()).filter(|position| *position > LONG)
     }
@@ -102,7 +102,7 @@ impl Conversation {
         }
     }
 
-    /// Waits for the next news. Nothing is lost if the future is dropped.
+    /// Waits for the next news. No news is lost if the future is dropped.
     pub(super) async fn news(&mut self) -> News {
         match self {
             Self::Here(_, log) => {
@@ -125,7 +125,7 @@ impl Conversation {
         }
     }
 
-    /// Ends a turn; false if it has ended.
+    /// Cancels a turn; the result is `false` if the turn has ended already.
     pub(super) fn cancel(&self, turn: TurnId) -> Reply<bool> {
         match self {
             Self::Here(session, _) => at_once(session.cancel(turn)),
@@ -133,7 +133,7 @@ impl Conversation {
         }
     }
 
-    /// Takes back a prompt that waits; false if its turn has come.
+    /// Takes back a queued prompt; the result is `false` if its turn has begun.
     pub(super) fn take_back(&self, turn: TurnId) -> Reply<bool> {
         match self {
             Self::Here(session, _) => at_once(session.turns().take_back(turn)),
@@ -141,7 +141,7 @@ impl Conversation {
         }
     }
 
-    /// Answers the question about a call; the first answer counts.
+    /// Answers the question about a call. Only the first answer counts.
     pub(super) fn answer(&self, call: &str, answer: Answer) -> Reply<Result<(), AnswerError>> {
         match self {
             Self::Here(session, _) => at_once(session.answer(call, answer, Origin::Terminal)),
@@ -157,7 +157,7 @@ impl Conversation {
         }
     }
 
-    /// Returns what prompts can mention: files, at most so many, and resources.
+    /// Returns the files, at most `most`, and the resources that a prompt can mention.
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
         match self {
             Self::Here(session, _) => {
@@ -169,8 +169,8 @@ impl Conversation {
         }
     }
 
-    /// Returns the ids of the models that can be chosen; none for a session elsewhere, whose servers are
-    /// not asked for a watcher.
+    /// Returns the ids of the models that the user can choose. For a session of another process, the list is empty: the
+    /// models' servers are not asked on behalf of an attached terminal.
     pub(super) fn models(&self) -> Reply<Vec<String>> {
         match self {
             Self::Here(session, _) => {

@@ -1,4 +1,4 @@
-//! A question as it is asked on the screen: what can be answered, and how far the answer is.
+//! A question on the screen: its choices, and the user's progress with the answer.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -8,46 +8,46 @@ use super::layout::QuestionRows;
 use super::memo::Memo;
 use tandem_agent::session::{Access, Answer, CallStarted, Choice, ChoiceKind, Millis, Question};
 
-/// For so long after a question has come up, keys still go where they went before: nobody answers
-/// what they have not read.
+/// Grace period in milliseconds after a question appears, during which keys still reach the line: the user has not read
+/// the question yet and must not answer it by mistake.
 const GRACE: Millis = 600;
 
 /// Key of the answer "no".
 pub(super) const NO: char = 'n';
 
-/// A question that is open.
+/// An open question.
 #[derive(Debug, Clone)]
 pub(super) struct Dialog {
     pub(super) started: Arc<CallStarted>,
-    /// Time at which it came up.
+    /// Time at which the question appeared.
     opened: Millis,
     /// Index of the marked choice.
     pub(super) selected: usize,
-    /// Number of content rows above those shown.
+    /// Number of content rows above the first one that is shown.
     pub(super) scroll: usize,
-    /// The rows of what is asked about, for so many columns; with everything else that is said, or
-    /// not.
+    /// Rows of the question's content, cached for a number of columns; the flag says whether the rows have the reason
+    /// and the choices too.
     pub(super) content: Memo<(usize, bool), QuestionRows>,
-    /// The same, without what is far from a change.
+    /// Rows of the content without the lines far from a change, cached for a number of columns.
     pub(super) compact: Memo<usize, QuestionRows>,
-    /// Number of these rows that the screen shows, and of those that there are.
+    /// Numbers of content rows at the last drawing.
     pub(super) window: Cell<VisibleRows>,
-    /// `true` if the question has the whole screen.
+    /// `true` if the question is shown on the whole screen.
     pub(super) reading: bool,
-    /// The sentence that goes with a rejection, while it is typed.
+    /// Sentence that explains a rejection, while the user types it.
     pub(super) saying: Option<TextInput>,
 }
 
-/// Numbers of rows of what is asked about: those shown, and all.
+/// Numbers of rows of a question's content.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct VisibleRows {
-    /// Rows on the screen.
+    /// Number of content rows on the screen.
     pub(super) shown: usize,
-    /// Rows there are.
+    /// Number of all content rows.
     pub(super) total: usize,
 }
 
-/// A way through the rows of what is asked about.
+/// A movement through the rows of a question's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scroll {
     RowUp,
@@ -61,16 +61,16 @@ pub(super) enum Scroll {
 /// A choice of the dialog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DialogChoice {
-    /// This answer.
+    /// The answer is given at once.
     Answer(Answer),
-    /// No, and why is typed now.
+    /// The user rejects the call, and types the reason first.
     Say,
-    /// The proposed text is edited first.
+    /// The user edits the proposed text first.
     Edit,
 }
 
 impl Dialog {
-    /// A question that comes up now.
+    /// Creates a question that appears at the time `opened`.
     pub(super) fn new(started: Arc<CallStarted>, opened: Millis) -> Self {
         Self {
             started,
@@ -85,7 +85,7 @@ impl Dialog {
         }
     }
 
-    /// Shows other rows of what is asked about: a page is as many as are on the screen.
+    /// Scrolls the content. A page has as many rows as the screen shows.
     pub(super) fn scroll(&mut self, scroll: Scroll) {
         let VisibleRows { shown, total } = self.window.get();
         let last = total.saturating_sub(shown);
@@ -101,17 +101,17 @@ impl Dialog {
         self.scroll = self.scroll.min(last);
     }
 
-    /// The id of the call that is asked about.
+    /// Returns the id of the call that the question is about.
     pub(super) fn call(&self) -> &str {
         &self.started.call.id
     }
 
-    /// Returns whether keys go to the dialog.
+    /// Returns whether the grace period is over, so that keys go to the question.
     pub(super) fn ready(&self, now: Millis) -> bool {
         now - self.opened >= GRACE
     }
 
-    /// Restarts the grace time: the question comes up now.
+    /// Restarts the grace period, because the question appears only now.
     pub(super) fn shown_at(&mut self, now: Millis) {
         self.opened = now;
         self.reading = false;
@@ -124,7 +124,8 @@ impl Dialog {
         let mut scopes = '2'..='9';
         for Choice { kind, answer, label } in offered {
             let key = match kind {
-                // The first choice is a yes: of a folder's programs it is stored, and there is no `AllowOnce`.
+                // The first choice always allows. A question about a folder's programs has no `AllowOnce`, because its
+                // yes is stored.
                 _ if choices.is_empty() => Some('y'),
                 ChoiceKind::AllowOnce => Some('y'),
                 ChoiceKind::AllowAlways if choices.len() == 1 => Some('a'),
@@ -152,7 +153,7 @@ impl Dialog {
         self.choices().iter().map(|(key, ..)| *key).collect()
     }
 
-    /// Returns the choice of a key.
+    /// Returns the choice that a keyboard key stands for.
     pub(super) fn chosen(&self, key: char) -> Option<DialogChoice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)
@@ -169,7 +170,7 @@ impl Dialog {
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
     }
 
-    /// The text that a change of a file would write, and the file's name.
+    /// Returns the path of the file that a call would change, and the text that the call would write.
     pub(super) fn proposal(&self) -> Option<(&str, &str)> {
         let edits = matches!(self.started.access, Access::Edit { .. });
         let diff = self.started.summary.diff.as_ref().filter(|_| edits)?;
@@ -186,7 +187,7 @@ mod tests {
     use super::Dialog;
     use tandem_agent::session::{Question, QuestionSubject, Scope};
 
-    /// Checks the keys of a question, whose labels are those that every front end shows.
+    /// Checks the keys of a question, and that its labels are the ones that every front end shows.
     #[track_caller]
     fn check(question: &Question, keys: &str) {
         let labels: Vec<_> = question.choices().into_iter().map(|choice| choice.label).collect();

@@ -1,4 +1,4 @@
-//! Drawing of the state: rows for the scrollback, and the live rows below them.
+//! Drawing of the screen's state: rows for the scrollback, and the live rows below them.
 
 mod card;
 mod content;
@@ -26,19 +26,19 @@ use tandem_agent::session::{
 };
 use tandem_content::visible::visible_line;
 
-/// Rows of the todo list at most.
+/// Maximum number of todos that are shown.
 const TODOS: usize = 7;
 
-/// Maximum number of bytes to look at of a text that is shown in one row.
+/// Maximum number of bytes that are laid out of a text that is shown in one row.
 const ROW: usize = 2000;
 
-/// Rows of a prompt.
+/// Maximum number of rows of a prompt that is shown in short.
 const PROMPT: usize = 40;
 
-/// The spinner, an image after the other.
+/// Images of the spinner, in order.
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
 
-/// Wordings of what can be typed, for less and less room.
+/// Wordings of the hint in an empty line, from the longest to the shortest.
 const PROMPT_HINTS: &[&str] = &[
     "a prompt; /command, @file, !shell, ? for the keys",
     "/command, @file, !shell, ? for the keys",
@@ -46,7 +46,7 @@ const PROMPT_HINTS: &[&str] = &[
     "? for the keys",
 ];
 
-/// The same after a turn that can go on.
+/// Wordings of that hint after a turn that can be continued.
 const GO_ON_HINTS: &[&str] = &[
     "Enter goes on; or a prompt, /command, @file, !shell, ? for the keys",
     "Enter goes on; /command, @file, ? for the keys",
@@ -54,22 +54,23 @@ const GO_ON_HINTS: &[&str] = &[
     "Enter goes on",
 ];
 
-/// Columns below which no room is kept for the hint: a long activity then takes all of the row.
+/// Number of columns below which no room is reserved for the hint: a long description of the activity then takes the
+/// whole row.
 const HINTED: usize = 30;
 
-/// Time for which an image of the spinner is shown, in milliseconds.
+/// Time for which one image of the spinner is shown, in milliseconds.
 pub(super) const SPIN: Millis = 120;
 
-/// Maximum width of a rule. Some terminals break rows anew before they report another width: a row
-/// that still fits stays one row, and nothing of it is left behind.
+/// Maximum width of a rule. Some terminals wrap rows anew before they report their new width: a rule that still fits
+/// stays one row, so that the screen can remove it completely.
 const RULE: usize = 80;
 
-/// The live rows, and where the cursor is in them.
+/// The live rows, and the cursor's place in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LiveRows {
-    /// From the top.
+    /// Rows from the top.
     pub(super) rows: Vec<Line<'static>>,
-    /// Row and column, if it is seen.
+    /// Row and column of the cursor, if it is visible.
     pub(super) cursor: Option<(usize, usize)>,
 }
 
@@ -81,7 +82,7 @@ pub(super) fn title(started: &CallStarted) -> &str {
     }
 }
 
-/// The rows of an item, as they go into the scrollback; all of them if `unfolded`.
+/// Returns the rows of an item as they go into the scrollback; all rows if `unfolded`.
 pub(super) fn item(item: &HistoryItem, unfolded: bool, columns: usize) -> ItemRows {
     let mut shown = body(item, item.open || unfolded, columns);
     if item.apart {
@@ -90,7 +91,7 @@ pub(super) fn item(item: &HistoryItem, unfolded: bool, columns: usize) -> ItemRo
     shown
 }
 
-/// The rows of an item that is live, the last ones: no more than there is room for.
+/// Returns the last rows of an item that is not in the scrollback yet, at most `room`.
 fn last_rows(
     item: &HistoryItem,
     unfolded: bool,
@@ -98,7 +99,7 @@ fn last_rows(
     room: usize,
 ) -> Vec<Line<'static>> {
     let last = |rows: &[Line<'static>]| rows[rows.len().saturating_sub(room)..].to_vec();
-    // A live row is one row of the terminal.
+    // A live row must be one row of the terminal, so wide rows are broken here.
     let shown = || {
         let ItemRows { rows, whole } = self::item(item, unfolded, columns);
         ItemRows { rows: broken(rows, columns), whole }
@@ -109,11 +110,13 @@ fn last_rows(
     last(&item.rows.get((item.open || unfolded, columns), shown).rows)
 }
 
-/// The live rows; not more than `height`.
+/// Returns the live rows, at most `height`.
 pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Millis) -> LiveRows {
     if let Some(dialog) = state.dialogs.front().filter(|dialog| dialog.reading) {
         return question::read(dialog, columns, height);
     }
+    // The rows are laid out in the order of their importance, and each part gets the room that the parts before it have
+    // left: the status, the question or the line, the queue and the spinner, the todos, and last the unfinished items.
     let status = status::rows(state, columns, now);
     let draft = draft(state, columns, now);
     let room = height.saturating_sub(status.len() + usize::from(draft.is_some()));
@@ -142,7 +145,7 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
     below.append(&mut waiting);
     let room = room - below.len();
     let mut above = Vec::new();
-    // What is asked about is shown with the question.
+    // The question itself shows what the call would do, so the call's item is left out.
     let asked = |item: &&HistoryItem| matches!(&item.body, ItemBody::Call(card) if card.status == CallStatus::AwaitingAnswer);
     for item in state.items.iter().rev().filter(|item| !asked(item)) {
         let mut rows = last_rows(item, state.unfolded, columns, room - above.len());
@@ -183,12 +186,12 @@ fn body(item: &HistoryItem, open: bool, columns: usize) -> ItemRows {
     })
 }
 
-/// Returns the beginning of a text: no less than one row can show.
+/// Returns as much of the beginning of a text as one row can show at most.
 fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(ROW)]
 }
 
-/// Lines of text in one style.
+/// Returns the rows of a text in one style, each line wrapped behind the margin.
 fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<'static>> {
     let mut margin = margin.clone();
     let mut rows = Vec::new();
@@ -202,7 +205,7 @@ fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<
 fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> ItemRows {
     let text = format!("{}{text}", from(by));
     let most = if open { usize::MAX } else { PROMPT };
-    // No more is laid out than may be shown: a character has four bytes at most.
+    // Only text that can be shown is laid out: a character has at most four bytes.
     let end = text.floor_char_boundary(most.saturating_mul(4 * columns));
     let shown = text[..end].replace("\r\n", "\n");
     let mut rows = plain(&shown, &Margin::mark("› ", USER), BOLD, columns);
@@ -219,7 +222,7 @@ fn from(by: Option<&Origin>) -> String {
     by.map(|by| format!("[{}] ", origin_label(by))).unwrap_or_default()
 }
 
-/// A thought: its subject, or all of it, dimmed.
+/// Returns the rows of a thought, dimmed: one row with its subject, or the whole text if `open`.
 fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> ItemRows {
     if !open {
         let text = thought.text[thought.context..].trim();
@@ -244,7 +247,7 @@ fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> ItemRow
     ItemRows::all(rows)
 }
 
-/// The todo list on at most `room` rows, never without its head.
+/// Returns the todo list on at most `room` rows, never without its head.
 fn todos(todos: &[Todo], columns: usize, room: usize) -> Vec<Line<'static>> {
     if todos.is_empty() || room == 0 {
         return Vec::new();
@@ -254,7 +257,7 @@ fn todos(todos: &[Todo], columns: usize, room: usize) -> Vec<Line<'static>> {
     rows.extend((room > 2).then(Line::default));
     rows.push(Line::styled(format!("todo {done}/{}", todos.len()), BOLD));
     let room = room - rows.len();
-    // Those that are done make room first.
+    // The list begins with the first todo that is not completed, if there are too many.
     let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
     let most = if todos.len() > room { TODOS.min(room.saturating_sub(1).max(1)) } else { TODOS };
     let first = first.min(todos.len().saturating_sub(most));
@@ -265,7 +268,7 @@ fn todos(todos: &[Todo], columns: usize, room: usize) -> Vec<Line<'static>> {
     rows
 }
 
-/// One line of a todo list.
+/// Returns one line of the todo list.
 fn todo(todo: &Todo, columns: usize) -> Line<'static> {
     let (mark, style) = match todo.status {
         TodoStatus::Completed => ("✓", DIM),
@@ -303,19 +306,19 @@ fn queue_and_spinner(state: &ScreenState, columns: usize, now: Millis) -> Vec<Li
     rows
 }
 
-/// The spinner's image now, and a space.
+/// Returns the spinner's current image and a space.
 fn spinner(now: Millis) -> String {
     let image = usize::try_from(now / SPIN).unwrap_or(0) % SPINNER.len();
     format!("{} ", SPINNER[image])
 }
 
-/// A line between what is above and what is below.
+/// Returns a horizontal line that separates two parts of the screen.
 fn rule(style: Style, columns: usize) -> Line<'static> {
     Line::styled("─".repeat(columns.min(RULE)), style)
 }
 
-/// Returns the row of a begun prompt whose line a question or an offer has taken: it is sent with
-/// whatever is typed after the answer.
+/// Returns the row that shows a begun prompt while a question or an offer takes the place of the line. The begun prompt
+/// comes back into the line afterwards, and is sent together with the text that is typed then.
 fn draft(state: &ScreenState, columns: usize, now: Millis) -> Option<Line<'static>> {
     let is_asked = state.dialogs.front().is_some_and(|dialog| dialog.ready(now));
     let is_offered = state.offer.as_ref().is_some_and(|offer| offer.ready(now));
@@ -326,7 +329,7 @@ fn draft(state: &ScreenState, columns: usize, now: Millis) -> Option<Line<'stati
     Some(Line::styled(cut(&text, columns), DIM))
 }
 
-/// The text that is typed, and what is offered for it.
+/// Returns the rows of the line in which the user types, and of the completions.
 fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
     let mut rows = vec![Line::default(), rule(DIM, columns)];
     let (shell, most) = (state.input.text().starts_with('!'), (height / 3).clamp(1, 10));
@@ -356,7 +359,7 @@ fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
     LiveRows { rows, cursor }
 }
 
-/// Returns the candidates of the completion, or all keys.
+/// Returns the rows of the completions or of the help, if either is open.
 fn offered(state: &ScreenState, columns: usize) -> Vec<Line<'static>> {
     if let Some(completion) = &state.completion {
         let row = |(at, candidate): (usize, &super::complete::CompletionCandidate)| {

@@ -1,4 +1,4 @@
-//! A text in the user's own editor.
+//! The user's external editor.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -9,13 +9,14 @@ use tokio::process::Command;
 /// The user's editor.
 #[derive(Debug, Clone, Default)]
 pub struct ExternalEditor {
-    /// The command line that edits the file whose name follows.
+    /// Command line of the editor; the name of the file is appended.
     pub command: String,
-    /// The environment variables that it is not given: commands can read its environment.
+    /// Environment variables that the editor must not inherit: commands that the agent runs can read the editor's
+    /// environment.
     pub without: Vec<String>,
 }
 
-/// The text as the editor leaves it. The terminal must have been given back.
+/// Lets the user edit a text, and returns the text that the editor has saved. The terminal must have been given back.
 pub(super) async fn edit(
     editor: &ExternalEditor,
     text: &str,
@@ -25,8 +26,8 @@ pub(super) async fn edit(
     let mut file = tempfile::Builder::new().prefix("tandem-").suffix(suffix).tempfile()?;
     file.write_all(text.as_bytes())?;
     file.flush()?;
-    // An editor may be a command line with options of its own. The signals of the terminal are for
-    // it, not for the shell.
+    // A shell runs the editor, because the setting may have options. On Ctrl+C and Ctrl+\ the shell does nothing,
+    // because these signals are meant for the editor.
     let mut command = Command::new("sh");
     for name in without {
         command.env_remove(name);
@@ -43,6 +44,6 @@ pub(super) async fn edit(
         .await
         .with_context(|| format!("`{editor}` cannot be started"))?;
     anyhow::ensure!(status.success(), "`{editor}` failed ({status})");
-    // Many editors write a new file in the place of the old one.
+    // The file is read by its name, because many editors replace the file by a new one.
     std::fs::read_to_string(file.path()).context("the text cannot be read again")
 }

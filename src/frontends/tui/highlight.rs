@@ -1,40 +1,40 @@
-//! Colours for code: comments, texts, numbers and the words of a language.
+//! Colours for code: comments, string literals, numbers and keywords.
 //!
-//! The crates for this bring grammars and a regex engine, megabytes of them: out of proportion to
-//! the reader's gain in a terminal. So this knows only the syntax that most languages share.
+//! The crates for this purpose bring grammars and a regex engine of several megabytes, which is out of proportion to
+//! the reader's gain in a terminal. This module knows only the syntax that most languages share.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::Span;
 
 use super::theme::{BAD, BOLD, CODE, DIM, GOOD, KEYWORD, NUMBER, STRING};
 
-/// Comment marks of a language.
+/// Comment marks and keywords of a language.
 struct Language {
     line: &'static [&'static str],
     block: Option<(&'static str, &'static str)>,
     keywords: &'static str,
-    /// `true` if a single quote begins a text: not where it marks a lifetime or a character.
+    /// `true` if a single quote begins a string literal; `false` where it marks a lifetime or a character.
     single_quotes: bool,
 }
 
 const C_BLOCK: Option<(&str, &str)> = Some(("/*", "*/"));
 
-/// Colours the lines of a block of code, one after the other.
+/// Highlighter of a block of code, for its lines in order.
 pub(super) struct Highlighter {
     language: Option<Language>,
     in_comment: bool,
-    /// `true` if the lines are those of a change.
+    /// `true` if the block is a diff.
     is_diff: bool,
 }
 
 impl Highlighter {
-    /// For the language that a fence names.
+    /// Creates a highlighter for the language that a Markdown fence names.
     pub(super) fn new(name: &str) -> Self {
         let is_diff = matches!(name.split([' ', ',']).next(), Some("diff" | "patch" | "udiff"));
         Self { language: language(name), in_comment: false, is_diff }
     }
 
-    /// A line in its colours.
+    /// Returns the next line in its colours.
     pub(super) fn line(&mut self, line: &str) -> Vec<Span<'static>> {
         if self.is_diff {
             return vec![Span::styled(line.to_owned(), diff_style(line))];
@@ -74,7 +74,7 @@ impl Highlighter {
     }
 }
 
-/// Returns the style of a line of a change.
+/// Returns the style of a line of a diff.
 fn diff_style(line: &str) -> Style {
     let is_head = ["+++ ", "--- ", "diff ", "index "].iter().any(|head| line.starts_with(head));
     match line.as_bytes().first() {
@@ -90,7 +90,7 @@ fn starts(language: &Language, text: &str) -> bool {
     language.block.is_some_and(|(open, _)| text.starts_with(open))
 }
 
-/// Returns the length of a comment on this line, and whether it goes on after it.
+/// Returns the length of a comment on this line, and whether the comment goes on in the next line.
 fn comment(language: &Language, text: &str, inside: bool) -> (usize, bool) {
     let Some((open, close)) = language.block else { return (text.len(), false) };
     let from = if inside { 0 } else { open.len() };
@@ -100,7 +100,7 @@ fn comment(language: &Language, text: &str, inside: bool) -> (usize, bool) {
     }
 }
 
-/// Returns the length of a quoted text on this line.
+/// Returns the length of a string literal on this line.
 fn text(rest: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in rest.char_indices().skip(1) {

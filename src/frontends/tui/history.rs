@@ -1,4 +1,4 @@
-//! The prompts of this and earlier sessions, in a file of the user's.
+//! Prompts of this and earlier sessions, stored in a file of the user.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 /// Maximum number of prompts.
 const MOST: usize = 1000;
 
-/// Maximum length of a prompt that is written to the file, in bytes.
+/// Maximum length of a prompt that is written to the file, in bytes. Longer ones stay in memory.
 const LONG: usize = 16 * 1024;
 
-/// Maximum size of all prompts together, in bytes.
+/// Maximum size of all prompts in memory, in bytes.
 const MEMORY: usize = 4 << 20;
 
-/// The prompts, and which of them is in the input.
+/// The earlier prompts, and the one that is shown in the line.
 #[derive(Debug, Default)]
 pub(super) struct History {
     file: Option<PathBuf>,
     prompts: Vec<String>,
-    /// The one that is shown, and what was typed before.
+    /// Index of the prompt that is shown in the line, and the text that the user had typed before.
     shown: Option<(usize, String)>,
 }
 
 impl History {
-    /// Reads the file, if there is one.
+    /// Reads the prompts from the file, if there is one, and shortens the file if it has grown too long.
     pub(super) fn open(file: Option<PathBuf>) -> Self {
         let text = file.as_deref().and_then(|file| fs::read_to_string(file).ok());
         let lines = text.as_deref().unwrap_or_default().lines();
@@ -46,7 +46,7 @@ impl History {
         &self.prompts
     }
 
-    /// One more, in the file too.
+    /// Adds a prompt, also to the file.
     pub(super) fn add(&mut self, prompt: &str) {
         self.shown = None;
         if self.prompts.last().is_some_and(|last| last == prompt) {
@@ -62,7 +62,8 @@ impl History {
         }
     }
 
-    /// The one before the one that is shown, or before `typed`.
+    /// Returns the prompt before the shown one; the newest prompt if none is shown yet. `typed` is the text in the
+    /// line, which [`Self::next`] returns after the newest prompt.
     pub(super) fn previous(&mut self, typed: &str) -> Option<String> {
         let (at, draft) = self.shown.take().unwrap_or((self.prompts.len(), typed.to_owned()));
         let before = at.saturating_sub(1);
@@ -70,7 +71,7 @@ impl History {
         self.prompts.get(before).filter(|_| at > 0).cloned()
     }
 
-    /// The one after the one that is shown; at last what was typed.
+    /// Returns the prompt after the shown one; after the last prompt, the text that was typed before.
     pub(super) fn next(&mut self) -> Option<String> {
         let (at, draft) = self.shown.take()?;
         if let Some(prompt) = self.prompts.get(at + 1) {
@@ -85,7 +86,7 @@ impl History {
         self.shown = None;
     }
 
-    /// Keeps the last, not more than there is room for.
+    /// Drops the oldest prompts beyond the limits of number and size.
     fn forget(&mut self) {
         let mut room = MEMORY;
         let kept = self.prompts.iter().rev().take(MOST).take_while(|prompt| {
@@ -97,7 +98,7 @@ impl History {
         self.prompts.drain(..self.prompts.len() - kept);
     }
 
-    /// Writes what is kept into a new file, which takes the place of the old one.
+    /// Writes the prompts into a new file, which replaces the old one.
     fn rewrite(&self, file: &Path) -> io::Result<()> {
         let dir = file.parent().unwrap_or(Path::new("."));
         let mut new = tempfile::NamedTempFile::new_in(dir)?;

@@ -1,4 +1,4 @@
-//! The text that the user types: several lines, with the keys that shells have.
+//! Text that the user types: several lines, with the editing keys of shells.
 
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
@@ -6,11 +6,10 @@ use super::played::played;
 use super::wrap::width;
 use tandem_content::visible::visible_line;
 
-/// Bytes of a line before the cursor that are laid out: more than the largest screen shows of a
-/// prompt.
+/// Number of bytes of a line before the cursor that are laid out: more than the largest screen shows of a prompt.
 const FAR: usize = 8 * 1024;
 
-/// A change of the text, or of the place in it.
+/// A change of the text, or a movement of the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Edit {
     Insert(String),
@@ -32,23 +31,23 @@ pub(super) enum Edit {
     Transpose,
 }
 
-/// A text and a place in it.
+/// A text and the cursor in it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TextInput {
     text: String,
-    /// A byte, between two graphemes.
+    /// Offset of the cursor in bytes, between two graphemes.
     cursor: usize,
-    /// The text that was deleted last, for pasting.
+    /// Text that was cut last, for pasting.
     killed: String,
 }
 
-/// Some rows of a text.
+/// The rows of a text around the cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rows {
     pub(super) texts: Vec<String>,
     /// Row and column of the cursor.
     pub(super) cursor: (usize, usize),
-    /// `true` if the first row is that of the text.
+    /// `true` if the first of these rows is the first row of the text.
     pub(super) from_the_start: bool,
 }
 
@@ -69,13 +68,13 @@ impl TextInput {
         self.cursor
     }
 
-    /// Another text, with the cursor at its end.
+    /// Replaces the text, and puts the cursor at its end.
     pub(super) fn set(&mut self, text: &str) {
         self.text = text.replace("\r\n", "\n");
         self.cursor = self.text.len();
     }
 
-    /// Puts something in the place of what is between two bytes.
+    /// Replaces the text between two byte offsets, and puts the cursor after the new text.
     pub(super) fn replace(&mut self, from: usize, to: usize, with: &str) {
         self.text.replace_range(from..to, with);
         self.cursor = from + with.len();
@@ -89,8 +88,8 @@ impl TextInput {
         !self.text[self.cursor..].contains('\n')
     }
 
-    /// Makes a new line of a backslash before the cursor, as shells do; false if there is none. Two
-    /// of them are one that is meant.
+    /// Replaces a backslash before the cursor by a line break, as shells do; returns `false` if there is none. Two
+    /// backslashes stand for a real one, and stay.
     pub(super) fn continue_line(&mut self) -> bool {
         let before = &self.text[..self.cursor];
         let backslashes = before.len() - before.trim_end_matches('\\').len();
@@ -104,6 +103,7 @@ impl TextInput {
     pub(super) fn edit(&mut self, edit: &Edit) {
         match edit {
             Edit::Insert(text) => {
+                // Pasted text may contain sequences that a terminal obeys.
                 let text = played(&text.replace("\r\n", "\n").replace('\r', "\n"));
                 self.text.insert_str(self.cursor, &text);
                 self.cursor += text.len();
@@ -120,7 +120,7 @@ impl TextInput {
             Edit::Down => self.vertical(false),
             Edit::KillLine => self.kill_line(),
             Edit::KillToEnd => {
-                // At the end of a line, the newline goes.
+                // At the end of a line, the line break is cut.
                 let end = self.line_end();
                 self.kill(self.cursor, if end == self.cursor { self.right() } else { end });
             }
@@ -142,7 +142,7 @@ impl TextInput {
         }
     }
 
-    /// Removes the line that the cursor is in; of an empty one, the newline before it.
+    /// Removes the line with the cursor; if the line is empty, the line break before it.
     fn kill_line(&mut self) {
         let (start, end) = (self.line_start(), self.line_end());
         if start < end {
@@ -192,7 +192,7 @@ impl TextInput {
         self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
     }
 
-    /// One line up or down, in the same column if that is there.
+    /// Moves the cursor one line up or down, in the same column if the line is long enough.
     fn vertical(&mut self, up: bool) {
         let column = width(&self.text[self.line_start()..self.cursor]);
         let target = if up {
@@ -217,14 +217,14 @@ impl TextInput {
         }
     }
 
-    /// The rows around the cursor, at most so many: of a long text no more is looked at.
+    /// Returns the rows around the cursor, at most `most`. Of a long text, only the part around the cursor is laid out.
     pub(super) fn rows(&self, columns: usize, most: usize) -> Rows {
         let columns = columns.max(2);
         let begin = self.shown_from(most);
         let mut rows = vec![String::new()];
         let (mut used, mut cursor) = (0, None);
         for (at, grapheme) in self.text[begin..].grapheme_indices(true) {
-            // A hidden character is seen, and the text keeps it.
+            // A hidden character is shown written out, but the text keeps the character itself.
             let shown = match grapheme {
                 "\n" => "".into(),
                 "\t" => "    ".into(),
@@ -265,8 +265,8 @@ impl TextInput {
         }
     }
 
-    /// Returns the offset of the first row that may be shown with the cursor: the beginning of a
-    /// line or, in a very long one, a place that stays the same while the user types.
+    /// Returns the offset from which the text is laid out: the beginning of a line or, in a very long line, an offset
+    /// that stays the same while the user types.
     fn shown_from(&self, most: usize) -> usize {
         let before = &self.text[..self.cursor];
         let line = before.rmatch_indices('\n').nth(most).map_or(0, |(at, _)| at + 1);
@@ -382,7 +382,7 @@ mod tests {
             (&["a", "b", "c"].map(String::from)[..], (1, 0))
         );
         assert!(rows.from_the_start);
-        // In a long line, what is above stays where it is while somebody types.
+        // In a long line, the rows above the cursor's row stay as they are while the user types.
         input.set(&"é1234567".repeat(20_000));
         let before = input.rows(80, 5);
         input.edit(&Insert("x".to_owned()));

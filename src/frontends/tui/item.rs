@@ -1,5 +1,5 @@
-//! Items of the history: messages, calls, notes. Each is shown while it grows, and goes into the
-//! terminal's scrollback in its final form.
+//! Items of the history: messages, calls, notes. Each item is shown while it grows, and goes into the terminal's
+//! scrollback in its final form.
 
 use std::sync::Arc;
 
@@ -8,28 +8,29 @@ use super::markdown::Growing;
 use super::memo::Memo;
 use tandem_agent::session::{Answer, CallStarted, CallStatus, Origin, ToolOutcome};
 
-/// Columns before the text of a thought.
+/// Number of columns before the text of a thought.
 pub(super) const THOUGHT_MARGIN: usize = 2;
 
-/// One piece of the history.
+/// An item of the history.
 #[derive(Debug, Clone)]
 pub(super) struct HistoryItem {
     /// Content of the item.
     pub(super) body: ItemBody,
-    /// `true` if an empty row sets it apart from what is above.
+    /// `true` if an empty row separates the item from the item above.
     pub(super) apart: bool,
-    /// `true` if it has its last form.
+    /// `true` if the item has its final form.
     pub(super) done: bool,
-    /// `true` if all of it is shown, however long that is.
+    /// `true` if the item is shown in full, however long it is.
     pub(super) open: bool,
-    /// Its rows, if it waits for something above it: whether it is all shown, in how many columns.
+    /// Cached rows of a finished item that waits for an unfinished item above it. The key says whether the item is
+    /// shown in full, and in how many columns.
     pub(super) rows: Memo<(bool, usize), ItemRows>,
 }
 
 /// Content of an item.
 #[derive(Debug, Clone)]
 pub(super) enum ItemBody {
-    /// Prompt of a user; and its origin, if that is not this terminal.
+    /// Prompt of a user, and its origin if that is not this terminal.
     Prompt(String, Option<Origin>),
     /// Text of the model, or of a command: Markdown.
     Said(Growing),
@@ -37,7 +38,7 @@ pub(super) enum ItemBody {
     Thought(Growing),
     /// A call.
     Call(CallCard),
-    /// Help for newcomers, with the names of all commands.
+    /// Help for new users, with the names of all commands.
     Help(String),
     /// Any other message of this program to the user, such as an error or the notice of a retry.
     Note(Tone, String),
@@ -46,9 +47,9 @@ pub(super) enum ItemBody {
 /// Severity of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// To be known.
+    /// Information for the user.
     Aside,
-    /// Something went wrong.
+    /// Report of an error.
     Error,
 }
 
@@ -59,9 +60,9 @@ pub(super) struct CallCard {
     pub(super) started: Arc<CallStarted>,
     /// Status of the call.
     pub(super) status: CallStatus,
-    /// Output so far.
+    /// Output of the running call so far.
     pub(super) output: String,
-    /// Answer to the question, if there was one; and its origin, if that is not this terminal.
+    /// Answer to the question about the call, if there was one, and its origin if that is not this terminal.
     pub(super) answer: Option<(Answer, Option<Origin>)>,
     /// Outcome, once the call has ended.
     pub(super) outcome: Option<ToolOutcome>,
@@ -73,7 +74,7 @@ impl HistoryItem {
         Self { body, apart: true, done, open: false, rows: Memo::default() }
     }
 
-    /// Takes out the part of a growing text that will stay as it is in so many columns; the rest stays.
+    /// Removes and returns the part of a growing text that will not change any more in so many columns.
     pub(super) fn settle(&mut self, unfolded: bool, columns: usize) -> Option<Self> {
         if self.done {
             return None;
@@ -81,7 +82,7 @@ impl HistoryItem {
         let is_open = unfolded || self.open;
         let (text, columns, new): (_, _, fn(Growing) -> ItemBody) = match &mut self.body {
             ItemBody::Said(text) => (text, columns, ItemBody::Said),
-            // In short, it is one row to the end.
+            // A thought that is shown in short stays one row until its end, so nothing can be split off.
             ItemBody::Thought(text) if is_open => {
                 (text, columns.saturating_sub(THOUGHT_MARGIN), ItemBody::Thought)
             }

@@ -1,7 +1,7 @@
-//! The keyboard: the terminal's bytes are read here, and told as keys and pasted text.
+//! Reader of the keyboard: reads the terminal's bytes, and returns keys and pasted text.
 //!
-//! The bytes are read by this program itself: libraries for it wait for the end of a paste for ever,
-//! and pass over the keys that xterm tells by modifyOtherKeys.
+//! This program reads the bytes itself, because the libraries for that wait for ever for the end of a paste, and ignore
+//! the keys that xterm reports by modifyOtherKeys.
 
 mod decode;
 
@@ -18,36 +18,35 @@ use self::decode::Decoder;
 pub(super) use self::decode::{Code, KeyPress, TerminalInput};
 use super::clock::until;
 
-/// Number of bytes read at once.
+/// Maximum number of bytes read at once.
 const PIECE: usize = 4096;
 
-/// The keyboard of the terminal that is standard input.
+/// Keyboard of the terminal that is standard input.
 pub(super) struct Keyboard {
     keys: KeyStream,
     _reader: KeyReader,
 }
 
-/// Keys and pasted text, made of bytes as these come in.
+/// Stream of keys and pasted text, decoded from bytes as these come in.
 struct KeyStream {
     bytes: UnboundedReceiver<Vec<u8>>,
     decoder: Decoder,
     ready: VecDeque<TerminalInput>,
-    /// Time from which on the rest of what has begun is no longer waited for.
+    /// Time at which the decoder stops to wait for the rest of an incomplete input.
     until: Option<Instant>,
-    /// Returns whether there are bytes that have not been read yet.
+    /// Function that returns whether the terminal has bytes that have not been read yet.
     waits: fn() -> bool,
 }
 
-/// A thread that reads until this is dropped, and not a byte longer: what comes then is for somebody
-/// else.
+/// Thread that reads until this value is dropped, and not a byte longer: later bytes belong to another program.
 struct KeyReader {
-    /// Tells the thread to end.
+    /// Pipe whose first byte ends the thread.
     end: PipeWriter,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keyboard {
-    /// Listens from now on.
+    /// Starts to read the keyboard.
     pub(super) fn listen() -> io::Result<Self> {
         let (ended, end) = pipe()?;
         let (tell, bytes) = unbounded_channel();
@@ -57,8 +56,7 @@ impl Keyboard {
         Ok(Self { keys: KeyStream::new(bytes, waits), _reader: reader })
     }
 
-    /// Returns what was done at it next; nothing if the terminal is gone. No key is lost if this is
-    /// dropped while it waits.
+    /// Waits for the next key or paste; `None` if the terminal is gone. No key is lost if the future is dropped.
     pub(super) async fn next(&mut self) -> Option<TerminalInput> {
         self.keys.next().await
     }
@@ -78,7 +76,7 @@ impl KeyStream {
             tokio::select! {
                 biased;
                 bytes = self.bytes.recv() => self.ready.extend(self.decoder.feed(&bytes?)),
-                // What has waited while this program did not run has come in time.
+                // If bytes are waiting, they came in time, but this process did not run meanwhile.
                 () = until => if !(self.waits)() {
                     self.ready.extend(self.decoder.expire());
                 }
@@ -90,16 +88,19 @@ impl KeyStream {
 
 impl Drop for KeyReader {
     fn drop(&mut self) {
-        // To close it would not do: a program that is being started may have it open for a moment.
+        // A byte is written, because closing the pipe would not be enough: a child process that is just being started
+        // may still have the pipe open.
         let _ = self.end.write_all(b".");
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Reads until nobody wants more, or there is no more.
+/// Runs the thread: sends the terminal's bytes, until the pipe has a byte, the receiver is dropped or the terminal is
+/// gone.
 fn read_all(ended: &PipeReader, tell: &UnboundedSender<Vec<u8>>) {
     let terminal = io::stdin();
     loop {
+        // The thread polls before each read, so that it never takes bytes after it was told to end.
         let mut fds = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
         let polled = retry_on_intr(|| poll(&mut fds, None));
         if polled.is_err() || !fds[1].revents().is_empty() {
@@ -116,7 +117,7 @@ fn read_all(ended: &PipeReader, tell: &UnboundedSender<Vec<u8>>) {
     }
 }
 
-/// Returns whether bytes wait to be read.
+/// Returns whether the terminal has bytes to read.
 fn waits() -> bool {
     let terminal = io::stdin();
     let mut fds = [PollFd::new(&terminal, PollFlags::IN)];

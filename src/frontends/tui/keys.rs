@@ -1,4 +1,4 @@
-//! Keys to intents: which key means what, where.
+//! Meaning of each key, which depends on the part of the screen that has the focus.
 
 use super::dialog::Scroll;
 use super::input::Edit;
@@ -7,70 +7,71 @@ use super::keyboard::{Code, KeyPress};
 /// The part of the screen that keys go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Focus {
-    /// The text that is typed.
+    /// The line in which the prompt is typed.
     Input {
         /// `true` if the text is empty.
         empty: bool,
-        /// `true` while completions of the text are offered.
+        /// `true` while completions are offered.
         completing: bool,
     },
-    /// A question.
+    /// A question about a call.
     Question,
-    /// A question that has the whole screen.
+    /// A question that is shown on the whole screen.
     Reader,
-    /// The sentence that goes with a "no".
+    /// The sentence that explains a rejection, while the user types it.
     Saying,
     /// The offer to log in.
     Offer,
-    /// The key, while it is typed.
+    /// The line in which the user types a provider's key.
     Key,
     /// The choice among the stored sessions.
     Picker,
     /// The menu of earlier prompts.
     Rewind,
-    /// Something that only waits.
+    /// A login that waits for the check of a key or for the page in the browser.
     Waiting,
 }
 
 /// Meaning of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Intent {
-    /// The text changes, or the place in it.
+    /// Change the typed text, or move the cursor in it.
     Edit(Edit),
-    /// Send it; take what is marked.
+    /// Send the typed text, or take the marked choice.
     Enter,
-    /// Up: a line, a candidate, a choice, an earlier prompt.
+    /// Go up by one: to the line above, the choice above, or an earlier prompt.
     Up,
-    /// Down.
+    /// Go down by one.
     Down,
-    /// Take what is marked, or mark what could be.
+    /// Accept the marked completion, or offer completions; in the choice of sessions: switch between this directory and
+    /// all.
     Complete,
-    /// Close what is open, else cancel the turn; twice: the earlier prompts.
+    /// Close the open part of the screen, else cancel the turn; twice: offer the earlier prompts.
     Escape,
-    /// Cancel, then quit.
+    /// Cancel the turn, or clear the line; twice: quit.
     Interrupt,
     Quit,
     Suspend,
-    /// Look for an earlier prompt.
+    /// Search the earlier prompts; in the choice of sessions: search the texts of the sessions.
     Search,
     CycleMode,
-    /// Show in full what was shown in short last.
+    /// Show in full the newest item that is shortened.
     Unfold,
-    /// Show everything in full from now on, or not.
+    /// Switch between full and short display of all items from now on.
     UnfoldAll,
     Help,
-    /// Write in `$EDITOR`.
+    /// Write the prompt in `$EDITOR`.
     Editor,
     Redraw,
-    /// Answer the question.
+    /// Take the choice with this key.
     Choose(char),
-    /// Show other rows of what is asked about.
+    /// Scroll the content of the question.
     Scroll(Scroll),
-    /// Give the question the whole screen, or no longer.
+    /// Show the question on the whole screen, or no longer.
     Read,
 }
 
-/// The keys, for people.
+/// All keys and their descriptions, for the help.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("Enter", "send; while a turn runs: queue"),
     ("Shift+Enter, Ctrl+J", "new line; Alt+Enter and \\ before Enter do it too"),
@@ -92,7 +93,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Ctrl+W K Y T, Alt+D", "cut, paste, swap, as in a shell"),
 ];
 
-/// The keys that matter, for people who do not know them yet.
+/// The most important keys and their descriptions, for new users.
 pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("@PATH", "put a file or a directory into the prompt"),
     ("!COMMAND", "run it yourself; the model sees the output"),
@@ -106,7 +107,7 @@ pub(super) const ESSENTIAL: &[(&str, &str)] = &[
     ("?", "all keys"),
 ];
 
-/// Returns the meaning of a key, if it has one. `leaves`: Ctrl+D quits.
+/// Returns the meaning of a key in the focus, if the key has one. `leaves`: Ctrl+D quits.
 pub(super) fn intent(key: KeyPress, focus: Focus, leaves: bool) -> Option<Intent> {
     let KeyPress { code, control, alt, shift } = key;
     if leaves && key.is_control('d') {
@@ -152,7 +153,8 @@ pub(super) fn is_for_question(key: KeyPress, choices: &str) -> bool {
     }
 }
 
-/// Nothing of the session can be changed meanwhile.
+/// Returns the meaning of a key in the choice among the stored sessions. Keys that change the session or its display
+/// have no meaning there.
 fn picker(key: KeyPress) -> Option<Intent> {
     Some(match key.code {
         Code::Enter => Intent::Enter,
@@ -173,6 +175,7 @@ fn picker(key: KeyPress) -> Option<Intent> {
     })
 }
 
+/// Returns the meaning of a key that means the same in every focus but the menus.
 fn everywhere(key: KeyPress) -> Option<Intent> {
     Some(match key.code {
         Code::Char('c') if key.control => Intent::Interrupt,
@@ -196,13 +199,14 @@ fn question(key: KeyPress) -> Option<Intent> {
         Code::Up => Intent::Up,
         Code::Down | Code::Tab => Intent::Down,
         Code::Char('v') if !modified => Intent::Read,
-        // The line of a begun prompt is seen below a question.
+        // The begun prompt is shown below a question, so Ctrl+U still clears it.
         Code::Char('u') if key.control => Intent::Edit(Edit::KillLine),
         _ => return scroll(key),
     })
 }
 
-/// Up and Down move by rows here, and no choice is marked that Enter could take.
+/// Returns the meaning of a key while a question has the whole screen. Up and Down scroll by rows. Enter has no
+/// meaning, because no choice is marked there.
 fn reader(key: KeyPress) -> Option<Intent> {
     let plain = !key.control && !key.alt;
     Some(match key.code {

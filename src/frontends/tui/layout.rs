@@ -1,4 +1,4 @@
-//! Laid-out rows of items and questions, which those keep until they are shown in another way.
+//! Laid-out rows of items and questions, which cache these rows.
 
 use ratatui_core::text::{Line, Span};
 
@@ -6,7 +6,7 @@ use ratatui_core::text::{Line, Span};
 #[derive(Debug)]
 pub(super) struct ItemRows {
     pub(super) rows: Vec<Line<'static>>,
-    /// `true` if they are all there are.
+    /// `true` if nothing of the item is left out.
     pub(super) whole: bool,
 }
 
@@ -17,7 +17,7 @@ impl Default for ItemRows {
 }
 
 impl ItemRows {
-    /// All rows that there are.
+    /// Creates the rows of an item that is shown in full.
     pub(super) fn all(rows: Vec<Line<'static>>) -> Self {
         Self { rows, whole: true }
     }
@@ -27,9 +27,8 @@ impl ItemRows {
 #[derive(Debug, Default)]
 pub(super) struct QuestionRows {
     pub(super) rows: Vec<Line<'static>>,
-    /// Numbers of lines that a change adds and removes.
+    /// Text for the title: the numbers of lines that a change adds and removes, and special properties of the file.
     pub(super) counts: Vec<Span<'static>>,
-    /// `true` if there are characters in the content, or in what is said of it, that had to be
-    /// written out.
+    /// `true` if the content, or the text around it, has hidden characters, which are shown written out.
     pub(super) hidden: bool,
 }

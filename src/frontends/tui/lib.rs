@@ -1,8 +1,8 @@
-//! A person in a terminal: the session's history in the terminal's own scrollback, and below it
-//! what is going on, the questions, and a line to type in.
+//! Front end for a person in a terminal: the session's history in the terminal's own scrollback, and below it the
+//! current activity, the questions, and a line to type in.
 //!
-//! `state` holds what is shown and `draw` makes rows of it; `keys` says what a key means, `act`
-//! does it with the `ui`; `screen` writes only what changes. One loop waits for keys, for events and, only while
+//! `state` holds the content of the screen and `draw` makes rows of it; `keys` gives each key its meaning, and `act`
+//! carries that out on the `ui`; `screen` writes only what changes. One loop waits for keys, for events and, only while
 //! something runs, for the clock.
 
 mod act;
@@ -77,12 +77,13 @@ use self::wait::{changed, next_key};
 use tandem_agent::session::Entry;
 pub use tandem_wire::attach::{ListedSession, SessionSelector};
 
-/// Time limit for writing the last rows.
+/// Time limit for each of the two waits at the end: for the last write, and for the pending replies.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Runs until the user quits, opens another session, or a signal comes that a terminal sends; an error
-/// says why it ended by itself. The terminal is given back even if this is dropped, or panics.
+/// Shows a session until the user quits, opens another session, or a signal comes of the kind that a terminal sends; an
+/// error says why the session ended by itself. The terminal is given back even if this future is dropped or panics.
 pub async fn run(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
+    // After a panic, the state of the screen is dropped with the future, so no code sees it half changed.
     let ran = AssertUnwindSafe(show(setup)).catch_unwind().await;
     ran.unwrap_or_else(|panic| Err(anyhow!("a fault in the screen ended it: {}", words(&*panic))))
 }
@@ -142,7 +143,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     ui.run().await
 }
 
-/// Returns what the status line says at first.
+/// Returns the first content of the status line.
 fn status_info(setup: &TerminalSetup) -> StatusInfo {
     StatusInfo {
         model: setup.session.model(),
@@ -170,9 +171,11 @@ impl Ui {
                 (Some(due), Some(turning)) => Some(due.min(turning)),
                 (due, turning) => due.or(turning),
             };
+            // While a write is pending, nothing is drawn: a slow terminal then gets the newest state, and no queue of
+            // old ones.
             let due = due.filter(|_| !self.terminal.busy());
             tokio::select! {
-                // Keys before news: a fast answer does not hold up who types.
+                // Keys come before news, so that a fast answer does not delay the user's typing.
                 biased;
                 Some(next) = self.replies.next(), if !self.replies.is_empty() => {
                     next(&mut self);
@@ -207,10 +210,10 @@ impl Ui {
                 news = self.session.news() => self.tell(news),
             }
         }
-        // What is being written comes before the last rows.
+        // The pending write must end before the last rows are written.
         let _ = tokio::time::timeout(LAST_WORDS, self.terminal.written()).await;
         if !matches!(self.quits, Some(Quit::Ended(_))) && !self.state.is_lost() {
-            // What was asked last is to arrive.
+            // The last requests, such as a prompt sent just before Ctrl+D, must still reach the session.
             let all = async { while self.replies.next().await.is_some() {} };
             let _ = tokio::time::timeout(LAST_WORDS, all).await;
         }
@@ -237,7 +240,7 @@ impl Ui {
         self.changed();
     }
 
-    /// Returns whether there is more to read of a long conversation, whose end alone is shown.
+    /// Returns whether a long conversation has not been read up to its end yet; only the end is shown.
     fn is_catching_up(&mut self) -> bool {
         let Some(until) = self.long_until else { return false };
         self.state.leave_out();
@@ -249,14 +252,15 @@ impl Ui {
         false
     }
 
-    /// Takes in what has happened.
+    /// Applies new entries of the log to the state, and calls the user if a question or the end of a long turn is new.
     fn read(&mut self, entries: &[Entry]) {
         let asked = |ui: &Self| ui.state.dialogs.front().map(|dialog| dialog.call().to_owned());
         let before = asked(self);
         for entry in entries {
             self.state.apply(entry);
         }
-        // Who attaches late reads an old question now.
+        // The grace period begins when the question appears here, not when it was asked: a terminal that attaches late
+        // gets old questions.
         if asked(self) != before
             && let Some(dialog) = self.state.dialogs.front_mut()
         {
@@ -283,7 +287,7 @@ impl Ui {
         }
     }
 
-    /// A key, or pasted text.
+    /// Handles a key or pasted text.
     async fn input(&mut self, input: TerminalInput) -> anyhow::Result<()> {
         match input {
             TerminalInput::Key(key) => self.key(key).await?,
@@ -294,7 +298,7 @@ impl Ui {
                 self.state.hint = Some(hint.to_owned());
             }
         }
-        // Who types sees at once what.
+        // The effect of a key is drawn at once, without the minimum time between drawings.
         self.due = Some(Instant::now());
         Ok(())
     }

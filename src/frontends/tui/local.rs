@@ -1,8 +1,8 @@
-//! Commands of the screen alone: the session knows nothing of them.
+//! Commands of the screen. The session does not know them.
 
 use tandem_agent::commands::{Registry, unknown};
 
-/// A command of the screen.
+/// A command that the screen carries out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Local {
     Auth,
@@ -17,14 +17,14 @@ pub(super) enum Local {
 }
 
 impl Local {
-    /// Returns `true` if the command leaves the session for another. Where the screen cannot do that,
-    /// the session's command of the same name says how to.
+    /// Returns `true` if the command leaves the session for another. If the screen cannot do that, the command goes to
+    /// the session, whose command of the same name explains what to do.
     pub(super) fn goes_over(self) -> bool {
         matches!(self, Self::Fork | Self::ResumeCheckpoint)
     }
 }
 
-/// Names as they are typed, commands, and descriptions.
+/// Names as they are typed, commands, and descriptions for the completion.
 pub(super) const LOCAL: [(&str, Local, &str); 7] = [
     ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
     ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
@@ -39,8 +39,8 @@ pub(super) const LOCAL: [(&str, Local, &str); 7] = [
     ("/rewind", Local::Rewind, "go back to before an earlier prompt, to say it another way"),
 ];
 
-/// Returns the command of the screen that is typed, and its argument. `/help COMMAND` is the
-/// session's, and so is `/rewind N`.
+/// Returns the screen's command that the user has typed, and its argument; `None` for text that goes to the session,
+/// such as `/help COMMAND` and `/rewind N`.
 pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
     let typed = typed.trim();
     if unknown::leaves(typed) {
@@ -61,7 +61,7 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
     (takes_more || rest.is_empty()).then_some((local, rest))
 }
 
-/// Returns the names of all commands, these and the session's.
+/// Returns the names of all commands of the screen and of the session.
 pub(super) fn names() -> String {
     let known = Registry::default();
     let shared = known.list().iter().map(|command| format!("/{}", command.name));

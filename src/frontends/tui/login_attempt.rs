@@ -1,11 +1,11 @@
-//! A key that is being got hold of: checked, or asked for in the browser.
+//! Login in progress: a key is being checked, or a page in the browser asks for a key.
 
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::setup::Login;
 
-/// A key that is being got hold of. Dropped, that ends.
+/// A login in progress. Dropping this value cancels the login.
 pub(super) struct LoginAttempt {
     steps: UnboundedReceiver<LoginStep>,
     _task: AbortOnDropHandle<()>,
@@ -15,16 +15,16 @@ pub(super) struct LoginAttempt {
 pub(super) enum LoginStep {
     /// A page has been opened at this address.
     Opened(String),
-    /// Note on the new key, or the reason for which there is none.
+    /// The login has ended: a note on the new key, or the reason why there is none.
     Done(Result<String, String>),
 }
 
 impl LoginAttempt {
-    /// Has a key checked that was typed, or asked for in the browser.
+    /// Starts to check the key `typed`, or to ask for a key in the browser.
     pub(super) fn start(login: &Login, typed: Option<String>) -> Self {
         let (told, steps) = mpsc::unbounded_channel();
         let opened = told.clone();
-        // Nobody listens any more when the user has left.
+        // A failed send is ignored: the user has left the login then.
         let done = match typed {
             Some(key) => (login.typed)(key),
             None => (login.browser)(Box::new(move |url| {
@@ -36,7 +36,7 @@ impl LoginAttempt {
     }
 }
 
-/// Waits for the next step of a login; for ever if there is none.
+/// Waits for the next step of a login; for ever if none is in progress.
 pub(super) async fn step(attempt: &mut Option<LoginAttempt>) -> LoginStep {
     match attempt {
         Some(attempt) => {

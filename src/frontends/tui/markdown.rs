@@ -1,4 +1,4 @@
-//! Markdown as styled rows; and how much of a text that still grows will stay as it is.
+//! Rendering of Markdown as styled rows, and the split of a growing text into a part that will not change and the rest.
 
 mod settled;
 mod table;
@@ -17,15 +17,15 @@ use super::whole::wrap_words;
 use super::wrap::{Margin, line_as_seen, lines};
 use tandem_content::visible::visible;
 
-/// A text, of which the beginning may be in the scrollback already.
+/// A growing text, whose beginning may be in the scrollback already.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Growing {
     pub(super) text: String,
-    /// Length of the beginning that is only context of the rest: it has been shown.
+    /// Length in bytes of the beginning that is shown already, and is only needed to parse the rest.
     pub(super) context: usize,
-    /// `true` if what has been shown ends in the middle of a block.
+    /// `true` if the part that is shown already ends in the middle of a block.
     joined: bool,
-    /// `true` if anything has been shown.
+    /// `true` if any part is shown already.
     pub(super) goes_on: bool,
 }
 
@@ -34,8 +34,7 @@ impl Growing {
         Self { text, ..Self::default() }
     }
 
-    /// Removes and returns the part that will not change any more, and whether an empty row
-    /// separates the rest from it.
+    /// Removes and returns the part that will not change any more, and whether an empty row separates it from the rest.
     pub(super) fn settle(&mut self) -> Option<(Self, bool)> {
         let CutPoint { at, reopen, context, joined, apart } = settled(&self.text, self.context)?;
         let text = reopen + &self.text[at..];
@@ -44,23 +43,23 @@ impl Growing {
         Some((mem::replace(self, rest), apart))
     }
 
-    /// Removes and returns the rows of its last paragraph that are whole in so many columns.
+    /// Removes and returns the rows of the last paragraph that are complete in so many columns.
     pub(super) fn settle_rows(&mut self, columns: usize) -> Option<Self> {
         settle_rows(self, columns)
     }
 }
 
-/// The rows of a text.
+/// Returns the rows of a text.
 pub(super) fn render(text: &str, columns: usize) -> Vec<Line<'static>> {
     rows(text, 0, false, columns)
 }
 
-/// The rows of a text that have not been shown.
+/// Returns the rows of a growing text that are not shown yet.
 pub(super) fn render_rest(growing: &Growing, columns: usize) -> Vec<Line<'static>> {
     rows(&growing.text, growing.context, growing.joined, columns)
 }
 
-/// The last block of code in a text, if there is one.
+/// Returns the last block of code in a text, if there is one.
 pub(super) fn last_code(text: &str) -> Option<String> {
     let (mut last, mut open) = (None, None);
     for event in Parser::new_ext(text, OPTIONS) {
@@ -85,7 +84,7 @@ fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'s
         }
         page.take(event);
         if first && joined {
-            // No empty row comes before what goes on.
+            // No empty row separates the rest of a block from its beginning.
             shown = Some(page.rows.len());
         }
     }
@@ -93,21 +92,22 @@ fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'s
     page.rows.split_off(shown.unwrap_or(page.rows.len()))
 }
 
-/// The rows so far, and where in the text we are.
+/// State of the rendering: the rows so far, and the open blocks and styles.
 struct MarkdownRows {
     columns: usize,
     rows: Vec<Line<'static>>,
     /// Spans of the next line.
     spans: Vec<Span<'static>>,
+    /// Styles that apply now, the innermost last; each includes the styles around it.
     styles: Vec<Style>,
-    /// The numbers of the next items, of the lists that we are in.
+    /// Number of the next item of each open list; `None` for a list with bullets.
     lists: Vec<Option<u64>>,
-    /// Margins of the items and quotes that are open.
+    /// Margins of the open items and quotes.
     margins: Vec<Margin>,
     code: Option<Highlighter>,
     table: Option<TableBuilder>,
     links: Vec<String>,
-    /// `true` if a quote begins here.
+    /// `true` if a quote has just begun.
     quoted: bool,
 }
 
@@ -239,7 +239,7 @@ impl MarkdownRows {
         self.margins.push(Margin::mark(&mark, DIM));
     }
 
-    /// Puts a box in the place of an item's bullet, or after its number.
+    /// Replaces an item's bullet by a check box, or puts the box after the item's number.
     fn task(&mut self, done: bool) {
         let mark = if done { "☑ " } else { "☐ " };
         match self.margins.last_mut() {
@@ -250,7 +250,7 @@ impl MarkdownRows {
         }
     }
 
-    /// Ends a link: where it leads is said, unless its text does.
+    /// Ends a link, and adds its address unless the link's text ends with the address.
     fn link(&mut self) {
         self.styles.pop();
         let url = self.links.pop().unwrap_or_default();
@@ -262,22 +262,22 @@ impl MarkdownRows {
 
     fn text(&mut self, text: &str) {
         let Some(mut code) = self.code.take() else {
-            // In prose, a space of another width is a space: some languages write many.
+            // In prose, a space of another width is shown as a normal space: some languages use many of these.
             let wide =
                 |c| matches!(c, '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}');
             return self.push(&text.replace(wide, " "), Style::new());
         };
         if self.begins() {
-            // The mark of an item has a row of its own.
+            // The mark of an item gets a row of its own, so that nothing stands before the code.
             self.flush_even_empty();
         }
         self.quoted = false;
-        // Nothing is put before a line or breaks it: it is copied as it is.
+        // Code lines get no margin and are not broken, so that the user can copy them as they are.
         self.rows.extend(lines(text).map(|line| line_as_seen(&code.line(line))));
         self.code = Some(code);
     }
 
-    /// Adds a style to those that hold already.
+    /// Adds a style to the styles that apply already.
     fn style(&mut self, style: Style) {
         let now = self.styles.last().copied().unwrap_or_default();
         self.styles.push(now.patch(style));
@@ -285,11 +285,11 @@ impl MarkdownRows {
 
     fn push(&mut self, text: &str, style: Style) {
         let now = self.styles.last().copied().unwrap_or_default();
-        // As it is seen, so that a table knows how wide it is.
+        // The text is stored with hidden characters written out, so that a table knows its width.
         self.spans.push(Span::styled(visible(text).into_owned(), now.patch(style)));
     }
 
-    /// An empty row before a block, but for the first, and the first of an item or of a quote.
+    /// Adds an empty row before a block, except before the first block of the text, of an item or of a quote.
     fn gap(&mut self) {
         self.flush();
         if std::mem::take(&mut self.quoted) {
@@ -301,7 +301,7 @@ impl MarkdownRows {
         }
     }
 
-    /// Returns whether the mark of an item is still to be written.
+    /// Returns whether the mark of an item has not been written yet.
     fn begins(&self) -> bool {
         self.margins.last().is_some_and(|margin| margin.first != margin.rest)
     }
@@ -319,7 +319,7 @@ impl MarkdownRows {
         for outer in &mut self.margins {
             margin.first.append(&mut outer.first);
             margin.rest.extend(outer.rest.iter().cloned());
-            // The mark of an item is written once.
+            // The mark of an item is written only once.
             outer.first.clone_from(&outer.rest);
         }
         self.rows.extend(wrap_words(&spans, &margin, self.columns));

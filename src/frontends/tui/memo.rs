@@ -25,7 +25,7 @@ impl<Key, Value> Default for Memo<Key, Value> {
 }
 
 impl<Key, Value> Clone for Memo<Key, Value> {
-    /// Returns an empty cache: the copy may be changed.
+    /// Returns an empty cache, because the caller may change the copied value that the cache belongs to.
     fn clone(&self) -> Self {
         Self::default()
     }

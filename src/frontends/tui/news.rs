@@ -1,21 +1,21 @@
-//! News of a session, and replies to requests: the same for a session of this process and for one
-//! that the terminal is attached to.
+//! News of a session, and replies to requests: the same types for a session of this process and for a session that the
+//! terminal is attached to.
 
 use futures::future::BoxFuture;
 
 use tandem_agent::session::Entry;
 
-/// Future result of a request; the error is for the person.
+/// Future result of a request; the error is a text for the user.
 pub(super) type Reply<T> = BoxFuture<'static, Result<T, String>>;
 
 /// News of a session.
 pub(super) enum News {
-    /// The log has these entries more.
+    /// The log has these new entries.
     Entries(Vec<Entry>),
     /// The session cannot be reached for now.
     Lost,
     /// The session can be reached again.
     Restored,
-    /// There is no more to come, for this reason.
+    /// No more news will come; the reason.
     Ended(String),
 }

@@ -1,19 +1,21 @@
-//! Signals to a person who looks at another window: a bell, a notification (OSC 9), a title.
+//! Ways to call a user who looks at another window: a bell, a notification (OSC 9), the window's title.
 //!
-//! None of it has a word of a model in it.
+//! The bell and the notification contain nothing that a model has written. The window's title contains the session's
+//! title, which a model may have written, so its hidden characters are written out.
 
 use super::state::{LongTurn, ScreenState};
 use super::wrap::cut;
 use tandem_agent::session::Millis;
 use tandem_content::visible::visible_line;
 
-/// Age up to which an event is news: what is older was known before this terminal was there.
+/// Maximum age of an event that the user is called for, in milliseconds: older events happened before this terminal was
+/// there.
 pub(super) const RECENT: Millis = 5_000;
 
-/// Maximum width of a title.
+/// Maximum width of a title in columns.
 const TITLE: usize = 80;
 
-/// Something to call the person for.
+/// Reason to call the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alert {
     /// A question waits for an answer.
@@ -22,7 +24,7 @@ pub(super) enum Alert {
     TurnEnded,
 }
 
-/// Returns the bytes that call the person: the bell, and what terminals show as a notification.
+/// Returns the bytes that call the user: a bell and, except on Linux's console, a notification.
 pub(super) fn call(alert: Alert, workspace: &str, console: bool) -> String {
     if console {
         return "\x07".to_owned();
@@ -39,7 +41,7 @@ pub(super) fn set_title(title: &str) -> String {
     format!("\x1b]2;{title}\x1b\\")
 }
 
-/// The title: whether the person is wanted, and where.
+/// Returns the window's title: the session's state, and its directory.
 pub(super) fn title(state: &ScreenState) -> String {
     let standing = if !state.dialogs.is_empty() {
         "? question - "
@@ -55,7 +57,7 @@ pub(super) fn title(state: &ScreenState) -> String {
     cut(&format!("{standing}tandem - {}{given}", folder(&state.about.workspace)), TITLE)
 }
 
-/// The name of the directory, with nothing in it that a terminal obeys.
+/// Returns the name of the directory, without characters that a terminal obeys.
 fn folder(workspace: &str) -> String {
     let name = workspace.rsplit('/').find(|name| !name.is_empty()).unwrap_or("/");
     visible_line(name).into_owned()

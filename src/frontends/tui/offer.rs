@@ -1,76 +1,78 @@
-//! The offer to log in: there is no key, or it is not accepted.
+//! The offer to log in, which is made if there is no key or the provider refuses the key.
 
 use super::input::TextInput;
 use super::setup::{KeyProvider, Login};
 use tandem_agent::session::Millis;
 
-/// For so long after it has come up, keys still go where they went before.
+/// Grace period in milliseconds after the offer appears, during which keys still reach the prompt.
 const GRACE: Millis = 600;
 
-/// The offer, and how far the user has got with it.
+/// The offer, and the user's progress in it.
 #[derive(Debug, Clone)]
 pub(super) struct LoginOffer {
-    /// Reason for which it is made.
+    /// Reason for the offer.
     pub(super) cause: Cause,
-    /// Provider whose key is wanted, and address where such keys are made.
+    /// Name of the provider whose key is wanted.
     pub(super) whose: &'static str,
+    /// Web site where the provider's keys are made.
     pub(super) made_at: &'static str,
-    /// Providers whose keys the user may give instead.
+    /// Providers that the user can choose from; empty if only the key of `whose` is wanted.
     pub(super) providers: Vec<KeyProvider>,
-    /// The id of the model that the wanted key is for, if the user has chosen its provider.
+    /// Id of the model that the wanted key is for, if the user has chosen the provider.
     pub(super) model: Option<String>,
-    /// The models of the Ollama that runs on this machine.
+    /// Ids of the models of an Ollama that runs on this machine.
     pub(super) ollama: Vec<String>,
-    /// Time at which it came up; none if the user asked for it.
+    /// Time at which the offer came up; `None` if the user asked for the offer.
     opened: Option<Millis>,
     pub(super) stage: LoginStage,
     /// Index of the marked choice.
     pub(super) selected: usize,
     /// Reason for which the last attempt failed.
     pub(super) failure: Option<String>,
+    /// Step that follows once there is a key.
     pub(super) then: Then,
 }
 
-/// Reason for which a login is offered.
+/// Reason why a login is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// There is no key.
     Missing,
-    /// The key is not accepted.
+    /// The provider does not accept the key.
     Refused,
-    /// The user wants it.
+    /// The user has asked for the login.
     Wanted,
 }
 
 /// Stage of the login.
 #[derive(Debug, Clone)]
 pub(super) enum LoginStage {
-    /// The provider is being chosen.
+    /// The user is choosing a provider.
     Providers,
     /// The user is choosing how to give the key.
     Choosing,
-    /// The key is being typed.
+    /// The user is typing the key.
     Typing(TextInput),
     /// The key is being checked.
     Checking,
-    /// A page in the browser asks for it; its address, once it is known.
+    /// A page in the browser asks for the key; the page's address, once it is known.
     Browser(Option<String>),
 }
 
-/// Continuation once there is a key.
+/// Step that follows once there is a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Then {
     Nothing,
-    /// This is said, which has waited for it.
+    /// A prompt is sent that has waited for the key.
     Say(String),
-    /// The turn that the refusal ended goes on.
+    /// The turn is continued that the provider's refusal ended.
     GoOn,
 }
 
 /// A choice of the offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoginChoice {
-    /// A provider, by its place among those that there are.
+    /// A provider, by its index in the list of providers.
     Provider(usize),
     Ollama,
     Browser,
@@ -78,14 +80,14 @@ pub(super) enum LoginChoice {
     Demo,
 }
 
-/// A choice: a key, and what that is, for people.
+/// A row of the offer: the keyboard key, the choice, and its text for people.
 pub(super) type LoginRow = (char, LoginChoice, String);
 
 const DEMO: (char, LoginChoice, &str) =
     ('d', LoginChoice::Demo, "try the demonstration first: no key, no network");
 
 impl LoginOffer {
-    /// Made for a provider's key, or for any of several.
+    /// Creates an offer for the key of the provider of `login`, or of any of several `providers`.
     pub(super) fn new(
         cause: Cause,
         login: &Login,
@@ -137,8 +139,8 @@ impl LoginOffer {
         choices
     }
 
-    /// Takes in what Ollama has. It is marked if nothing else has been; keys that were meant for what
-    /// was marked before do not take it.
+    /// Takes in the models of Ollama. If the user has not marked another choice, Ollama is marked, and a new grace
+    /// period starts, so that a key meant for the earlier choice does not take Ollama.
     pub(super) fn found_ollama(&mut self, models: Vec<String>, now: Millis) {
         if models.is_empty() {
             return;
@@ -152,7 +154,7 @@ impl LoginOffer {
         }
     }
 
-    /// Goes on to how the key of a provider is given.
+    /// Chooses a provider, and goes on to the ways to give its key.
     pub(super) fn choose_provider(&mut self, at: usize) {
         let Some(chosen) = self.providers.get(at) else { return };
         (self.whose, self.made_at) = (chosen.title, chosen.made_at);
@@ -160,7 +162,7 @@ impl LoginOffer {
         (self.stage, self.selected) = (LoginStage::Choosing, 0);
     }
 
-    /// Goes one step back; false if this is the first.
+    /// Goes one step back; returns `false` at the first step.
     pub(super) fn back(&mut self) -> bool {
         let stage = match self.stage {
             LoginStage::Providers => return false,
@@ -176,22 +178,22 @@ impl LoginOffer {
         true
     }
 
-    /// Returns whether keys are for it.
+    /// Returns whether the grace period is over, so that keys go to the offer.
     pub(super) fn ready(&self, now: Millis) -> bool {
         self.opened.is_none_or(|opened| now - opened >= GRACE)
     }
 
-    /// Restarts the grace time of an offer that came by itself: it comes up now.
+    /// Restarts the grace period of an offer that came up by itself.
     pub(super) fn shown_at(&mut self, now: Millis) {
         self.opened = self.opened.map(|_| now);
     }
 
-    /// Returns whether something goes on that may take long.
+    /// Returns whether the offer waits for a check or for the browser, which may take long.
     pub(super) fn busy(&self) -> bool {
         matches!(self.stage, LoginStage::Checking | LoginStage::Browser(_))
     }
 
-    /// Returns `true` if the choices are so new that a key may have been meant for the earlier ones.
+    /// Returns `true` if the choices have changed so recently that a key may have been meant for the earlier ones.
     pub(super) fn has_just_changed(&self, now: Millis) -> bool {
         !self.ollama.is_empty() && !self.ready(now)
     }
@@ -201,7 +203,7 @@ impl LoginOffer {
         self.choices().iter().map(|(key, ..)| *key).collect()
     }
 
-    /// Returns the key as far as it is typed, if it is being typed.
+    /// Returns the line with the key, while the user types it.
     pub(super) fn typed(&self) -> Option<&TextInput> {
         match &self.stage {
             LoginStage::Typing(input) => Some(input),
@@ -209,7 +211,7 @@ impl LoginOffer {
         }
     }
 
-    /// Returns the line in which the key is typed.
+    /// Returns the line with the key for a change, while the user types it.
     pub(super) fn typing(&mut self) -> Option<&mut TextInput> {
         match &mut self.stage {
             LoginStage::Typing(input) => Some(input),
@@ -223,7 +225,7 @@ impl LoginOffer {
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
     }
 
-    /// Returns the choice of a key.
+    /// Returns the choice that a keyboard key stands for.
     pub(super) fn chosen(&self, key: char) -> Option<LoginChoice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)

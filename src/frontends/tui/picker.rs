@@ -1,5 +1,5 @@
-//! A choice among the stored sessions: those of this directory, or all; typing filters them. Pure: it
-//! is given what a store lists.
+//! Choice among the stored sessions of this directory or of all directories, with a filter that the user types. This
+//! module is pure: it gets the list of sessions as a parameter.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -8,45 +8,45 @@ use super::input::{Edit, TextInput};
 use tandem_agent::session::{Listed, Query};
 use tandem_agent::sessions::SearchHit;
 
-/// Number of sessions that are read first: as many as may be shown.
+/// Maximum number of sessions in the first list: as many as may be shown.
 const FIRST: usize = 50;
 
 /// A choice among the stored sessions.
 #[derive(Debug)]
 pub(super) struct Picker {
-    /// The directory that is worked in.
+    /// Working directory of this process.
     directory: PathBuf,
-    /// The id of the session that is on the screen, which is not offered; none before there is one.
+    /// Id of the session on the screen, which is not offered; `None` before there is such a session.
     current: Option<String>,
     /// `true` if the sessions of all directories are offered.
     pub(super) all: bool,
     pub(super) filter: TextInput,
-    /// The sessions, the last changed first; `None` until some have been read.
+    /// Listed sessions, the last changed first; `None` until the first list has come.
     sessions: Option<Vec<PickerSession>>,
-    /// Indexes of the sessions that the filter leaves.
+    /// Indexes of the sessions that match the filter.
     fitting: Vec<usize>,
-    /// The sessions in which the text was found that was searched for last, in the place of those.
+    /// Results of the last search in the texts of the sessions; they are offered in place of the filtered sessions.
     hits: Option<Vec<SearchHit>>,
-    /// `true` while what was said is searched.
+    /// `true` while the texts of the sessions are searched.
     pub(super) searching: bool,
-    /// Place of the marked one among them.
+    /// Index of the marked session among the offered ones.
     pub(super) selected: usize,
-    /// Reason why the last choice was not opened, or the sessions cannot be read.
+    /// Reason why the chosen session was not opened, or why the sessions cannot be read.
     pub(super) failure: Option<String>,
-    /// `true` while the chosen session is opened.
+    /// `true` while the chosen session is being opened.
     pub(super) opening: bool,
 }
 
-/// A session that may be chosen.
+/// A listed session.
 #[derive(Debug)]
 pub(super) struct PickerSession {
     pub(super) listed: Listed,
-    /// Text that the filter looks in.
+    /// Text that the filter is compared with, in lower case.
     searched: String,
 }
 
 impl Picker {
-    /// A choice for who works in a directory. What is typed first is the filter.
+    /// Creates a choice for a user who works in `directory`. `filter` is the filter's first text.
     pub(super) fn new(directory: &Path, current: Option<String>, filter: &str) -> Self {
         let mut input = TextInput::default();
         input.set(filter);
@@ -70,16 +70,16 @@ impl Picker {
         Query { most: Some(FIRST), ..self.query() }
     }
 
-    /// Returns the query for all of them.
+    /// Returns the query for all sessions of the current scope.
     pub(super) fn query(&self) -> Query {
         let directory = (!self.all).then(|| self.directory.clone());
         Query { directory, others: true, ..Query::default() }
     }
 
-    /// Takes in what was read for a query. Returns `true` if there may be more.
+    /// Takes in the list for a query, and keeps the same session marked. Returns `true` if there may be more sessions.
     pub(super) fn read(&mut self, query: &Query, listed: Result<Vec<Listed>, String>) -> bool {
         if query.directory != self.query().directory {
-            // The scope has been changed meanwhile.
+            // The user has changed the scope meanwhile, so this list comes too late.
             return false;
         }
         let listed = listed.unwrap_or_else(|why| {
@@ -96,8 +96,7 @@ impl Picker {
         has_more
     }
 
-    /// Offers the sessions of all directories in place of those of this one, or the other way round:
-    /// they are read anew.
+    /// Switches between the sessions of this directory and of all directories. The caller must list the sessions anew.
     pub(super) fn change_scope(&mut self) {
         self.all = !self.all;
         (self.sessions, self.selected, self.failure) = (None, 0, None);
@@ -105,8 +104,8 @@ impl Picker {
         self.forget_search();
     }
 
-    /// Begins to look for the typed text in what was said in the sessions, unless nothing is typed.
-    /// Returns the text.
+    /// Begins a search for the typed text in the texts of the sessions, and returns the text; `None` if nothing is
+    /// typed.
     pub(super) fn begin_search(&mut self) -> Option<String> {
         let text = self.filter.text().trim().to_owned();
         if text.is_empty() {
@@ -117,7 +116,7 @@ impl Picker {
         Some(text)
     }
 
-    /// Takes in where a text was found, unless another is typed by now.
+    /// Takes in the results of a search, unless the user has typed another text by now.
     pub(super) fn found(&mut self, text: &str, found: Result<Vec<SearchHit>, String>) {
         if !self.searching || text != self.filter.text().trim() {
             return;
@@ -136,12 +135,12 @@ impl Picker {
         (self.hits, self.searching) = (None, false);
     }
 
-    /// Returns the number of sessions in which the text was found, if it was searched for.
+    /// Returns the number of sessions that the search has found, if there was a search.
     pub(super) fn hits(&self) -> Option<usize> {
         self.hits.as_ref().map(Vec::len)
     }
 
-    /// Returns the line of the marked session in which the text was found.
+    /// Returns the line in which the search has found the text in the marked session.
     pub(super) fn marked_line(&self) -> Option<&str> {
         self.hits.as_ref()?.get(self.selected).map(|hit| hit.line.as_str())
     }
@@ -151,7 +150,7 @@ impl Picker {
         self.current.is_none()
     }
 
-    /// Begins to open the marked session, and returns its id; none if one is being opened.
+    /// Begins to open the marked session, and returns its id; `None` if a session is being opened already.
     pub(super) fn begin_opening(&mut self) -> Option<String> {
         if self.opening {
             return None;
@@ -193,7 +192,7 @@ impl Picker {
         self.fitting().nth(self.selected)
     }
 
-    /// Returns the sessions to choose from: those that the filter leaves, or in which the text was found.
+    /// Returns the offered sessions: the results of the search, else the sessions that match the filter.
     pub(super) fn fitting(&self) -> impl Iterator<Item = &Listed> {
         let sessions = self.sessions.as_deref().unwrap_or_default();
         let fitting = if self.hits.is_some() { &[] } else { self.fitting.as_slice() };
@@ -201,18 +200,18 @@ impl Picker {
         fitting.chain(self.hits.iter().flatten().map(|hit| &hit.listed))
     }
 
-    /// Returns the number of sessions that the filter leaves, and the number of all; `None` until
-    /// some have been read.
+    /// Returns the number of sessions that match the filter, and the number of all; `None` until the first list has
+    /// come.
     pub(super) fn count(&self) -> Option<(usize, usize)> {
         Some((self.fitting.len(), self.sessions.as_ref()?.len()))
     }
 
-    /// Returns a session's directory, if it is another than the one that is worked in.
+    /// Returns a session's directory, unless it is the working directory.
     pub(super) fn other_directory<'a>(&self, listed: &'a Listed) -> Option<&'a Path> {
         Some(&*listed.head.directory).filter(|directory| *directory != self.directory)
     }
 
-    /// Finds the sessions that have all words of the filter.
+    /// Finds the sessions that contain all words of the filter.
     fn fit(&mut self) {
         let words = self.filter.text().to_lowercase();
         let words: Vec<_> = words.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! A program's output as a terminal would show it: its colours are kept, everything else that a
-//! terminal would obey is left out.
+//! Output of a program as a terminal would show it: colours stay, and everything else that a terminal would obey is
+//! left out.
 
 use std::iter::Peekable;
 use std::mem;
@@ -10,19 +10,20 @@ use ratatui_core::text::Span;
 
 use super::wrap::TAB;
 
-/// Maximum number of bytes of the parameters of an escape sequence that is read.
+/// Maximum number of bytes that are stored of an escape sequence's parameters.
 const MAX_PARAMETERS: usize = 64;
 
-/// Returns a program's output without its colours.
+/// Returns a program's output as a terminal would show it, without colours.
 pub(super) fn played(text: &str) -> String {
     let lines = played_lines(text);
     let texts = lines.iter().map(|line| line.iter().map(|span| &*span.content).collect::<String>());
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the lines of a program's output as a terminal would show it: without escape sequences and
-/// control characters, tabs as spaces; of a line that was written over, as progress bars are, the last
-/// version. It hides what a program wrote, so nothing else may go through it.
+/// Returns the lines of a program's output as a terminal would show them: without escape sequences and control
+/// characters, with spaces for tabs. Of a line that was written over, as progress bars are, the last version is
+/// returned. Text other than program output must not go through this function, because it hides a part of what was
+/// written.
 pub(super) fn played_lines(text: &str) -> Vec<Vec<Span<'static>>> {
     let mut player = Player::default();
     let mut chars = text.chars().peekable();
@@ -42,7 +43,7 @@ pub(super) fn played_lines(text: &str) -> Vec<Vec<Span<'static>>> {
                     player.style = styled(player.style, &parameters);
                 }
             }
-            // What would reorder a line on the screen is no part of what it says.
+            // These characters change the order of the text on the screen, and are no part of the text.
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
             c if c.is_control() => {}
             c => player.write(c),
@@ -52,7 +53,7 @@ pub(super) fn played_lines(text: &str) -> Vec<Vec<Span<'static>>> {
     player.lines
 }
 
-/// Lines so far, and the style of the next character.
+/// State of the playback: lines so far, and the style of the next character.
 #[derive(Default)]
 struct Player {
     lines: Vec<Vec<Span<'static>>>,
@@ -81,8 +82,7 @@ impl Player {
     }
 }
 
-/// Skips what follows an escape character and belongs to it; returns the parameters if it sets a
-/// style.
+/// Skips the rest of an escape sequence; returns the sequence's parameters if it sets a style.
 fn skip_escape(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
     match chars.next()? {
         '[' => {
@@ -96,7 +96,7 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
                 }
             }
         }
-        // A title or a link: up to a bell or `ESC \\`.
+        // A title or a link ends with a bell or `ESC \\`.
         ']' | 'P' | '_' | '^' | 'X' => {
             while let Some(c) = chars.next() {
                 if c == '\u{7}' {
@@ -114,14 +114,14 @@ fn skip_escape(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
     None
 }
 
-/// Returns a style after a sequence that sets one. Backgrounds, black, white, blinking and hidden text
-/// are left out: the text is to be read on any screen.
+/// Returns the style after a sequence that sets one. Backgrounds, black, white, blinking and hidden text are left out,
+/// because the text must be readable on any screen.
 fn styled(style: Style, parameters: &str) -> Style {
     if !parameters.bytes().all(|byte| byte.is_ascii_digit() || byte == b';' || byte == b':') {
         return style;
     }
     let mut style = style;
-    // Colons part the parts of one parameter.
+    // Within a parameter, colons separate sub-parameters; only the first of them counts here.
     let mut numbers = parameters.split(';').map(|it| it.split(':').next().unwrap_or_default());
     while let Some(number) = numbers.next() {
         style = match number {
@@ -143,7 +143,7 @@ fn styled(style: Style, parameters: &str) -> Style {
             "36" | "96" => style.fg(Color::Cyan),
             "30" | "37" | "39" | "97" => Style { fg: None, ..style },
             "90" => Style { fg: None, ..style }.add_modifier(Modifier::DIM),
-            // A colour of a larger palette: the numbers that belong to it are no styles.
+            // A colour of a larger palette: the numbers after it belong to the colour and are no styles.
             "38" | "48" | "58" => {
                 let indexed = numbers.next();
                 let count = if indexed == Some("2") { 3 } else { 1 };
@@ -157,7 +157,7 @@ fn styled(style: Style, parameters: &str) -> Style {
     style
 }
 
-/// Returns the colour with a number of the palette, if it is among the first sixteen.
+/// Returns the colour with this index of the palette, if it is one of the first sixteen; `None` for black and white.
 fn indexed_colour(index: &str) -> Option<Color> {
     Some(match index {
         "1" | "9" => Color::Red,

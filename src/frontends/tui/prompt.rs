@@ -1,8 +1,8 @@
-//! Typed text as a prompt: text, or a command line.
+//! Conversion of typed text into a prompt: a text, or a command line after `!`.
 
 use tandem_agent::session::PromptPart;
 
-/// The parts of a prompt; none if nothing was said.
+/// Returns the parts of a prompt; an empty list if the text is blank.
 pub(super) fn parts(typed: &str) -> Vec<PromptPart> {
     let typed = typed.trim();
     if let Some(command) = typed.strip_prefix('!') {

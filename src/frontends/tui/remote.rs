@@ -1,8 +1,7 @@
-//! A session of another tandem, attached to (`wire/attach.rs`).
+//! A session of another tandem process, which this terminal is attached to (`wire/attach.rs`).
 //!
-//! One task holds the connection. It asks for what has happened since the last entry that it was
-//! told of, so that a connection that was lost and found again loses nothing and tells nothing
-//! twice; what was asked of the session and not answered is asked again.
+//! One task holds the connection. The task asks for the entries after the last one that it has reported, so that after
+//! a lost connection no entry is missing and none comes twice; requests without an answer are sent again.
 
 mod agent;
 mod link;
@@ -33,18 +32,18 @@ use tandem_wire::attach::{
     TAKE_BACK, TurnParams, VERSION,
 };
 
-/// Number of unread news from which on no more are requested.
+/// Maximum number of unread news: while there are as many, no more entries are requested.
 const AHEAD: usize = 2;
 
 /// Result of an attempt to attach.
 pub enum Attached {
-    /// The session.
+    /// The terminal is attached to the session.
     To(Box<Remote>),
-    /// It is not clear which session is meant: a list of all.
+    /// The selector does not name one session; the list of all sessions.
     Choose(Vec<ListedSession>),
 }
 
-/// Attaches to a session. The error says, for people, why that cannot be done.
+/// Attaches to a session. The error is a text for the user.
 pub async fn attach(agent: AttachableAgent, wanted: SessionSelector) -> anyhow::Result<Attached> {
     let terminal = uuid::Uuid::new_v4().to_string();
     let ask = OpenParams { version: VERSION, terminal: terminal.clone(), session: wanted };
@@ -73,17 +72,18 @@ pub async fn attach(agent: AttachableAgent, wanted: SessionSelector) -> anyhow::
     })))
 }
 
-/// A session that is attached to.
+/// A session of another process, and the link to it.
 pub struct Remote {
     agent: AttachableAgent,
     opened: OpenedSession,
-    /// Name of this terminal.
+    /// Random id of this terminal, which is the same after it connects again.
     terminal: String,
+    /// Queue of requests for the link's task.
     asks: mpsc::UnboundedSender<PendingRequest>,
     news: mpsc::Receiver<News>,
-    /// Number of prompts so far.
+    /// Number of prompts sent so far, which gives each prompt its number.
     prompts: AtomicU64,
-    /// 0 if it is not known.
+    /// Maximum number of tokens in the model's input; 0 if it is not known.
     input_limit: Arc<AtomicU64>,
     _task: AbortOnDropHandle<()>,
 }
@@ -118,13 +118,14 @@ impl Remote {
         Some(self.input_limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
-    /// The next news. Nothing is lost if it is dropped while it waits.
+    /// Waits for the next news. No news is lost if the future is dropped.
     pub(super) async fn news(&mut self) -> News {
         let fault = || News::Ended("a fault of this program has ended the connection".to_owned());
         self.news.recv().await.unwrap_or_else(fault)
     }
 
     pub(super) fn prompt(&self, parts: Vec<PromptPart>) -> Reply<()> {
+        // The agent takes no number twice, so a prompt that is sent again after a lost connection is not said twice.
         let number = self.prompts.fetch_add(1, Ordering::Relaxed) + 1;
         self.ask(PROMPT, &PromptParams { number, parts })
     }
@@ -153,7 +154,7 @@ impl Remote {
         self.ask(PROMPTS, &())
     }
 
-    /// Has a call made, now or when the connection is there again.
+    /// Sends a request to the agent, now or when the connection is there again.
     fn ask<T: DeserializeOwned + Send + 'static>(
         &self,
         method: &'static str,
@@ -161,7 +162,7 @@ impl Remote {
     ) -> Reply<T> {
         let (reply, answered) = oneshot::channel();
         let asked = self.within(params).map(|params| {
-            // If nobody is left to ask, the reply says so.
+            // If the link has ended, the send fails and drops `reply`, which ends the wait below with an error.
             let _ = self.asks.send(PendingRequest { method, params, reply });
         });
         async move {
@@ -174,7 +175,7 @@ impl Remote {
         .boxed()
     }
 
-    /// The parameters, if the agent takes as many.
+    /// Serializes the parameters; an error if the request would be longer than the agent accepts.
     fn within(&self, params: &impl Serialize) -> Result<Box<RawValue>, String> {
         let params = to_raw_value(params).map_err(|err| err.to_string())?;
         let most = self.opened.frame_bytes;

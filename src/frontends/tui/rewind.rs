@@ -1,8 +1,9 @@
-//! The menu of earlier prompts that the conversation can go back to. Pure: it is given the prompts.
+//! Menu of the earlier prompts that the conversation can go back to. This module is pure: it gets the prompts as a
+//! parameter.
 
 use tandem_agent::session::EarlierPrompt;
 
-/// Action for the marked prompt, in the order of the choices.
+/// Part of the session that goes back to before the marked prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RewindChoice {
     /// The conversation goes back, and so do the files.
@@ -17,19 +18,19 @@ impl RewindChoice {
     pub(super) const ALL: [Self; 3] = [Self::WithFiles, Self::Conversation, Self::Nothing];
 }
 
-/// A choice among the earlier prompts, and then of what goes back with the conversation.
+/// Choice among the earlier prompts, and then of the part that goes back.
 #[derive(Debug)]
 pub(super) struct RewindMenu {
-    /// The newest first; never empty.
+    /// Earlier prompts, the newest first; never empty.
     prompts: Vec<EarlierPrompt>,
     /// Index of the marked prompt.
     pub(super) selected: usize,
-    /// Index of the marked choice, once a prompt is chosen since which files were changed.
+    /// Index of the marked `RewindChoice`, once the user has chosen a prompt since which files were changed.
     pub(super) choice: Option<usize>,
 }
 
 impl RewindMenu {
-    /// Offers prompts, given the oldest first; `None` if there are none.
+    /// Creates the menu of prompts, which are given with the oldest first; `None` if there are none.
     pub(super) fn new(mut prompts: Vec<EarlierPrompt>) -> Option<Self> {
         prompts.reverse();
         (!prompts.is_empty()).then_some(Self { prompts, selected: 0, choice: None })
@@ -54,8 +55,8 @@ impl RewindMenu {
         *marked = if down { (*marked + 1).min(count - 1) } else { marked.saturating_sub(1) };
     }
 
-    /// Takes what is marked. Returns the choice, once it is made: where no file was changed, there
-    /// is none.
+    /// Takes the marked row. Returns the choice once it is made. If no file was changed since the marked prompt, the
+    /// user is not asked about files.
     pub(super) fn enter(&mut self) -> Option<RewindChoice> {
         if let Some(choice) = self.choice {
             return Some(RewindChoice::ALL[choice]);

@@ -1,7 +1,7 @@
-//! The live rows at the end of a terminal, and what is put into its scrollback above them.
+//! The live rows at the end of a terminal, and the finished rows that go into its scrollback above them.
 //!
-//! Only what changes is written, in one piece that the terminal shows at once. Every movement is
-//! relative to the live rows, so nobody asks the terminal where they are.
+//! Only changed rows are written, in one piece that the terminal shows at once. Every cursor movement is relative to
+//! the live rows, so the terminal need not be asked for the cursor's position.
 
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::{Line, Span};
@@ -9,40 +9,45 @@ use ratatui_core::text::{Line, Span};
 use super::draw::LiveRows;
 use super::wrap::{cut, width, width_of};
 
-/// Begins and ends what is shown at once, by terminals that know how; the cursor is off meanwhile.
+/// Sequences that begin a synchronized update (mode 2026), which terminals that know this mode show at once, and hide
+/// the cursor.
 const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
+/// Sequence that ends a synchronized update.
 const END: &str = "\x1b[?2026l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
-/// Clears the rest of the row, the whole row, the rest of the screen.
+/// Sequence that clears the row from the cursor on.
 const CLEAR_ROW: &str = "\x1b[K";
+/// Sequence that clears the whole row.
 const CLEAR_WHOLE_ROW: &str = "\x1b[2K";
+/// Sequence that clears the screen from the cursor on.
 const CLEAR_BELOW: &str = "\x1b[J";
-/// The same from the beginning of a row: what is cleared from the very first cell on, some
-/// terminals keep in their scrollback.
+/// Sequences that clear the screen from the beginning of the cursor's row on. They clear this row on its own, and the
+/// rest of the screen from the row's second cell on: some terminals copy text into their scrollback if it is cleared
+/// from the very first cell of the screen on.
 const CLEAR_FROM_ROW: &str = "\x1b[2K\x1b[C\x1b[J\r";
 
-/// Rows on the screen.
+/// The live rows as the terminal shows them, and the cursor's place.
 pub(super) struct Screen {
     columns: usize,
     colour: bool,
-    /// `true` if the terminal breaks its rows anew when it gets narrower, as most do, or cuts them.
+    /// `true` if the terminal wraps its rows anew when it gets narrower, as most do; `false` if it cuts them.
     reflows: bool,
-    /// The live rows.
+    /// Live rows that the terminal shows now.
     shown: Vec<Line<'static>>,
-    /// Row and column of the cursor, from the first live row.
+    /// Row and column of the cursor, counted from the first live row.
     cursor: (usize, usize),
-    /// `true` if it is seen.
+    /// `true` if the cursor is visible.
     seen: bool,
 }
 
 impl Screen {
-    /// Nothing is shown yet; the cursor is at the beginning of a row.
+    /// Creates a screen without live rows. The terminal's cursor must be at the beginning of a row.
     pub(super) fn new(columns: usize, colour: bool, reflows: bool) -> Self {
         Self { columns, colour, reflows, shown: Vec::new(), cursor: (0, 0), seen: true }
     }
 
-    /// Returns the bytes to write so that the finished rows are above the live ones, which become
-    /// those of the frame; an empty string if the screen is up to date.
+    /// Returns the bytes that put the finished rows above the live rows, and replace the live rows by those of the
+    /// frame; an empty string if the screen is up to date.
     pub(super) fn update(&mut self, finished: &[Line<'static>], frame: LiveRows) -> String {
         let LiveRows { rows, cursor } = frame;
         let place = cursor.unwrap_or(self.cursor);
@@ -83,7 +88,7 @@ impl Screen {
         out
     }
 
-    /// Returns the bytes that remove the live rows and leave the cursor where they began.
+    /// Returns the bytes that remove the live rows and leave the cursor at the beginning of the first of them.
     pub(super) fn clear(&mut self) -> String {
         let mut out = String::new();
         self.go(&mut out, 0);
@@ -94,8 +99,8 @@ impl Screen {
         out
     }
 
-    /// The terminal has another width, and may have broken its rows anew. What to write so that no
-    /// live rows are left.
+    /// Notes the terminal's new size, and returns the bytes that remove the live rows. The terminal may have wrapped
+    /// these rows anew, so the cursor's row is computed for the new width.
     pub(super) fn resized(&mut self, columns: usize, height: usize) -> String {
         let columns = columns.max(1);
         let rows_of = |line: &Line<'_>| width_of(&line.spans).div_ceil(columns).max(1);
@@ -103,6 +108,7 @@ impl Screen {
         let row = above + self.cursor.1 / columns;
         let same = columns == self.columns || !self.reflows;
         self.cursor.0 = if same { self.cursor.0 } else { row };
+        // Only `height - 1` rows fit on the screen above the cursor's row; the cursor cannot move further up.
         self.cursor.0 = self.cursor.0.min(height.saturating_sub(1));
         self.columns = columns;
         self.clear()
@@ -112,12 +118,13 @@ impl Screen {
         self.columns
     }
 
-    /// Rewrites the rows that are different.
+    /// Writes the live rows that are new or different, and clears the rows that are no longer needed.
     fn change(&mut self, out: &mut String, rows: &[Line<'static>]) {
         for (at, row) in rows.iter().enumerate() {
             if self.shown.get(at) == Some(row) {
                 continue;
             }
+            // A cursor movement does not scroll, so a line feed makes the new row.
             if at >= self.shown.len() && at > 0 {
                 self.go(out, at - 1);
                 out.push_str("\r\n");
@@ -133,7 +140,7 @@ impl Screen {
         }
     }
 
-    /// Writes all rows where the cursor is, at the beginning of a row.
+    /// Writes all live rows from the cursor on, which is at the beginning of a row.
     fn rewrite(&mut self, out: &mut String, rows: &[Line<'static>]) {
         for (at, row) in rows.iter().enumerate() {
             if at > 0 {
@@ -143,7 +150,7 @@ impl Screen {
         }
         self.cursor.0 = rows.len().saturating_sub(1);
         let full = rows.last().is_some_and(|row| width_of(&row.spans) >= self.columns);
-        // Right after the last column, that column would be cleared too.
+        // After a full row, the cursor still stands on the last column, and CLEAR_BELOW would clear that column too.
         out.push_str(if full { "" } else { CLEAR_BELOW });
         if full && self.shown.len() > rows.len() {
             out.push_str("\r\n");
@@ -152,7 +159,7 @@ impl Screen {
         }
     }
 
-    /// Moves to the beginning of a live row that is there.
+    /// Moves the cursor to the beginning of an existing live row.
     fn go(&mut self, out: &mut String, row: usize) {
         out.push('\r');
         let at = self.cursor.0;
@@ -164,7 +171,7 @@ impl Screen {
         self.cursor = (row, 0);
     }
 
-    /// Writes a live row, which is one row of the terminal.
+    /// Writes a live row, cut so that it takes one row of the terminal.
     fn write(&self, out: &mut String, row: &Line<'static>) {
         if width_of(&row.spans) > self.columns {
             let fitting = fitted(&row.spans, self.columns);
@@ -173,10 +180,11 @@ impl Screen {
         self.write_whole(out, row);
     }
 
-    /// Writes a row, which the terminal breaks if it is wider.
+    /// Writes a whole row; the terminal itself breaks a row that is too wide.
     fn write_whole(&self, out: &mut String, row: &Line<'static>) {
         if row.spans.is_empty() {
-            // Nothing is left that could be broken into two rows later.
+            // The row is cleared as a whole: nothing may be left in it that the terminal could later wrap into a second
+            // row.
             return out.push_str(CLEAR_WHOLE_ROW);
         }
         let mut styled = false;
@@ -186,6 +194,7 @@ impl Screen {
                 out.push_str(&format!("\x1b[0{codes}m"));
                 styled = !codes.is_empty();
             }
+            // The terminal would obey control characters.
             out.extend(span.content.chars().filter(|c| !c.is_control()));
         }
         if styled {
@@ -197,7 +206,7 @@ impl Screen {
     }
 }
 
-/// As much of a row as there is room for: the terminal would make two rows of it.
+/// Returns the beginning of a row that fits into the columns. The terminal would break a wider row into two.
 fn fitted(spans: &[Span<'static>], columns: usize) -> Vec<Span<'static>> {
     let mut room = columns;
     let mut fitting = Vec::new();
@@ -218,7 +227,7 @@ fn forward(out: &mut String, columns: usize) {
     }
 }
 
-/// The numbers that select a style, each after a semicolon.
+/// Returns the codes (SGR parameters) that select a style, each after a semicolon.
 fn codes(style: Style, colour: bool) -> String {
     let mut codes = String::new();
     let modifiers = [

@@ -1,6 +1,6 @@
-//! Screens: what is shown of what has happened, each compared with a file in `fixtures/tui`.
+//! Tests of the screen: each compares the rows after some events with a file in `fixtures/tui`.
 //!
-//! `UPDATE_SCREENS=1 cargo test screens` writes them anew: look at the difference.
+//! `UPDATE_SCREENS=1 cargo test screens` writes these files anew: check the difference.
 
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
@@ -64,7 +64,7 @@ impl Stage {
         self
     }
 
-    /// Something happens.
+    /// Applies an event.
     fn see(mut self, event: Value) -> Self {
         let event: Event = serde_json::from_value(event).unwrap();
         let entry = Entry { index: self.entries, at: self.now, event: Arc::new(event) };
@@ -127,7 +127,7 @@ impl Stage {
     }
 }
 
-/// The rows as a terminal of this width has them.
+/// Returns the rows as a terminal of this width shows them.
 fn drawn(rows: &[Line<'static>], columns: u16) -> String {
     let height = u16::try_from(rows.len()).unwrap();
     let mut terminal = Terminal::new(TestBackend::new(columns, height)).unwrap();
@@ -138,7 +138,7 @@ fn drawn(rows: &[Line<'static>], columns: u16) -> String {
     };
     terminal.draw(draw).unwrap();
     let text = terminal.backend().to_string();
-    // After a row with wide characters it says which cells they cover.
+    // After a row with wide characters, the backend's text lists the cells that these cover.
     let row = |row: &str| {
         let row = row.split("\" Hidden by").next().unwrap_or_default();
         row.trim_matches('"').trim_end().to_owned() + "\n"
@@ -157,7 +157,7 @@ fn compare(name: &str, text: &str) {
     assert_eq!(text, expected, "{name}: the screen is another");
 }
 
-/// A call that begins.
+/// Returns the event of a call that begins.
 fn call(id: &str, kind: &str, label: &str, access: Value) -> Value {
     json!({ "CallStarted": {
         "call": { "id": id, "name": "tool", "args": {} },
@@ -361,7 +361,7 @@ fn questions() {
     }
 }
 
-/// A question about a tool of an MCP server.
+/// Returns the event of a call of an MCP server's tool, with a question.
 fn asked_tool(id: &str) -> Value {
     let access = json!({ "Mcp": {
         "server": "github", "tool": "create_issue", "display_name": "Create an issue" } });
@@ -380,7 +380,7 @@ fn asked_tool(id: &str) -> Value {
     event
 }
 
-/// A question about the programs that a folder's own settings name.
+/// Returns the event of a question about the programs that a folder's own settings name.
 fn asked_programs(id: &str) -> Value {
     let description =
         "The settings in /work would have this run:\n- MCP server `db`: npx db-server";
@@ -402,7 +402,7 @@ fn a_question_takes_no_more_than_there_is() {
     Stage::new().sized(60, 14).turn("go").see(asked_edit("1")).wait(1000).check("question_low.txt");
 }
 
-/// A question about a change of five lines, each in the place of another.
+/// Returns the event of a question about a change that replaces five lines by five others.
 fn asked_five_lines() -> Value {
     let file = |of: &str| {
         let changed: Vec<_> = (1..=5).map(|line| format!("    {of} = {line}\n")).collect();

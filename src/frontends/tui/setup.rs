@@ -1,4 +1,4 @@
-//! Everything that the screen is given by its caller.
+//! Parts that the caller gives the screen: the conversation, facts about the terminal, and services.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,55 +13,53 @@ use super::news::Reply;
 use tandem_agent::session::{Listed, Query, Store};
 use tandem_agent::sessions::{SearchHit, search};
 
-/// Everything that the caller gives the screen: the conversation, facts about the terminal, and services such as the
-/// login.
+/// Conversation, facts about the terminal, and services such as the login, which the caller gives to the screen.
 pub struct TerminalSetup {
-    /// The conversation.
+    /// Conversation that the terminal shows.
     pub session: Conversation,
-    /// The working directory, as people write it.
+    /// Working directory of the agent, in the form for people.
     pub workspace: String,
-    /// Address at which others can join, and their number.
+    /// Address at which other clients can join the session, and the number of their connections.
     pub a2a: Option<(String, watch::Receiver<usize>)>,
-    /// File of earlier prompts.
+    /// File with the user's earlier prompts.
     pub history: Option<PathBuf>,
-    /// Editor that the user edits texts with.
+    /// Editor in which the user writes long texts.
     pub editor: ExternalEditor,
     /// `true` if colours are wanted.
     pub colour: bool,
-    /// `true` if the user is called when they are wanted: by a bell, a notification, the title.
+    /// `true` if the program may call the user's attention by a bell, a notification or the window's title.
     pub notifies: bool,
-    /// `true` if the terminal is one of tmux.
+    /// `true` if the terminal runs inside tmux.
     pub in_tmux: bool,
-    /// Sessions that the user may go on with instead, if they are stored.
+    /// Stored sessions that the user may open in place of this one; `None` if sessions are not stored.
     pub sessions: Option<StoredSessions>,
-    /// Ways to log in, if that can be done here.
+    /// Lookup of the ways to log in; `None` if the user cannot log in from here.
     pub login: Option<LogIn>,
-    /// Providers whose keys the user may give, unless the provider is settled.
+    /// Lookup of the providers whose keys the user may give; `None` if the provider is settled.
     pub providers: Option<KeyProviders>,
-    /// Tells which models Ollama has on this machine, if it runs there.
+    /// Query for the models of an Ollama that runs on this machine; `None` if Ollama is not to be asked.
     pub ollama: Option<Ollama>,
 }
 
-/// The stored sessions.
+/// The stored sessions, and the means to open one of them.
 pub struct StoredSessions {
     /// Store of the sessions.
     pub store: Arc<dyn Store>,
-    /// The directory whose sessions are offered first.
+    /// Directory whose sessions are offered first.
     pub directory: PathBuf,
-    /// Opens the session of an id, which is shown when this terminal has ended; an error says why
-    /// that cannot be.
+    /// Function that opens a session. The opened session is shown after this terminal has ended.
     pub open: OpenSession,
 }
 
 impl StoredSessions {
-    /// Lists sessions.
+    /// Lists the stored sessions that match a query.
     pub(super) fn list(&self, query: &Query) -> Reply<Vec<Listed>> {
         let (store, query) = (Arc::clone(&self.store), query.clone());
         let list = async move { store.list(&query).await.map_err(|error| error.to_string()) };
         list.boxed()
     }
 
-    /// Finds those of the sessions in whose prompts or answers a text is.
+    /// Finds the sessions that have a text in their prompts or answers.
     pub(super) fn search(&self, query: &Query, text: &str) -> Reply<Vec<SearchHit>> {
         let (store, query, text) = (Arc::clone(&self.store), query.clone(), text.to_owned());
         let search = async move { search(&*store, &query, &text).await };
@@ -69,15 +67,15 @@ impl StoredSessions {
     }
 }
 
-/// Opens the session of an id.
+/// Function that opens the session with the given id; the error says why the session cannot be opened.
 pub type OpenSession = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// Reason for which a terminal has ended.
+/// Reason why the terminal's screen has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalEnd {
     /// The user quit.
     Quit,
-    /// A signal came that a terminal sends; its number.
+    /// A signal came of the kind that a terminal sends; the number of the signal.
     Signal(i32),
     /// The user has opened another session.
     Opened,
@@ -86,37 +84,37 @@ pub enum TerminalEnd {
 /// A provider of models whose key the user may give.
 #[derive(Debug, Clone)]
 pub struct KeyProvider {
-    /// Name for people.
+    /// Name of the provider, for people.
     pub title: &'static str,
-    /// Site where keys are made.
+    /// Web site where the provider's keys are made.
     pub made_at: &'static str,
-    /// The id of the model that a key is for.
+    /// Id of the model that a key is used for.
     pub model: String,
 }
 
-/// Tells whose key the user may give.
+/// Function that returns the providers whose keys the user may give.
 pub type KeyProviders = Box<dyn Fn() -> Vec<KeyProvider> + Send + Sync>;
 
-/// Asks Ollama for the ids of its models; there are none if it does not answer soon.
+/// Function that asks Ollama for the ids of its models; the list is empty if Ollama does not answer soon.
 pub type Ollama = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
-/// Returns the way to log in for the model with this id.
+/// Function that returns the ways to log in for the model with this id.
 pub type LogIn = Box<dyn Fn(&str) -> Login>;
 
-/// Ways to give a key. Each returns a note on the key, or the reason for which there is none.
+/// Ways to give a provider's key. Each returns a note on the key, or the reason why there is no key.
 pub struct Login {
-    /// Provider of the key, as people write it.
+    /// Name of the key's provider, for people.
     pub whose: &'static str,
-    /// Address where such keys are made.
+    /// Web site where the provider's keys are made.
     pub made_at: &'static str,
-    /// Checks a key that was typed, and uses it.
+    /// Function that checks a typed key, and starts to use it.
     pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
-    /// Opens a page that asks for it, and tells its address.
+    /// Function that opens a page in the browser, which asks for the key, and reports the page's address.
     pub browser: Box<dyn Fn(Opened) -> GotKey + Send + Sync>,
 }
 
-/// Result of a login.
+/// Future result of a login: a note on the key, or the reason why there is no key.
 pub type GotKey = BoxFuture<'static, Result<String, String>>;
 
-/// Is told a page's address.
+/// Callback that is given the address of the login page.
 pub type Opened = Box<dyn Fn(&str) + Send + Sync>;

@@ -1,4 +1,4 @@
-//! The signals that a terminal sends to the programs in it.
+//! Signals that a terminal sends to the processes in it.
 
 use anyhow::Context as _;
 use rustix::process::{
@@ -6,7 +6,7 @@ use rustix::process::{
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Those that are listened for.
+/// Receivers of the terminal's signals.
 pub(super) struct TerminalSignals {
     stop: Signal,
     interrupt: Signal,
@@ -17,16 +17,16 @@ pub(super) struct TerminalSignals {
 /// A signal that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Came {
-    /// The job is to stop.
+    /// The process must stop (SIGTSTP).
     Stop,
-    /// The program is to end; the signal's number.
+    /// The process must end; the number of the signal.
     End(i32),
     /// The terminal has another size.
     Resized,
 }
 
 impl TerminalSignals {
-    /// Listens. What has come before is forgotten.
+    /// Begins to listen. Signals that came before are not reported.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self {
@@ -37,7 +37,7 @@ impl TerminalSignals {
         })
     }
 
-    /// The first that comes.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Came {
         tokio::select! {
             _ = self.stop.recv() => Came::Stop,
@@ -48,14 +48,15 @@ impl TerminalSignals {
     }
 }
 
-/// Returns whether somebody could let the job go on if it stopped: a shell, in a job of its own.
+/// Returns whether this process's group can be continued after a stop: its parent is in the same session but in another
+/// group, as a shell with job control is. Without such a parent, a stopped group would stay stopped.
 pub(super) fn can_stop() -> bool {
     let Some(parent) = getppid() else { return false };
     let same_session = getsid(Some(parent)).ok() == getsid(None).ok();
     same_session && getpgid(Some(parent)).is_ok_and(|job| job != getpgrp())
 }
 
-/// Stops the whole job, as the terminal itself would; returns when it goes on.
+/// Stops the whole process group, as the terminal itself would; returns when the group is continued.
 pub(super) fn stop() {
     if can_stop() {
         let _ = kill_current_process_group(Number::STOP);

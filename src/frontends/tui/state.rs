@@ -1,5 +1,5 @@
-//! State of the screen, made from the session's updates and the user's keys. Pure: it reaches
-//! neither the terminal nor the session, and the time is given to it.
+//! State of the screen, made from the session's updates and the user's keys. This module is pure: it calls neither the
+//! terminal nor the session, and gets the current time as a parameter.
 
 mod about;
 
@@ -25,34 +25,34 @@ use tandem_agent::session::{
     Update, UpdateKind, explain_resumed, explain_retry, explain_stop,
 };
 
-/// Duration from which on a turn may have been left alone.
+/// Duration in milliseconds from which on the end of a turn is announced: the user may look at another window by then.
 pub(super) const LONG_TURN_MILLIS: Millis = 10_000;
 
-/// Maximum number of shortened items to keep for showing them in full.
+/// Maximum number of shortened items that are stored for showing them in full.
 const MAX_SHORTENED: usize = 20;
 
-/// The turn that runs, as this terminal sees it.
+/// The running turn, as this terminal sees it.
 #[derive(Debug, Clone)]
 pub(super) struct RunningTurn {
     pub(super) turn: TurnId,
-    /// `true` if it was begun at this terminal.
+    /// `true` if the turn was begun at this terminal.
     pub(super) own: bool,
-    /// Origin of the turn, if it was not begun at this terminal and its origin is known.
+    /// Origin of the turn, if that is known and is not this terminal.
     pub(super) by: Option<Origin>,
 }
 
-/// A turn that took so long that it may have been left alone.
+/// State of the last turn if it took long, so that the user may look at another window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum LongTurn {
     #[default]
     None,
-    /// The turn has ended, at this time.
+    /// The turn ended at this time, and the user has not been called yet.
     Ended(Millis),
-    /// The turn has ended, and no key has been pressed since.
+    /// The user has been called after the end of the turn, and has pressed no key since.
     Unseen,
 }
 
-/// Maximum number of items of a long conversation that are shown when it is opened again.
+/// Maximum number of items that are shown of a long conversation when it is opened again.
 const MAX_EARLIER: usize = 100;
 
 /// State of the screen.
@@ -62,42 +62,48 @@ pub(super) struct ScreenState {
     pub(super) about: StatusInfo,
     /// Origin of this terminal's prompts and answers.
     me: Option<Origin>,
-    /// The session, as far as it has been read.
+    /// Projection of the log's entries that have been read.
     pub(super) projection: Projection,
-    /// Items that are not in the scrollback yet, in order.
+    /// Items of the history that are not in the terminal's scrollback yet, in order.
     pub(super) items: VecDeque<HistoryItem>,
-    /// The questions that are open; the first is shown.
+    /// Open questions; the first of them is shown.
     pub(super) dialogs: VecDeque<Dialog>,
-    /// The offer to log in, if it is made.
+    /// Offer to log in, while it is open.
     pub(super) offer: Option<LoginOffer>,
-    /// A turn has ended because the key was refused: when, and what follows when there is another.
+    /// Time at which a turn ended because the provider refused the key, and the step that follows once there is another
+    /// key.
     pub(super) refused: Option<(Millis, Then)>,
-    /// The choice among the stored sessions, if it is made.
+    /// Choice among the stored sessions, while it is open.
     pub(super) picker: Option<Picker>,
-    /// The prompts that the conversation can go back to.
+    /// Earlier prompts that the conversation can go back to.
     pub(super) earlier: EarlierPrompts,
-    /// The choice among them, if it is made.
+    /// Menu of the earlier prompts, while it is open.
     pub(super) rewind: Option<RewindMenu>,
-    /// The prompt that goes into the line when the conversation has gone back to before it.
+    /// Prompt to put into the line once the conversation has gone back to before that prompt's turn.
     pub(super) rewinding: Option<(TurnId, String)>,
+    /// Line in which the user types.
     pub(super) input: TextInput,
+    /// Completions of the word at the cursor, while they are offered.
     pub(super) completion: Option<Completion>,
-    /// `true` if everything is shown in full.
+    /// `true` if all items are shown in full.
     pub(super) unfolded: bool,
-    /// Items that went into the scrollback shortened, the newest last.
+    /// Items that went into the scrollback shortened; the newest is last.
     shortened: VecDeque<HistoryItem>,
+    /// `true` while all keys are shown below the line.
     pub(super) help: bool,
     /// Hint above the status line, until the next key.
     pub(super) hint: Option<String>,
-    /// `true` if the last thing that went into the history was a call.
+    /// `true` if the item that was added last to the history is a call.
     after_call: bool,
+    /// State of the last turn if it took long, for calling the user.
     pub(super) long_turn: LongTurn,
-    /// `true` while the beginning of a long conversation is read: only the end of it is shown.
+    /// `true` while a long conversation is read for the first time: only its end will be shown.
     pub(super) catching_up: bool,
-    /// Number of items of that beginning that are not shown.
+    /// Number of items at the beginning of a long conversation that are not shown.
     left_out: usize,
-    /// `true` if the last turn was interrupted or has failed, so that it can go on.
+    /// `true` if the last turn was interrupted or has failed, and can be continued.
     pub(super) can_go_on: bool,
+    /// Last answer of the model, for `/copy`.
     pub(super) answer: LastAnswer,
 }
 
@@ -111,7 +117,7 @@ impl ScreenState {
         self.about.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.lost)
     }
 
-    /// Notes whether the session can be reached.
+    /// Notes whether the connection to the session is lost.
     pub(super) fn set_lost(&mut self, lost: bool) {
         if let Some(elsewhere) = &mut self.about.elsewhere {
             elsewhere.lost = lost;
@@ -123,7 +129,7 @@ impl ScreenState {
         Some(origin).filter(|origin| self.me.as_ref() != Some(origin)).cloned()
     }
 
-    /// Returns the turn that runs.
+    /// Returns the running turn.
     pub(super) fn running(&self) -> Option<RunningTurn> {
         let (turn, _) = self.projection.running()?;
         let origin = self.projection.turn(turn).and_then(|turn| turn.origin.as_ref());
@@ -185,12 +191,12 @@ impl ScreenState {
         }
     }
 
-    /// Takes back what was said of an answer that is not whole.
+    /// Removes the unfinished text of an answer, because the model begins this answer anew.
     fn take_back(&mut self) {
         self.items.retain(|item| item.done || !matches!(item.body, ItemBody::Said(_)));
     }
 
-    /// Puts the prompt into the line that the conversation has gone back to, if that was wanted here.
+    /// Puts the prompt that the conversation has gone back to into the line, if this terminal asked for that.
     fn rewound(&mut self, turn: TurnId) {
         if let Some((_, prompt)) = self.rewinding.take_if(|(wanted, _)| *wanted == turn)
             && self.input.is_empty()
@@ -212,7 +218,8 @@ impl ScreenState {
     fn end(&mut self, turn: Option<TurnId>, reason: &StopReason, at: Millis) {
         let Some(ended) = turn.and_then(|turn| self.projection.turn(turn)) else { return };
         let Some(since) = ended.started else {
-            // A prompt that only waited leaves nothing behind, unless nobody took it back.
+            // A queued prompt whose turn never started leaves no item behind. If the agent's process ended before that,
+            // the prompt is lost, so the user is told.
             if *reason == StopReason::Interrupted {
                 let prompt = ended.prompt.clone();
                 self.close();
@@ -285,7 +292,7 @@ impl ScreenState {
         }
     }
 
-    /// Keeps an item that was shown shortened, for whoever wants all of it.
+    /// Stores an item that was shown shortened, so that the user can see it in full later.
     pub(super) fn keep_short(&mut self, item: HistoryItem) {
         if self.shortened.len() == MAX_SHORTENED {
             self.shortened.pop_front();
@@ -293,15 +300,16 @@ impl ScreenState {
         self.shortened.push_back(item);
     }
 
-    /// Shows in full the item that was shortened last: each time it is called, the one before.
-    /// Returns `false` if there is none.
+    /// Shows the newest stored item in full and removes it from the store, so that the next call shows the item before
+    /// it. Returns `false` if no item is stored.
     pub(super) fn open_short(&mut self) -> bool {
         let Some(item) = self.shortened.pop_back() else { return false };
         self.aside(HistoryItem { apart: true, open: true, ..item });
         true
     }
 
-    /// Takes a question away. What comes up in its place has not been read yet.
+    /// Removes the question about a call and returns it. If another question comes up in its place, the grace period of
+    /// that question starts at `at`, because the user has not read it yet.
     pub(super) fn close_dialog(&mut self, call: &str, at: Millis) -> Option<Dialog> {
         let shown = self.dialogs.front().map(|dialog| dialog.call().to_owned());
         let place = self.dialogs.iter().position(|dialog| dialog.call() == call);
@@ -314,7 +322,7 @@ impl ScreenState {
         closed
     }
 
-    /// Brings a question back whose answer was not taken, unless it is closed by now.
+    /// Shows a question again whose answer did not reach the session, unless the question is closed by now.
     pub(super) fn ask_again(&mut self, mut dialog: Dialog, at: Millis) {
         let asked = |card: &mut CallCard| card.status == CallStatus::AwaitingAnswer;
         if self.card(dialog.call()).is_some_and(asked) {
@@ -330,7 +338,7 @@ impl ScreenState {
         })
     }
 
-    /// Adds to the text that grows.
+    /// Appends to the unfinished answer or thought, or begins one.
     fn grow(&mut self, more: &str, thinks: bool) {
         if let Some(HistoryItem { body, done: false, .. }) = self.items.back_mut() {
             match body {
@@ -347,7 +355,8 @@ impl ScreenState {
         }
     }
 
-    /// Something of this screen alone. It does not break what is being said in two.
+    /// Adds an item that only this screen has. The item goes before the first unfinished one, so that it does not split
+    /// a text that still grows.
     pub(super) fn aside(&mut self, item: HistoryItem) {
         let place = self.items.iter().position(|item| !item.done).unwrap_or(self.items.len());
         self.items.insert(place, item);
@@ -369,7 +378,7 @@ impl ScreenState {
         self.items.push_back(HistoryItem { apart, ..HistoryItem::new(body) });
     }
 
-    /// Ends the text that grows.
+    /// Marks the growing answer and the growing thought as finished.
     fn close(&mut self) {
         for item in &mut self.items {
             if matches!(item.body, ItemBody::Said(_) | ItemBody::Thought(_)) {
@@ -378,7 +387,7 @@ impl ScreenState {
         }
     }
 
-    /// Leaves out what is too long ago, while the beginning of a long conversation is read.
+    /// Drops the oldest finished items beyond `MAX_EARLIER` while a long conversation is read.
     pub(super) fn leave_out(&mut self) {
         while self.items.len() > MAX_EARLIER && self.leave_first_out() {}
     }
@@ -389,7 +398,8 @@ impl ScreenState {
         is_out
     }
 
-    /// The beginning of a long conversation has been read: its end is shown, from a prompt on.
+    /// Ends the reading of a long conversation: drops the items before the first prompt that is left, and adds a note
+    /// with the number of items that are not shown.
     pub(super) fn caught_up(&mut self) {
         self.catching_up = false;
         if self.left_out == 0 {
@@ -406,7 +416,7 @@ impl ScreenState {
         self.items.push_front(HistoryItem::new(ItemBody::Note(Tone::Aside, note)));
     }
 
-    /// Removes and returns, from the top, what can no longer change on a screen of so many columns.
+    /// Removes and returns the items at the top that can no longer change on a screen of so many columns.
     pub(super) fn take_finished(&mut self, columns: usize) -> Vec<HistoryItem> {
         let mut finished = Vec::new();
         if self.catching_up {
@@ -423,12 +433,12 @@ impl ScreenState {
         finished
     }
 
-    /// Returns the prompts of this terminal that wait.
+    /// Returns the queued prompts of this terminal.
     pub(super) fn own_queued(&self) -> impl DoubleEndedIterator<Item = &TurnRecord> {
         self.projection.queued().filter(|turn| turn.origin == self.me)
     }
 
-    /// Puts prompts that were taken back before what is typed.
+    /// Puts prompts that were taken back from the queue into the line, before the text that is typed there.
     pub(super) fn put_back(&mut self, prompts: &[String]) {
         let typed = self.input.text().to_owned();
         let typed = Some(typed).filter(|typed| !typed.trim().is_empty());
@@ -436,12 +446,12 @@ impl ScreenState {
         self.input.set(&lines.join("\n"));
     }
 
-    /// Returns the last prompt of this terminal that waits.
+    /// Returns the last queued prompt of this terminal.
     pub(super) fn last_queued(&self) -> Option<&TurnRecord> {
         self.own_queued().next_back()
     }
 
-    /// Describes what is going on, if anything is, and for how long.
+    /// Describes the current activity and its duration; `None` if nothing is going on.
     pub(super) fn activity(&self, now: Millis) -> Option<String> {
         let activity = self.projection.activity();
         if self.is_lost() || matches!(activity, Activity::Idle) {
@@ -472,26 +482,26 @@ impl ScreenState {
         }
     }
 
-    /// Returns whether a spinner turns.
+    /// Returns whether the spinner turns.
     pub(super) fn turns(&self) -> bool {
         self.projection.running().is_some() || self.offer.as_ref().is_some_and(LoginOffer::busy)
     }
 
-    /// Removes what is shown until the next key.
+    /// Removes the hint, the help and the mark of an unseen long turn, which are shown only until the next key.
     pub(super) fn unhint(&mut self) {
         self.long_turn = LongTurn::None;
         self.hint = None;
         self.help = false;
     }
 
-    /// Says why Ctrl+D does not quit, where it has no other meaning.
+    /// Sets the hint that says why Ctrl+D does not quit. Called for keys without a meaning.
     pub(super) fn keep_begun(&mut self, key: KeyPress) {
         if key.is_control('d') {
             self.hint = Some("the begun prompt is kept; Ctrl+C twice quits".to_owned());
         }
     }
 
-    /// Takes the typed text out of the line.
+    /// Empties the line and returns its text.
     pub(super) fn take_input(&mut self) -> String {
         self.completion = None;
         mem::take(&mut self.input).into_text()

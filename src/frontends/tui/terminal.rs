@@ -1,4 +1,5 @@
-//! The terminal itself: taken over, given back whatever happens, written to without waiting.
+//! Control of the terminal: taking it over, giving it back in every case (also after a panic), and writing to it in a
+//! thread of its own.
 
 use std::io::{self, Write as _};
 use std::sync::mpsc;
@@ -8,43 +9,47 @@ use std::time::Duration;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::oneshot;
 
-/// Pasted text comes in one piece.
+/// Sequence that enables bracketed paste, so that pasted text arrives in one piece.
 const TAKE: &str = "\x1b[?2004h";
+/// Sequences that disable bracketed paste and synchronized output, reset the style and show the cursor.
 const GIVE_BACK: &str = "\x1b[?2004l\x1b[?2026l\x1b[0m\x1b[?25h";
 
-/// Keys are told apart, such as Enter and Shift+Enter: by kitty's protocol, with the Latin letter of
-/// a key that writes another one, so that Ctrl+C is known on every keyboard; and by xterm's
-/// modifyOtherKeys, which tmux speaks too. Who knows one of them passes over the other.
+/// Sequences that ask the terminal to report keys such as Enter and Shift+Enter differently. The first asks by kitty's
+/// keyboard protocol, which also reports the Latin letter of a key that types another letter, so that Ctrl+C is
+/// recognised on every keyboard layout. The second asks by xterm's modifyOtherKeys, which tmux understands too. A
+/// terminal ignores the sequence that it does not know.
 const TELL_KEYS: &str = "\x1b[>5u\x1b[>4;1m";
+/// Sequences that end both ways of reporting keys.
 const TELL_KEYS_NO_MORE: &str = "\x1b[>4m\x1b[<u";
 
-/// The title that was there is kept, and comes back.
+/// Sequence that saves the window's title on the terminal's own stack; `TITLE_BACK` restores the saved title.
 const KEEP_TITLE: &str = "\x1b[22;2t";
 const TITLE_BACK: &str = "\x1b[23;2t";
 
-/// Time limit for writing to a terminal that takes nothing when it is given back.
+/// Time limit for the last write before the terminal is given back: a stopped terminal accepts no output.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A terminal that is ours until this is dropped.
+/// The terminal in raw mode. Dropping this value gives the terminal back.
 pub(super) struct RawTerminal {
     /// Settings that the terminal had before it was taken over. `None` while the terminal is given back: then nothing
-    /// is written to it.
+    /// is written to the terminal.
     before: Option<Termios>,
-    /// `true` if the title will be changed, and so the one before is kept.
+    /// `true` if the screen will change the window's title, so that the previous title must be saved and restored.
     titled: bool,
+    /// Queue of the writer thread.
     jobs: mpsc::Sender<WriteJob>,
-    /// Bytes that are being written.
+    /// Completion of the last queued write; `None` if no write is pending.
     writing: Option<oneshot::Receiver<()>>,
 }
 
-/// Something to write, and whom to tell that it has been.
+/// A text to write, and a callback for the writer thread to run once the text is written.
 type WriteJob = (String, Box<dyn FnOnce() + Send>);
 
 impl RawTerminal {
-    /// Takes it over; and with it the title if it is to be another.
+    /// Starts the writer thread and takes the terminal over. `titled`: the screen will change the window's title.
     pub(super) fn take(titled: bool) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel();
-        // A terminal may be stopped, and must not stop the session.
+        // A write to a stopped terminal blocks, and must not block the session, so a thread of its own writes.
         thread::Builder::new().name("terminal".to_owned()).spawn(move || work(&waiting))?;
         let mut terminal =
             Self { before: None, titled: titled && !is_console(), jobs, writing: None };
@@ -52,7 +57,7 @@ impl RawTerminal {
         Ok(terminal)
     }
 
-    /// Takes it over again, after it was given back.
+    /// Takes the terminal over, also after it was given back.
     pub(super) fn take_again(&mut self) -> io::Result<()> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
@@ -65,13 +70,14 @@ impl RawTerminal {
         Ok(())
     }
 
-    /// Gives it back for a while, as it was.
+    /// Writes `last`, and restores the terminal's settings. Does nothing if the terminal is given back already.
     pub(super) fn give_back(&mut self, last: &str) {
         let Some(before) = self.before.take() else { return };
         let tell_no_more = if is_console() { "" } else { TELL_KEYS_NO_MORE };
         let title_back = if self.titled { TITLE_BACK } else { "" };
         let (done, written) = mpsc::channel();
-        // Who has closed or stopped the terminal sees nothing, and needs nothing.
+        // If the user has closed or stopped the terminal, this write does not end within the time limit. The user would
+        // not see the text then, so nothing more is done about it.
         let tell = Box::new(move || _ = done.send(()));
         if self.jobs.send((format!("{last}{title_back}{tell_no_more}{GIVE_BACK}"), tell)).is_ok() {
             let _ = written.recv_timeout(PATIENCE);
@@ -79,7 +85,7 @@ impl RawTerminal {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
     }
 
-    /// Writes, after all that is being written.
+    /// Queues a text for the writer thread, after all earlier texts. Does nothing while the terminal is given back.
     pub(super) fn write(&mut self, text: String) {
         if self.before.is_none() {
             return;
@@ -89,12 +95,12 @@ impl RawTerminal {
         self.writing = self.jobs.send((text, tell)).is_ok().then_some(written);
     }
 
-    /// Returns whether something is being written.
+    /// Returns whether a write is pending.
     pub(super) fn busy(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// Waits until all is written.
+    /// Waits until all queued texts are written.
     pub(super) async fn written(&mut self) {
         if let Some(writing) = &mut self.writing {
             let _ = writing.await;
@@ -109,18 +115,18 @@ impl Drop for RawTerminal {
     }
 }
 
-/// Writes one thing after the other, until nobody has more.
+/// Runs the writer thread: writes the queued texts in order, until the sender is dropped.
 fn work(jobs: &mpsc::Receiver<WriteJob>) {
     for (text, tell) in jobs {
         let mut stdout = io::stdout().lock();
-        // A terminal that is gone is noticed where its keys are read.
+        // Errors are ignored: the keyboard's reader notices when the terminal is gone.
         let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         drop(stdout);
         tell();
     }
 }
 
-/// Columns and rows, also of a terminal that does not tell.
+/// Returns the terminal's columns and rows; 80 and 24 if the terminal does not tell its size.
 pub(super) fn size() -> (usize, usize) {
     match tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -128,7 +134,7 @@ pub(super) fn size() -> (usize, usize) {
     }
 }
 
-/// Checks that the terminal can show a conversation.
+/// Checks that the terminal can change rows that it shows already, which a conversation needs.
 pub(super) fn ensure_usable() -> anyhow::Result<()> {
     anyhow::ensure!(
         kind() != "dumb",
@@ -143,15 +149,15 @@ fn kind() -> String {
     std::env::var("TERM").unwrap_or_default()
 }
 
-/// Returns whether the terminal is Linux's own console, which takes some sequences that it does not
-/// know for others.
+/// Returns whether the terminal is Linux's own console, which mistakes some sequences that it does not know for others.
 pub(super) fn is_console() -> bool {
     kind() == "linux"
 }
 
-/// Returns whether a terminal breaks its rows anew when it gets narrower, as far as its variables
-/// tell: nothing asks it. Most do.
+/// Returns whether the terminal wraps its rows anew when it gets narrower, as most terminals do. The answer is guessed
+/// from environment variables; the terminal itself is not asked.
 pub(super) fn reflows(var: impl Fn(&str) -> Option<String>) -> bool {
+    // This check comes first: inside tmux, `TERM` may name `screen`.
     if var("TMUX").is_some() {
         return true;
     }

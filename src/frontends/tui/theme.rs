@@ -1,5 +1,5 @@
-//! The few styles there are. The terminal's own sixteen colours, and never black, white or a
-//! background: so they fit dark and light screens alike.
+//! Styles of the screen. They use only the terminal's own sixteen colours, and never black, white or a background, so
+//! that they are readable on dark and light screens.
 
 use ratatui_core::style::{Color, Modifier, Style};
 
@@ -7,7 +7,7 @@ use ratatui_core::style::{Color, Modifier, Style};
 pub(super) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 /// Style of more important text.
 pub(super) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-/// Code in a text, names.
+/// Style of code in a text, and of names.
 pub(super) const CODE: Style = Style::new().fg(Color::Cyan);
 /// Style of the user's text, and of the chosen row.
 pub(super) const USER: Style = Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD);
@@ -15,11 +15,11 @@ pub(super) const USER: Style = Style::new().fg(Color::Blue).add_modifier(Modifie
 pub(super) const GOOD: Style = Style::new().fg(Color::Green);
 /// Style of failure, and of removed lines.
 pub(super) const BAD: Style = Style::new().fg(Color::Red);
-/// Style of what wants attention.
+/// Style of questions and other things that need the user's attention.
 pub(super) const ASKS: Style = Style::new().fg(Color::Magenta).add_modifier(Modifier::BOLD);
-/// Words of a language.
+/// Style of keywords in code.
 pub(super) const KEYWORD: Style = Style::new().fg(Color::Magenta);
-/// Texts in code.
+/// Style of string literals in code.
 pub(super) const STRING: Style = Style::new().fg(Color::Green);
-/// Numbers in code.
+/// Style of numbers in code.
 pub(super) const NUMBER: Style = Style::new().fg(Color::Cyan);

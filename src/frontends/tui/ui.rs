@@ -1,5 +1,5 @@
-//! All that a terminal's session holds, and what can be done with it whatever the user does: it is
-//! drawn, given away and taken back, and waits for replies.
+//! State of a terminal that shows a session, and the operations that do not depend on a key: draw, give the terminal
+//! away, take it back, wait for replies.
 
 use std::time::Duration;
 
@@ -27,31 +27,33 @@ use super::state::ScreenState;
 use super::terminal::{self, RawTerminal, size};
 use tandem_agent::session::{SessionCommand, TurnId};
 
-/// Minimum time between two drawings of what comes by itself.
+/// Minimum time between two drawings that no key caused.
 const FRAME: Duration = Duration::from_millis(30);
 
-/// State of a terminal that shows a session, and all that it works with.
+/// State of a terminal that shows a session, and everything that its loop uses.
 pub(super) struct Ui {
     pub(super) session: Conversation,
     pub(super) state: ScreenState,
     pub(super) terminal: RawTerminal,
     pub(super) screen: Screen,
-    /// Taken away while another program has the terminal.
+    /// Reader of the keys; `None` while another program has the terminal.
     pub(super) keyboard: Option<Keyboard>,
     pub(super) history: History,
+    /// Number of connections of other clients; `None` without a server.
     pub(super) clients: Option<watch::Receiver<usize>>,
     pub(super) signals: TerminalSignals,
     pub(super) editor: ExternalEditor,
+    /// Number of rows of the terminal.
     pub(super) height: usize,
-    /// The files of the workspace, once they have been asked for.
+    /// Files of the workspace, once they have been asked for.
     pub(super) files: Option<FileIndex>,
-    /// `true` if they are being looked for.
+    /// `true` while the files are being looked for.
     pub(super) finding: bool,
-    /// The prompts of MCP servers, as they were when a command was begun.
+    /// Prompts of MCP servers, as they were when a command was last begun.
     pub(super) prompts: Vec<SessionCommand>,
-    /// The models to choose from.
+    /// Models that the user can choose.
     pub(super) models: KnownModels,
-    /// Replies of the session that are awaited, each with its continuation.
+    /// Pending replies of the session, each with its continuation.
     pub(super) replies: FuturesUnordered<BoxFuture<'static, Next>>,
     /// Index up to which a long conversation is read before its end is shown.
     pub(super) long_until: Option<usize>,
@@ -59,42 +61,40 @@ pub(super) struct Ui {
     pub(super) login: Option<LogIn>,
     pub(super) providers: Option<KeyProviders>,
     pub(super) ollama: Option<Ollama>,
-    /// `true` if Ollama is to be asked for its models when what is shown is on the screen.
+    /// `true` if Ollama must be asked for its models after the next drawing.
     pub(super) look_for_ollama: bool,
-    /// A key that is being got hold of.
+    /// Login that is in progress.
     pub(super) login_attempt: Option<LoginAttempt>,
-    /// The model that answered before the demonstration was chosen.
+    /// Id of the model that was used before the user chose the demonstration.
     pub(super) before_demo: Option<String>,
-    /// Time at which the screen is to be drawn, if anything has changed.
+    /// Time at which the screen must be drawn, if anything has changed.
     pub(super) due: Option<Instant>,
     pub(super) last_drawn: Instant,
-    /// The window's title, as far as it has been set; none if the person is not to be called when
-    /// they are wanted.
+    /// Window's title that was set last; `None` if the program may not call the user's attention.
     pub(super) title: Option<String>,
     pub(super) in_tmux: bool,
     /// Time at which Ctrl+C was pressed last.
     pub(super) interrupted: Option<Instant>,
-    /// The last key, if a question took it, and its time: the same key again is meant for the next
-    /// question.
+    /// Last key and its time, if a question took the key: the same key again is meant for the next question.
     pub(super) answered: Option<(KeyPress, Instant)>,
     /// Time at which Esc was pressed last where it had nothing to close or cancel.
     pub(super) escaped: Option<Instant>,
-    /// Somebody else's turn, and when it was asked whether it is to be cancelled.
+    /// Turn of another client that the user began to cancel, and the time at which the user was asked to confirm that.
     pub(super) confirming: Option<(TurnId, Instant)>,
-    /// Reason for which it is to end, if it is.
+    /// Reason why the screen ends; `None` while it goes on.
     pub(super) quits: Option<Quit>,
 }
 
-/// Reason for which the terminal's session ends.
+/// Reason why the terminal's screen ends.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Quit {
-    /// The user wants it.
+    /// The user wants to quit.
     Wanted,
-    /// A signal came; its number.
+    /// A signal came; the number of the signal.
     Signal(i32),
-    /// Another session was opened, which is to be shown.
+    /// Another session was opened, and will be shown.
     Opened,
-    /// The session is over; why.
+    /// The session is over; the reason.
     Ended(String),
 }
 
@@ -102,7 +102,7 @@ pub(super) enum Quit {
 pub(super) type Next = Box<dyn FnOnce(&mut Ui) + Send>;
 
 impl Ui {
-    /// Calls the person.
+    /// Calls the user's attention, unless that is not wanted.
     pub(super) fn alert(&mut self, alert: Alert) {
         if self.title.is_some() {
             let call = notify::call(alert, &self.state.about.workspace, terminal::is_console());
@@ -110,8 +110,8 @@ impl Ui {
         }
     }
 
-    /// Returns the text to write so that the window's title says how the session goes; empty if the
-    /// title does already.
+    /// Returns the bytes that set the window's title to the session's state; an empty string if the title is right
+    /// already.
     fn retitle(&mut self) -> String {
         let Some(shown) = self.title.as_mut().filter(|_| !terminal::is_console()) else {
             return String::new();
@@ -125,7 +125,7 @@ impl Ui {
         written
     }
 
-    /// Waits for a reply beside everything else.
+    /// Registers a reply to wait for, and the function that runs when the reply has come.
     pub(super) fn when<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,
@@ -135,7 +135,7 @@ impl Ui {
         self.replies.push(next.boxed());
     }
 
-    /// The screen is to be drawn, but not too often.
+    /// Requests a drawing, at least `FRAME` after the last one.
     pub(super) fn changed(&mut self) {
         self.due = Some(earlier(self.due, self.last_drawn + FRAME));
     }
@@ -157,7 +157,7 @@ impl Ui {
         }
         let unread = self.state.dialogs.front().is_some_and(|dialog| !dialog.ready(now))
             || self.state.offer.as_ref().is_some_and(|offer| !offer.ready(now));
-        // What is asked shows its keys when they count.
+        // During its grace period a question does not take keys; it must be drawn again once it does.
         self.due = unread.then(|| Instant::now() + FRAME * 4);
         self.last_drawn = Instant::now();
     }
@@ -170,7 +170,7 @@ impl Ui {
         self.terminal.write(written);
     }
 
-    /// Stops, as other programs do; when it goes on, the screen is drawn anew.
+    /// Stops the process as Ctrl+Z does for other programs, and draws the screen anew when the process goes on.
     pub(super) fn suspend(&mut self) -> anyhow::Result<()> {
         if !signals::can_stop() {
             self.state.hint = Some("there is no shell to go back to".to_owned());
@@ -182,7 +182,7 @@ impl Ui {
         self.come_back()
     }
 
-    /// Gives the terminal to somebody else.
+    /// Gives the terminal to another program, without the live rows.
     pub(super) fn leave(&mut self) {
         self.keyboard = None;
         let cleared = self.screen.clear();
@@ -203,9 +203,9 @@ impl Ui {
 }
 
 impl Drop for Ui {
-    /// Leaves the history on the screen, and nothing else.
+    /// Gives the terminal back with only the history on it.
     fn drop(&mut self) {
-        // What has made it panic would do so again.
+        // Drawing the items may have caused the panic, and would panic again.
         if std::thread::panicking() {
             let last = self.screen.clear();
             return self.terminal.give_back(&last);

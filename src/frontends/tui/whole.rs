@@ -1,5 +1,5 @@
-//! Lines that a terminal is left to break itself, so that they are copied from it whole: code, and
-//! addresses that are longer than a row.
+//! Long rows that the terminal itself breaks, so that the user copies each of them as one line: code, and addresses
+//! that are wider than the screen.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
@@ -7,8 +7,8 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::wrap::{Margin, line_as_seen, width, width_of, wrap};
 
-/// The rows of a line, broken between words; an address that is longer than a row is a row of its
-/// own, wider than the terminal.
+/// Returns the rows of a line, broken between words. An address that is longer than a row gets a row of its own, which
+/// is wider than the terminal.
 pub(super) fn wrap_words(
     spans: &[Span<'static>],
     margin: &Margin,
@@ -26,7 +26,7 @@ pub(super) fn wrap_words(
             margin.first.clone_from(&margin.rest);
         }
         done = at + address.len();
-        // A margin that only lines it up would be copied too.
+        // A margin that only aligns the row would be copied together with the address.
         let mark = if margin.first == margin.rest { Vec::new() } else { margin.first.clone() };
         rows.push(Line::from([mark, part(spans, at, done)].concat()));
         margin.first.clone_from(&margin.rest);
@@ -42,14 +42,14 @@ pub(super) fn wrap_words(
     rows
 }
 
-/// The addresses in a text that are wider than a row, and where they begin.
+/// Returns the addresses in a text that are wider than `room`, each with its offset.
 fn long_addresses(text: &str, room: usize) -> impl Iterator<Item = (usize, &str)> {
     let words = text.split(' ').filter(move |word| word.contains("://") && width(word) > room);
     let start = text.as_ptr() as usize;
     words.map(move |word| (word.as_ptr() as usize - start, word))
 }
 
-/// Returns the part of the text between two of its bytes.
+/// Returns the part of the text between two byte offsets.
 fn part(spans: &[Span<'static>], from: usize, to: usize) -> Vec<Span<'static>> {
     let mut begin = 0;
     let mut parts = Vec::new();
@@ -65,7 +65,7 @@ fn part(spans: &[Span<'static>], from: usize, to: usize) -> Vec<Span<'static>> {
     parts
 }
 
-/// The rows as a terminal of this width breaks them.
+/// Returns the rows as a terminal with so many columns breaks them.
 pub(super) fn broken(rows: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
     let columns = columns.max(2);
     if rows.iter().all(|row| width_of(&row.spans) <= columns) {

@@ -1,8 +1,7 @@
-//! Text made fit for a terminal: every character of it is seen, nothing in it can move the cursor,
-//! and no row is too wide.
+//! Text made safe for a terminal: every character is visible, no character moves the cursor, and no row is too wide.
 //!
-//! Whatever becomes a row goes through [`wrap`], [`fold`] or [`cut`], and these write out the
-//! hidden characters ([`tandem_content::visible`]): no caller can forget to.
+//! Every text that becomes a row goes through [`wrap`], [`fold`] or [`cut`], which write out hidden characters
+//! ([`tandem_content::visible`]), so no caller can forget to do that.
 
 use std::borrow::Cow;
 
@@ -26,7 +25,7 @@ pub(super) fn width_of(spans: &[Span<'_>]) -> usize {
     spans.iter().map(|span| width(&span.content)).sum()
 }
 
-/// The beginning of a text, on one row that fits; with `…` if it is not all.
+/// Returns the beginning of a text, on one row; with `…` at its end if the text is longer.
 pub(super) fn cut(text: &str, columns: usize) -> String {
     let text = visible_line(text);
     if width(&text) <= columns {
@@ -47,13 +46,13 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
-/// Returns the first of several wordings that fits, from the longest to the shortest; else the last.
+/// Returns the first of several wordings that fits; the last one if none fits. The wordings go from long to short.
 pub(super) fn fitting<'a>(wordings: &[&'a str], columns: usize) -> &'a str {
     let fits = wordings.iter().find(|wording| width(wording) <= columns);
     fits.or(wordings.last()).copied().unwrap_or_default()
 }
 
-/// Returns the lines of a text. Only line feeds end them: a carriage return is left to be seen.
+/// Returns the lines of a text. Only line feeds end a line: a carriage return stays, so that it is shown written out.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_terminator('\n')
 }
@@ -61,14 +60,14 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
 /// Beginnings of the rows of a wrapped line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Margin {
-    /// The first.
+    /// Margin of the first row.
     pub(super) first: Vec<Span<'static>>,
-    /// All others; as wide.
+    /// Margin of all other rows, as wide as `first`.
     pub(super) rest: Vec<Span<'static>>,
 }
 
 impl Margin {
-    /// The same text, then spaces.
+    /// Returns a margin with a mark on the first row, and spaces on the others.
     pub(super) fn mark(mark: &str, style: Style) -> Self {
         Self {
             first: vec![Span::styled(mark.to_owned(), style)],
@@ -76,20 +75,20 @@ impl Margin {
         }
     }
 
-    /// The same on every row.
+    /// Returns a margin that is the same on every row.
     pub(super) fn bar(bar: &str, style: Style) -> Self {
         let bar = vec![Span::styled(bar.to_owned(), style)];
         Self { first: bar.clone(), rest: bar }
     }
 }
 
-/// A line as rows of at most `columns`, broken between words where that is possible. A space between
-/// two rows is left out.
+/// Returns a line as rows of at most `columns`, broken between words where possible. The space between two rows is left
+/// out if it does not fit.
 pub(super) fn wrap(spans: &[Span<'static>], margin: &Margin, columns: usize) -> Vec<Line<'static>> {
     rows(spans, margin, columns, false)
 }
 
-/// Like [`wrap`], with every space in its place, for text that is approved as it stands.
+/// Returns rows like [`wrap`], but leaves out no space: for text that the user approves character by character.
 pub(super) fn fold(spans: &[Span<'static>], margin: &Margin, columns: usize) -> Vec<Line<'static>> {
     rows(spans, margin, columns, true)
 }
@@ -110,7 +109,7 @@ fn rows(
     for (grapheme, style) in tabs_as_spaces(graphemes) {
         let wide = width(grapheme);
         if used + wide > room {
-            // Space that does not fit is what separates the rows.
+            // A space that does not fit is replaced by the break between the rows.
             if grapheme == " " && !keeps_spaces {
                 rows.push(Vec::new());
                 (used, space) = (0, None);
@@ -135,8 +134,7 @@ fn rows(
     rows.into_iter().zip(margins).map(|(row, margin)| joined(margin, &row)).collect()
 }
 
-/// Returns a line that is not broken, with its hidden characters written out and spaces in the
-/// place of tabs.
+/// Returns a line without breaks, with hidden characters written out and with spaces for tabs.
 pub(super) fn line_as_seen(spans: &[Span<'static>]) -> Line<'static> {
     let spans: Vec<_> = spans.iter().map(|span| (written_out(&span.content), span.style)).collect();
     let graphemes = spans
@@ -145,7 +143,7 @@ pub(super) fn line_as_seen(spans: &[Span<'static>]) -> Line<'static> {
     joined(&[], &tabs_as_spaces(graphemes).collect::<Vec<_>>())
 }
 
-/// Returns a part of a line with its hidden characters written out. Tabs stay.
+/// Returns a part of a line with hidden characters written out. Tabs stay.
 fn written_out(text: &str) -> Cow<'_, str> {
     if !text.contains('\t') {
         return visible_line(text);
@@ -154,7 +152,7 @@ fn written_out(text: &str) -> Cow<'_, str> {
     parts.join("\t").into()
 }
 
-/// Returns the graphemes of a line with spaces in the place of tabs.
+/// Returns the graphemes of a line with spaces for tabs.
 fn tabs_as_spaces<'a>(
     graphemes: impl Iterator<Item = (&'a str, Style)>,
 ) -> impl Iterator<Item = (&'a str, Style)> {
@@ -169,7 +167,7 @@ fn tabs_as_spaces<'a>(
     })
 }
 
-/// A row of a margin and graphemes, neighbours of one style in one span.
+/// Returns a row made of a margin and graphemes; neighbours of the same style form one span.
 fn joined(margin: &[Span<'static>], row: &[(&str, Style)]) -> Line<'static> {
     let mut spans = margin.to_vec();
     for run in row.chunk_by(|a, b| a.1 == b.1) {

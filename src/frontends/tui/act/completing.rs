@@ -1,14 +1,14 @@
-//! Candidates for the word at the cursor, and the acceptance of one.
+//! Completions of the word at the cursor.
 
 use super::super::complete::{self, Completable, FileIndex, KnownModels};
 use super::super::ui::Ui;
 
-/// Maximum number of files to choose from.
+/// Maximum number of files that are fetched as candidates.
 const FILES: usize = 20_000;
 
 impl Ui {
-    /// Offers what the word at the cursor may become. Files come and go, and so do prompts: they
-    /// are looked for each time a name begins.
+    /// Offers completions for the word at the cursor. Files and prompts of MCP servers may change, so they are fetched
+    /// anew each time the user begins such a word.
     pub(in super::super) fn offer(&mut self) {
         self.offer_known();
         match complete::wanted(&self.state.input) {
@@ -26,7 +26,7 @@ impl Ui {
         }
     }
 
-    /// Offers what has been found before.
+    /// Offers completions from the files, prompts and models that are known already.
     fn offer_known(&mut self) {
         self.state.completion = match complete::wanted(&self.state.input) {
             Some(Completable::Command(typed)) => match complete::model_id(typed) {
@@ -53,7 +53,7 @@ impl Ui {
 
     fn find_prompts(&mut self) {
         self.when(self.session.prompts(), |ui, prompts| {
-            // An agent of an earlier version does not know what is asked.
+            // An agent of an earlier version does not know this request, and refuses it.
             let prompts = prompts.unwrap_or_default();
             if prompts != ui.prompts {
                 ui.prompts = prompts;
@@ -72,7 +72,7 @@ impl Ui {
         });
     }
 
-    /// Offers what has been found since, unless earlier prompts are searched by now.
+    /// Offers completions again after new candidates have come, unless the user searches earlier prompts by now.
     fn offer_found(&mut self) {
         if self.state.completion.as_ref().is_none_or(|completion| !completion.searches) {
             self.offer_known();
@@ -82,7 +82,7 @@ impl Ui {
     pub(super) fn complete(&mut self) {
         match self.state.completion.take() {
             Some(mut completion) => {
-                // What is there in full already is not what is wanted.
+                // If the marked candidate is in the line already, the user wants the next one.
                 if !completion.accept(&mut self.state.input) && completion.candidates.len() > 1 {
                     completion.select(true);
                     completion.accept(&mut self.state.input);

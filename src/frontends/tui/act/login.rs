@@ -1,4 +1,4 @@
-//! Login, or the demonstration in its place.
+//! Login, or the choice of the demonstration in its place.
 
 use futures::FutureExt as _;
 
@@ -11,28 +11,28 @@ use super::super::setup::Login;
 use super::super::ui::Ui;
 use tandem_agent::session::{Millis, ModelError, PromptPart};
 
-/// The command that changes the model.
+/// Command that changes the model.
 const SET_MODEL: &str = "/model set";
 
-/// The command that asks the model again, with nothing new.
+/// Command that continues the last turn without a new prompt.
 pub(super) const GO_ON: &str = "/continue";
 
-/// The demonstration's id.
+/// Id of the demonstration's model.
 const DEMO: &str = "replay";
 
 impl Ui {
-    /// Returns whether a prompt would come to nothing for want of a key.
+    /// Returns whether a prompt needs a model for which there is no key.
     pub(in super::super) fn no_key(&self, prompt: &[PromptPart]) -> bool {
         let Some(session) = self.session.session().filter(|_| self.login.is_some()) else {
             return false;
         };
-        // Last comes the check that may read files to recognise a command: it counts only if there is no key.
+        // The last check may read files to recognise a command, so it runs only if there is no key.
         matches!(session.ready(), Err(ModelError::NotAuthenticated(_)))
             && !matches!(prompt, [PromptPart::Shell(_)])
             && session.needs_model(prompt)
     }
 
-    /// Offers to log in, if that can be done from here.
+    /// Offers to log in; sets a hint if the user cannot log in from here.
     pub(in super::super) fn offer_login(
         &mut self,
         cause: Cause,
@@ -51,7 +51,8 @@ impl Ui {
         self.look_for_ollama = true;
     }
 
-    /// Asks for an Ollama of this machine, if there is a choice: not before that is on the screen.
+    /// Asks Ollama for its models if the user is choosing a provider. The loop calls this after a drawing, so that the
+    /// choices are on the screen first.
     pub(in super::super) fn find_ollama(&mut self) {
         if !std::mem::take(&mut self.look_for_ollama) || !self.is_choosing() {
             return;
@@ -66,13 +67,13 @@ impl Ui {
         });
     }
 
-    /// Returns whether the user is choosing whose model is to answer.
+    /// Returns whether the user is choosing a provider.
     fn is_choosing(&self) -> bool {
         self.state.offer.as_ref().is_some_and(|offer| matches!(offer.stage, LoginStage::Providers))
     }
 
-    /// Returns the login for the model's provider; for the model that the demonstration stands in
-    /// for.
+    /// Returns the ways to log in for the chosen provider's model, else for the current model. While the demonstration
+    /// is the current model, the model before it counts.
     fn way_in(&self) -> Option<Login> {
         let chosen = self.state.offer.as_ref().and_then(|offer| offer.model.as_deref());
         if let Some(model) = chosen {
@@ -106,7 +107,7 @@ impl Ui {
         }
     }
 
-    /// The key is typed: it is checked.
+    /// Checks the typed key.
     pub(super) fn check_key(&mut self) {
         let Some(offer) = &mut self.state.offer else { return };
         let Some(typed) = offer.typing().map(std::mem::take) else { return };
@@ -117,7 +118,7 @@ impl Ui {
         self.enter_key(Some(typed.into_text()));
     }
 
-    /// Has a key checked, or asked for in the browser.
+    /// Starts a login: checks the key `typed`, or asks for a key in the browser.
     fn enter_key(&mut self, typed: Option<String>) {
         let Some(login) = self.way_in() else { return };
         self.login_attempt = Some(LoginAttempt::start(&login, typed));
@@ -143,7 +144,7 @@ impl Ui {
         }
     }
 
-    /// A model of Ollama answers from now on.
+    /// Changes to a model of Ollama, and continues what waited for a key.
     fn take_ollama(&mut self, model: &str) {
         self.before_demo = None;
         self.send(&format!("{SET_MODEL} {model}"));
@@ -151,7 +152,7 @@ impl Ui {
         self.go_on(then);
     }
 
-    /// There is a key: what has waited for it goes on.
+    /// Shows the note on the new key, changes to the model that the key is for, and continues what waited for the key.
     fn logged_in(&mut self, told: String) {
         self.state.aside(HistoryItem::new(ItemBody::Note(Tone::Aside, told)));
         let offer = self.state.offer.take();
@@ -164,7 +165,7 @@ impl Ui {
         self.go_on(offer.map_or(Then::Nothing, |offer| offer.then));
     }
 
-    /// Goes on with what has waited.
+    /// Sends the prompt, or continues the turn, that waited for a key.
     fn go_on(&mut self, then: Then) {
         match then {
             Then::Nothing => {}
@@ -173,7 +174,7 @@ impl Ui {
         }
     }
 
-    /// The demonstration answers from now on.
+    /// Changes to the demonstration.
     fn take_demo(&mut self) {
         let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
         let model = self.session.model();
@@ -190,7 +191,8 @@ impl Ui {
         }
     }
 
-    /// One step back, at last out of it.
+    /// Goes one step back in the login; closes the offer at the first step, and puts a waiting prompt back into the
+    /// line.
     pub(super) fn leave_login(&mut self) {
         self.login_attempt = None;
         let Some(offer) = &mut self.state.offer else { return };
@@ -207,7 +209,7 @@ impl Ui {
         self.state.hint = Some("/auth brings the login back".to_owned());
     }
 
-    /// Returns whether the offer has the keys.
+    /// Returns the offer to log in if keys go to it.
     pub(in super::super) fn logging_in(&self) -> Option<&LoginOffer> {
         self.state.offer.as_ref().filter(|offer| offer.ready(now()))
     }

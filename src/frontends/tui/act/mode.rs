@@ -1,20 +1,19 @@
-//! Choice of the mode, which says how much is allowed without a question: the next one, or one by
-//! its name.
+//! Choice of the approval mode, which says which calls run without a question: the next mode, or a mode by its name.
 
 use super::super::ui::Ui;
 use tandem_agent::session::Mode;
 
-/// The modes that a key goes through. Yolo is not among them: nobody is to get there by a key too
-/// many.
+/// Modes that Shift+Tab goes through. Yolo is not among them, so that a user does not get there by pressing the key
+/// once too often.
 const ROUND: [Mode; 3] = [Mode::Default, Mode::AutoEdit, Mode::Plan];
 
 impl Ui {
-    /// Goes on to the next mode that there can be.
+    /// Changes to the next mode that the session allows.
     pub(super) fn cycle_mode(&mut self) {
         self.set_mode(after(self.state.about.mode, &self.session.modes()));
     }
 
-    /// Sets the mode with this name; says which it is if there is no name.
+    /// Changes to the mode with this name; without a name, shows the current mode.
     pub(super) fn name_mode(&mut self, name: &str) {
         let (mode, known) = (self.state.about.mode, self.session.modes());
         let known = if known.is_empty() { Mode::ALL.map(|(_, mode)| mode).to_vec() } else { known };
@@ -31,7 +30,7 @@ impl Ui {
         }
     }
 
-    /// Sets the mode. If it is refused, whatever the reason, the one before stays.
+    /// Sets the mode on the screen at once. If the session refuses the change, the previous mode comes back.
     fn set_mode(&mut self, mode: Mode) {
         let before = std::mem::replace(&mut self.state.about.mode, mode);
         self.when(self.session.set_mode(mode), move |ui, set| {
@@ -43,7 +42,7 @@ impl Ui {
     }
 }
 
-/// The mode that follows this one, of those that there can be; of all, if that is not known.
+/// Returns the mode after `mode` in the round, out of the allowed `modes`; an empty list allows all.
 fn after(mode: Mode, modes: &[Mode]) -> Mode {
     let next = ROUND.iter().position(|known| *known == mode).map_or(0, |at| at + 1);
     let mut others = ROUND.iter().cycle().skip(next).take(ROUND.len());

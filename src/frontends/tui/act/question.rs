@@ -8,7 +8,7 @@ use tandem_agent::commands::is_share;
 use tandem_agent::session::{Answer, AnswerError};
 
 impl Ui {
-    /// Gives the question the whole screen, or no longer.
+    /// Shows the question on the whole screen, or no longer.
     pub(super) fn read_question(&mut self, reading: bool) {
         if let Some(dialog) = self.state.dialogs.front_mut() {
             dialog.reading = reading;
@@ -16,7 +16,8 @@ impl Ui {
         }
     }
 
-    /// Rejects, with what is typed. If that says with whom the session is shared, the question stays open.
+    /// Rejects the call with the typed sentence. If the sentence is a command that shares the session, it is sent
+    /// instead, and the question stays open.
     pub(super) fn say(&mut self) {
         let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
         let why = saying.map(TextInput::into_text).unwrap_or_default();
@@ -39,7 +40,7 @@ impl Ui {
         Ok(())
     }
 
-    /// Lets the user type a sentence that begins so.
+    /// Lets the user type the sentence of a rejection, which begins with `text`.
     pub(super) fn begin_saying(&mut self, text: &str) {
         let Some(dialog) = self.state.dialogs.front_mut() else { return };
         let mut saying = TextInput::default();
@@ -48,7 +49,7 @@ impl Ui {
         dialog.saying = Some(saying);
     }
 
-    /// Answers the question that is shown, unless somebody was faster.
+    /// Answers the shown question; if another client has answered first, a hint says so.
     fn answer(&mut self, answer: Answer) {
         let Some(call) = self.state.dialogs.front().map(|dialog| dialog.call().to_owned()) else {
             return;
@@ -57,11 +58,13 @@ impl Ui {
     }
 
     fn answer_to(&mut self, call: &str, answer: Answer) {
+        // The question closes before the reply comes, and opens again if the answer did not reach the session.
         let asked = self.state.close_dialog(call, now());
         self.when(self.session.answer(call, answer), |ui, answered| {
             ui.state.hint = match answered {
                 Ok(Ok(())) => return,
-                // The connection was lost before it was known.
+                // This answer did arrive, but the connection was lost before the reply came, so the answer was sent
+                // twice.
                 Ok(Err(AnswerError::AlreadyAnswered { by, .. })) if by == ui.session.me() => return,
                 Ok(Err(AnswerError::AlreadyAnswered { by, .. })) => {
                     Some(format!("{by} has answered already"))
@@ -77,7 +80,8 @@ impl Ui {
         });
     }
 
-    /// Opens a question's proposal in the user's editor; saving it answers the question.
+    /// Opens the text that the call would write in the user's editor. The question is answered once the editor ends
+    /// without an error.
     async fn edit_proposal(&mut self) -> anyhow::Result<()> {
         let Some(dialog) = self.state.dialogs.front() else { return Ok(()) };
         let Some((path, text)) = dialog.proposal() else { return Ok(()) };

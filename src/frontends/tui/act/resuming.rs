@@ -1,4 +1,5 @@
-//! The choice among the stored sessions, in the place of the line to type in.
+//! Choice among the stored sessions, which takes the place of the line. This module also carries out `/fork` and `/chat
+//! resume`.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use tandem_agent::session::Query;
 use tandem_agent::sessions::{find_checkpoint, fork_ended};
 
 impl Ui {
-    /// Offers the stored sessions; what is typed with the command filters them.
+    /// Offers the stored sessions that match the text typed with the command.
     pub(super) fn offer_sessions(&mut self, filter: &str) {
         let Some(stored) = &self.sessions else {
             let why = if self.session.elsewhere().is_some() {
@@ -28,7 +29,7 @@ impl Ui {
         self.list_sessions(query);
     }
 
-    /// Offers the sessions of all directories in place of those of this one, or the other way round.
+    /// Switches between the sessions of this directory and the sessions of all directories.
     pub(super) fn change_scope(&mut self) {
         let Some(picker) = &mut self.state.picker else { return };
         picker.change_scope();
@@ -36,7 +37,7 @@ impl Ui {
         self.list_sessions(query);
     }
 
-    /// Reads stored sessions: first those that may be shown, then all.
+    /// Lists stored sessions: first as many as the screen may show, then all.
     fn list_sessions(&mut self, query: Query) {
         let Some(stored) = &self.sessions else { return };
         let listed = stored.list(&query);
@@ -49,7 +50,7 @@ impl Ui {
         });
     }
 
-    /// Looks for what is typed in what was said in the sessions.
+    /// Searches the prompts and answers of the sessions for the typed text.
     pub(super) fn search_sessions(&mut self) {
         let (Some(stored), Some(picker)) = (&self.sessions, &mut self.state.picker) else { return };
         let Some(text) = picker.begin_search() else { return };
@@ -61,12 +62,12 @@ impl Ui {
         });
     }
 
-    /// Takes the choice away, unless it was made.
+    /// Closes the choice, unless a chosen session is being opened.
     pub(super) fn leave_sessions(&mut self) {
         self.state.picker.take_if(|picker| !picker.opening);
     }
 
-    /// Opens the marked session, and leaves this one for it.
+    /// Opens the marked session and leaves this one.
     pub(super) fn open_session(&mut self) {
         let running = self.state.projection.running().is_some();
         let (Some(stored), Some(picker)) = (&self.sessions, &mut self.state.picker) else { return };
@@ -81,7 +82,7 @@ impl Ui {
         });
     }
 
-    /// Copies this session, and leaves it for the copy.
+    /// Copies this session and goes over to the copy.
     pub(super) fn fork_session(&mut self, typed: &str) {
         let Some(session) = self.session.session().cloned() else { return };
         let copy = async move {
@@ -92,7 +93,7 @@ impl Ui {
         self.go_over(copy.boxed(), typed);
     }
 
-    /// Leaves this session for a copy of a checkpoint.
+    /// Goes over to the session of a checkpoint.
     pub(super) fn resume_checkpoint(&mut self, tag: &str, typed: &str) {
         let (Some(stored), Some(session)) = (&self.sessions, self.session.session()) else {
             return;
@@ -107,8 +108,8 @@ impl Ui {
         self.go_over(find.boxed(), typed);
     }
 
-    /// Leaves this session for another, as soon as it is known which. If that cannot be, what was typed
-    /// comes back.
+    /// Leaves this session for another, once the future `id` says which. If the other session cannot be opened, the
+    /// typed command comes back into the line.
     fn go_over(&mut self, id: Reply<String>, typed: &str) {
         let Some(stored) = &self.sessions else { return };
         if self.state.projection.running().is_some() {

@@ -1,4 +1,4 @@
-//! Going back to before an earlier prompt, which is then in the line to be said another way.
+//! Goes back to before an earlier prompt, and puts that prompt into the line so that the user can change it.
 
 use tokio::time::Instant;
 
@@ -7,7 +7,7 @@ use super::super::ui::Ui;
 use super::TWICE;
 
 impl Ui {
-    /// Esc with nothing to close or cancel: the second in a row offers the earlier prompts.
+    /// Handles Esc where it closes and cancels nothing: the second Esc in a row offers the earlier prompts.
     pub(super) fn escape_idle(&mut self) {
         if !self.state.input.is_empty() || self.state.is_lost() {
             return;
@@ -28,7 +28,7 @@ impl Ui {
         }
     }
 
-    /// Takes what is marked in the menu.
+    /// Takes the marked row of the menu: a prompt, or how to go back to it.
     pub(super) fn choose_rewind(&mut self) {
         let Some(menu) = &mut self.state.rewind else { return };
         let Some(choice) = menu.enter() else { return };
@@ -45,7 +45,7 @@ impl Ui {
         }
     }
 
-    /// Goes from the choice back to the prompts, or leaves the menu.
+    /// Goes from the choice of files back to the list of prompts, or closes the menu.
     pub(super) fn leave_rewind(&mut self) {
         let Some(menu) = &mut self.state.rewind else { return };
         if menu.choice.take().is_none() {

@@ -1,4 +1,4 @@
-//! A call: one row that says what it is and how it went, and what came of it below.
+//! Rows of a call: one row with its title and status, and below it the output or the result.
 
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
@@ -16,19 +16,19 @@ use tandem_agent::session::{
     explain_unknown_outcome,
 };
 
-/// Rows of output that are shown while it grows, and when it has ended.
+/// Maximum number of rows of output, while it grows and afterwards.
 const OUTPUT: usize = 8;
 
-/// Rows of a change.
+/// Maximum number of rows of a change.
 const CHANGE: usize = 30;
 
-/// The tool that reads what a command in the background has written.
+/// Name of the tool that reads the output of a command in the background.
 const BACKGROUND: &str = "read_background_output";
 
-/// Rows of anything else.
+/// Maximum number of rows of any other result.
 const TEXT: usize = 3;
 
-/// The rows of a card.
+/// Returns the rows of a call; all of its result if `open`.
 pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
     let all = |most| if open { usize::MAX } else { most };
     let output = |text| output(text, runs(&card.started), all(OUTPUT), columns);
@@ -96,7 +96,8 @@ fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'st
     Line::from(spans)
 }
 
-/// Returns who decided, if there was a question, and the outcome, if the call had no result.
+/// Returns the decision of a question and its author, if there was a question, else the outcome of a call without a
+/// result.
 fn remark(card: &CallCard) -> String {
     let by = match &card.answer {
         Some((_, Some(by))) => format!(" by {by}"),
@@ -117,14 +118,15 @@ fn remark(card: &CallCard) -> String {
     }
 }
 
-/// Returns whether a call's output is what a program wrote for a terminal.
+/// Returns whether a call's output was written by a program for a terminal.
 fn runs(started: &CallStarted) -> bool {
     matches!(started.access, Access::Execute { .. }) || started.call.name == BACKGROUND
 }
 
-/// The last rows of an output; `plays`: as a terminal plays it, else with every character written out.
+/// Returns the last rows of an output. `plays`: the output is shown as a terminal would show it, else with every hidden
+/// character written out.
 fn output(text: &str, plays: bool, most: usize, columns: usize) -> ItemRows {
-    // No more lines are looked at than can be seen.
+    // Only lines that can be shown are laid out.
     let text = text.trim_end();
     let from = memchr::memrchr_iter(b'\n', text.as_bytes()).nth(most - 1).map_or(0, |at| at + 1);
     let skipped = memchr::memchr_iter(b'\n', &text.as_bytes()[..from]).count();
@@ -142,7 +144,7 @@ fn output(text: &str, plays: bool, most: usize, columns: usize) -> ItemRows {
     ItemRows { rows, whole: hidden == 0 }
 }
 
-/// Returns the rows of an output as a terminal shows it. What has no colour of its own is dim.
+/// Returns the rows of an output as a terminal shows it. Text without a colour of its own is dimmed.
 fn coloured(text: &str, columns: usize) -> Vec<Line<'static>> {
     let mut lines = played_lines(text);
     let is_blank = |line: &mut Vec<Span<'_>>| line.iter().all(|it| it.content.trim().is_empty());

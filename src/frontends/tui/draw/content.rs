@@ -1,4 +1,4 @@
-//! Content of a question: every character that would be written, run or sent.
+//! Content of a question: every character that the call would write, run or send.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::Span;
@@ -12,8 +12,8 @@ use super::diff;
 use tandem_agent::session::{Access, CallStarted, FileDiff, without_sandbox_marks};
 use tandem_content::visible::{has_hidden, visible, visible_line};
 
-/// Returns what a question is about; `full`: with everything else that the question says; `around`:
-/// number of unchanged lines before and after a changed one.
+/// Returns the content of a question. `full`: with the title, the reason and the choices; `around`: number of unchanged
+/// lines before and after a changed one.
 pub(super) fn content(dialog: &Dialog, full: bool, around: usize, columns: usize) -> QuestionRows {
     let started = &*dialog.started;
     let mut page = ContentRows { columns, around, content: QuestionRows::default() };
@@ -36,7 +36,7 @@ pub(super) fn content(dialog: &Dialog, full: bool, around: usize, columns: usize
     page.content
 }
 
-/// Rows of the reason for which a question is asked.
+/// Returns the reason for which a question is asked.
 pub(super) fn reason(started: &CallStarted) -> Option<String> {
     let question = started.question.as_ref()?;
     let mut why = format!("Asked because {}", question.reason());
@@ -114,7 +114,7 @@ impl ContentRows {
         }
     }
 
-    /// A change of a file.
+    /// Adds a change of a file.
     fn change(&mut self, path: &str, change: &FileDiff) {
         self.name("", path);
         let lines = change.lines();
@@ -124,7 +124,7 @@ impl ContentRows {
         self.content.counts = diff::counts(change, &lines);
     }
 
-    /// A name is on one line, whatever is in it.
+    /// Adds a name on one line; line breaks in the name are written out.
     fn name(&mut self, before: &'static str, name: &str) {
         self.content.hidden |= hides(name);
         let before = Span::styled(before, DIM);
@@ -148,7 +148,7 @@ impl ContentRows {
     }
 }
 
-/// Returns whether a name has characters that do not belong on one line.
+/// Returns whether a name has characters that are hidden or break the line.
 fn hides(name: &str) -> bool {
     visible_line(name) != name
 }

@@ -1,4 +1,4 @@
-//! A change of a file: numbered lines, in colours where they are new or gone, changed words underlined.
+//! Rows of a change of a file: numbered lines, coloured if they are new or removed, with changed words underlined.
 
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
@@ -10,10 +10,10 @@ use tandem_agent::session::{DiffLine, FileDiff, LineDiff, Side};
 /// Value of `around` with which no unchanged line is left out.
 pub(super) const ALL: usize = usize::MAX;
 
-/// Between two groups of lines, where lines that stay are left out.
+/// Mark between two groups of lines, where unchanged lines are left out.
 const LEFT_OUT: &str = "⋮";
 
-/// The rows of a change, with at most `around` unchanged lines before and after a changed one.
+/// Returns the rows of a change, with at most `around` unchanged lines before and after a changed one.
 pub(super) fn rows(
     change: &FileDiff,
     diff: &LineDiff,
@@ -48,7 +48,7 @@ fn near_changes(hunk: &[DiffLine], around: usize) -> Vec<Vec<&DiffLine>> {
     groups.map(|group| group.iter().map(|(_, line)| *line).collect()).collect()
 }
 
-/// The rows of one line.
+/// Returns the rows of one line.
 fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>> {
     let (sign, style) = match line.side {
         Side::Both => (" ", Style::new()),
@@ -72,7 +72,7 @@ fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>
     rows
 }
 
-/// Returns the numbers of lines that are new and that are gone, and what is special about the file.
+/// Returns the numbers of added and removed lines, and the special properties of the file.
 pub(super) fn counts(change: &FileDiff, diff: &LineDiff) -> Vec<Span<'static>> {
     let mut counts = vec![
         Span::styled(format!("  +{}", diff.added), GOOD),

@@ -1,4 +1,4 @@
-//! Help: all keys, or the essentials on one screen.
+//! Rows of the help: all keys, or the essentials.
 
 use ratatui_core::text::{Line, Span};
 
@@ -7,10 +7,10 @@ use super::super::theme::CODE;
 use super::super::wrap::{Margin, wrap};
 use super::plain;
 
-/// Columns below which the keys have no column of their own.
+/// Number of columns below which the keys have no column of their own.
 const NARROW: usize = 60;
 
-/// Every key.
+/// Returns the rows of all keys.
 pub(super) fn keys(columns: usize) -> Vec<Line<'static>> {
     HELP.iter().flat_map(|(keys, effect)| key(keys, effect, columns)).collect()
 }

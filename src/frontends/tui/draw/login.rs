@@ -1,4 +1,4 @@
-//! The offer to log in, and how it goes.
+//! Rows of the offer to log in, and of the login's progress.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
@@ -11,8 +11,8 @@ use super::super::wrap::{Margin, cut, width_of, wrap};
 use super::{LiveRows, plain, rule, spinner};
 use tandem_agent::session::Millis;
 
-/// Returns the rows of an offer, at most `height`: where there is less room, its title and the
-/// choices, a row each, the marked one among them.
+/// Returns the rows of an offer, at most `height`. If there is less room, only the title and the choices are shown,
+/// each on one row, with the marked one among them.
 pub(super) fn rows(offer: &LoginOffer, columns: usize, height: usize, now: Millis) -> LiveRows {
     let frame = all_rows(offer, columns, now);
     let over = frame.rows.len().saturating_sub(height);
@@ -74,7 +74,7 @@ fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
         LoginStage::Browser(url) => {
             rows.push(doing("waiting for the key from the page in your browser", columns, now));
             if let Some(url) = url {
-                // On a row of its own it is easily copied.
+                // The address has a row of its own, so that the user can copy it easily.
                 rows.extend(text("If no page has opened, it is at", DIM));
                 rows.extend(text(url, CODE));
             }
@@ -114,7 +114,7 @@ fn choices(offer: &LoginOffer, columns: usize) -> Vec<Line<'static>> {
     offer.choices().into_iter().enumerate().flat_map(choice).collect()
 }
 
-/// Returns the margin of a choice, and the style of its words.
+/// Returns the margin of a choice, and the style of its text.
 fn mark(offer: &LoginOffer, at: usize, key: char) -> (Margin, Style) {
     let marked = at == offer.selected;
     let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };

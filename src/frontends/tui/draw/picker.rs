@@ -1,4 +1,4 @@
-//! The choice among the stored sessions.
+//! Rows of the choice among the stored sessions.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use tandem_content::visible::visible_line;
 /// Maximum number of rows of a choice that are shown at once.
 pub(super) const SHOWN: usize = 12;
 
-/// Width from which on a row has more than a title.
+/// Number of columns from which on a row shows facts beside the title.
 const WIDE: usize = 50;
 
-/// Rows from which on the keys may take more than one of them.
+/// Height in rows from which on the keys may take more than one row.
 const HIGH: usize = 12;
 
 /// Returns the rows of a choice, at most `height`.
@@ -32,7 +32,7 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     let label = "Search: ";
     let filter = picker.filter.text();
     let room = columns.saturating_sub(label.len() + 1);
-    // Of a long filter the end is shown, where the cursor is.
+    // Of a long filter, the end is shown, because the cursor is there.
     let over = filter.chars().count().saturating_sub(room);
     let filter: String = visible_line(filter).chars().skip(over).collect();
     let mut above = vec![
@@ -78,14 +78,14 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     let sessions = picker.fitting().enumerate().skip(first).take(room);
     above.extend(sessions.map(|(at, it)| session(picker, it, at == picker.selected, columns, now)));
     above.append(&mut below);
-    // Where there is no room for all of it, what is typed and the end are shown.
+    // If there is no room for everything, the rows at the top are left out.
     let over = above.len().saturating_sub(height);
     above.drain(..over);
     let cursor = cursor.0.checked_sub(over).map(|row| (row, cursor.1));
     LiveRows { rows: above, cursor }
 }
 
-/// Rows of the keys of a choice; `other`: the directories that Tab goes over to.
+/// Returns the rows that list the keys. `other`: the directories that Tab switches to.
 fn keys(picker: &Picker, other: &str, columns: usize, height: usize) -> Vec<Line<'static>> {
     let leave = if picker.is_first() { "new session" } else { "go back" };
     let keys = format!("Enter: open; Tab: {other}; Ctrl+R: search contents; Esc: {leave}");
@@ -98,7 +98,7 @@ fn keys(picker: &Picker, other: &str, columns: usize, height: usize) -> Vec<Line
     vec![Line::styled(cut(keys, columns), DIM)]
 }
 
-/// Says in how many sessions a text was found.
+/// Returns the number of sessions in which a text was found, in words.
 fn found(hits: usize) -> String {
     match hits {
         0 => "This was said in no session.".to_owned(),
@@ -132,7 +132,7 @@ fn session(
     row(&(marks.concat() + &title), &facts, marked, columns)
 }
 
-/// Returns a row of a choice: a title, and facts at its end if there is room for them.
+/// Returns a row of a choice: a title, and facts at the end if there is room for them.
 pub(super) fn row(title: &str, facts: &str, marked: bool, columns: usize) -> Line<'static> {
     let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
     let words = if marked { BOLD } else { Style::new() };

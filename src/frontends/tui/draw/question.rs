@@ -1,4 +1,4 @@
-//! A question: what would happen, why it is asked, and what can be answered.
+//! Rows of a question: the content of the call, the reason for the question, and the choices.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
@@ -15,46 +15,48 @@ use tandem_agent::commands::is_share;
 use tandem_agent::session::Access;
 use tandem_content::visible;
 
-/// Rows that are left for what is above a question.
+/// Number of rows that are left for the conversation above a question.
 const ABOVE: usize = 2;
 
-/// Rows of the sentence that goes with a "no".
+/// Maximum number of rows of the sentence that explains a rejection.
 const SAYING: usize = 4;
 
-/// Wordings of what Enter does with that sentence, for less and less room.
+/// Wordings of the effect of Enter in that sentence, from the longest to the shortest.
 const SAYING_HELPS: &[&str] = &[
     "Enter rejects and tells the model this; Esc goes back",
     "Enter rejects, saying this; Esc goes back",
     "Enter rejects; Esc goes back",
 ];
 
-/// The same with a sentence that shares the session.
+/// Wordings of that effect for a sentence that shares the session.
 const SHARE_HELPS: &[&str] = &[
     "Enter does this, and the question stays open; Esc goes back",
     "Enter does this; Esc goes back",
 ];
 
-/// Rows of what is asked about, and of where in it they are, that are shown before anything else is
-/// left out; or else a third of what there is.
+/// Minimum number of content rows, including the row that tells the place in them: details are left out until there is
+/// room for them, or for a third of the screen if that is more.
 const LEAST: usize = 5;
 
-/// The same where only the marked choice is shown.
+/// The minimum where only the marked choice is shown.
 const LEAST_WITH_KEYS: usize = 2;
 
-/// Amount of a question that is shown beside its content. What is cut can be read in full screen.
+/// Amount of detail beside the content of a question. Details that are cut can be read on the whole screen.
 #[derive(Debug, Clone, Copy)]
 struct DetailLevel {
-    /// `true` if a rule sets the question apart.
+    /// `true` if an empty row and a rule separate the question from the rows above.
     apart: bool,
+    /// Maximum number of rows of the title.
     title: usize,
+    /// Maximum number of rows of the reason.
     reason: usize,
-    /// Rows of each choice; of none but the marked one if 0.
+    /// Maximum number of rows of each choice; 0 if only the marked choice is shown.
     choice: usize,
     /// `true` if the keys of the other choices are listed when `choice` is 0.
     keys: bool,
 }
 
-/// From all to little.
+/// Levels of detail, from the most to the least.
 const DETAILS: [DetailLevel; 6] = [
     DetailLevel { apart: true, title: 2, reason: 3, choice: 2, keys: true },
     DetailLevel { apart: false, title: 2, reason: 3, choice: 2, keys: true },
@@ -64,26 +66,27 @@ const DETAILS: [DetailLevel; 6] = [
     DetailLevel { apart: false, title: 1, reason: 0, choice: 0, keys: false },
 ];
 
-/// Number of these levels that show every answer and the reason.
+/// Number of the first levels that show all choices and the reason.
 const WITH_ANSWERS: usize = 3;
 
-/// Maximum number of rows of a change for which unchanged lines are left out so that all changed ones fit.
+/// Maximum number of rows of a change from which unchanged lines may be left out, so that all changed ones fit.
 const MAX_COMPACTED: usize = 60;
 
-/// Number of unchanged lines around a changed one in that case.
+/// Number of unchanged lines that stay before and after a changed one in that case.
 const CONTEXT: usize = 1;
 
-/// A part of a question, and whether any of it is cut.
+/// Rows of a part of a question.
 #[derive(Debug, Default)]
 struct QuestionPart {
     columns: usize,
     rows: Vec<Line<'static>>,
+    /// `true` if any of the part is left out.
     cut: bool,
     cursor: Option<(usize, usize)>,
 }
 
 impl QuestionPart {
-    /// Adds a text, on so many rows at most.
+    /// Adds a text, on at most `most` rows.
     fn text(&mut self, text: &str, margin: &Margin, style: Style, most: usize) {
         let mut rows = wrap(&[Span::styled(text.to_owned(), style)], margin, self.columns);
         if rows.len() > most {
@@ -91,7 +94,8 @@ impl QuestionPart {
             self.cut = true;
             let room = self.columns.saturating_sub(width_of(&margin.first));
             if let Some(last) = rows.last_mut().and_then(|row| row.spans.last_mut()) {
-                // One row has as much of the text as it can.
+                // A single row shows as much of the text as it can; of several rows, only the last one gets the
+                // ellipsis.
                 let text =
                     if most == 1 { text } else { &format!("{} …", last.content.trim_end()) };
                 last.content = cut(text, room).into();
@@ -101,7 +105,9 @@ impl QuestionPart {
     }
 }
 
-/// The rows of a question: as many as there are, at most `height`.
+/// Returns the rows of a question, at most `height`; `open` is the number of open questions. A change of a file is
+/// shown completely if possible, first with all its unchanged lines and then without most of them; else a part of the
+/// content.
 pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> LiveRows {
     let mut content = dialog.content.get((columns, false), || content(dialog, false, ALL, columns));
     let size = ScreenSize { columns, height };
@@ -119,7 +125,7 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
     let Some(Layout { head, mut foot, mut room, detail }) = laid_out else {
         return LiveRows::default();
     };
-    // What nothing else needs is for choices that are not marked.
+    // Rows that nothing else needs show choices that are not marked.
     let left = room.saturating_sub(content.rows.len() + 1).min(dialog.choices().len() - 1);
     if detail.choice == 0 && left > 0 && dialog.saying.is_none() {
         foot = self::foot(dialog, detail, left, columns);
@@ -132,14 +138,14 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
     LiveRows { rows: [head.rows, content, foot.rows].concat(), cursor }
 }
 
-/// Numbers of columns and rows that there are for a question.
+/// Numbers of columns and rows that a question may take.
 #[derive(Clone, Copy)]
 struct ScreenSize {
     columns: usize,
     height: usize,
 }
 
-/// Parts of a question beside its content, and number of rows that are left for it.
+/// Parts of a question beside its content, and the number of rows that are left for the content.
 struct Layout {
     head: QuestionPart,
     foot: QuestionPart,
@@ -147,7 +153,7 @@ struct Layout {
     detail: DetailLevel,
 }
 
-/// Returns the layout with so much detail, and whether there is room for it.
+/// Returns the layout with this detail, and whether the parts fit.
 fn layout(
     dialog: &Dialog,
     content: &QuestionRows,
@@ -157,15 +163,15 @@ fn layout(
 ) -> (Layout, bool) {
     let head = head(dialog, content, open, detail, columns);
     let foot = foot(dialog, detail, 0, columns);
-    // A detail that stands apart leaves rows for the conversation above it.
+    // A question that is separated by a rule leaves rows for the conversation above.
     let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
     let room = height.checked_sub(head.rows.len() + foot.rows.len());
     let fits = room.is_some();
     (Layout { head, foot, room: room.unwrap_or(0), detail }, fits)
 }
 
-/// Returns the layout in which all of the content is seen together with all answers, if there is
-/// room for them.
+/// Returns the layout with the most detail that shows the whole content, the reason and all choices; `None` if there is
+/// no room for them.
 fn whole(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) -> Option<Layout> {
     let layouts = DETAILS[..WITH_ANSWERS].iter();
     let layouts = layouts.map(|detail| layout(dialog, content, open, *detail, size));
@@ -173,13 +179,14 @@ fn whole(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize)
     fitting.next().map(|(layout, _)| layout)
 }
 
-/// Returns the layout with as much detail as leaves room for some of the content.
+/// Returns the layout with the most detail that leaves room for some of the content.
 fn part(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) -> Option<Layout> {
     let least = content.rows.len().min(LEAST.max(size.height / 3));
     let mut tried = None;
     for detail in DETAILS {
         let (layout, fits) = layout(dialog, content, open, detail, size);
-        // Where only the marked choice is shown, little of the content is enough: the keys of the others matter more.
+        // Where only the marked choice is shown, fewer content rows are enough: the keys of the other choices matter
+        // more.
         let least = if detail.choice == 0 { least.min(LEAST_WITH_KEYS) } else { least };
         let enough = fits && layout.room >= least;
         tried = Some(layout);
@@ -190,7 +197,7 @@ fn part(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) 
     tried
 }
 
-/// The whole of a question, on the whole screen.
+/// Returns the rows of a question that is shown on the whole screen.
 pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> LiveRows {
     let content = dialog.content.get((columns, true), || content(dialog, true, ALL, columns));
     let detail = DETAILS[DETAILS.len() - 1];
@@ -203,7 +210,7 @@ pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> LiveRows {
     LiveRows { rows: [head.rows, content, vec![foot]].concat(), cursor: None }
 }
 
-/// Returns the part of a question that says what is asked.
+/// Returns the part of a question above its content: the title, and a notice of hidden characters.
 fn head(
     dialog: &Dialog,
     content: &QuestionRows,
@@ -234,7 +241,7 @@ fn head(
     head
 }
 
-/// Returns the question and a title that is cut, on one row or two.
+/// Returns a cut title, on one row or two.
 fn short_title(
     title: &str,
     mut more: Vec<Span<'static>>,
@@ -245,7 +252,7 @@ fn short_title(
     let room = columns.saturating_sub(width(&asks.content));
     asks.content = cut(&asks.content, columns).into();
     if rows == 1 {
-        // How the file is special is left out first.
+        // Special properties of the file are left out first.
         more.truncate(2);
     }
     if width_of(&more) > room {
@@ -265,8 +272,8 @@ fn asking() -> Span<'static> {
     Span::styled("Allow this?", ASKS)
 }
 
-/// The part of the rows that is shown; below it, if that is not all, which rows these are, and as
-/// many of the keys as fit; if something else is `cut`, the first of the keys.
+/// Returns the content rows that are shown. If they are not all, a last row tells their place and as many of the `keys`
+/// as fit; if another part of the question is `cut`, the last row has at least the first of the keys.
 fn window(
     dialog: &Dialog,
     rows: &[Line<'static>],
@@ -296,8 +303,8 @@ fn window(
     rows
 }
 
-/// Rows of the reason for which a question is asked, and of the choices.
-/// `others`: how many more choices there is room for, where only the marked one is shown.
+/// Returns the part of a question below its content: the reason, and the choices or the sentence of a rejection.
+/// `others` is the number of further choices that there is room for where only the marked one is shown.
 fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> QuestionPart {
     let mut foot = QuestionPart { columns, ..QuestionPart::default() };
     let reason = reason(&dialog.started).unwrap_or_default();
@@ -337,24 +344,24 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
     foot
 }
 
-/// Returns what says how to come to choices that are not shown.
+/// Returns the row that lists the keys of the choices that are not shown.
 fn other_choices(dialog: &Dialog, columns: usize) -> String {
     let keys = answers(dialog);
     let all = format!("  Up, Down, or one of {keys}");
     if width(&all) <= columns || dialog.chosen(NO).is_none() {
         return all;
     }
-    // The list of keys may be cut on the right: the key for no is put first.
+    // The list may be cut on the right, so the key for "no" is put first.
     format!("  {NO}: no · {}", keys.replace(&format!("{NO} "), ""))
 }
 
-/// The keys of all choices.
+/// Returns the keys of all choices.
 fn answers(dialog: &Dialog) -> String {
     let keys: Vec<_> = dialog.choices().iter().map(|(key, ..)| key.to_string()).collect();
     keys.join(" ")
 }
 
-/// The sentence that goes with a "no", as far as it is typed, and where the cursor is in it.
+/// Returns the rows of a rejection's sentence as it is typed, and the cursor's row and column.
 fn said(saying: &TextInput, columns: usize, most: usize) -> (Vec<Line<'static>>, (usize, usize)) {
     let shown = saying.rows(columns.saturating_sub(5), most);
     let first = if is_share(saying.text()) { "  › " } else { "No: " };

@@ -1,4 +1,4 @@
-//! The menu of earlier prompts.
+//! Rows of the menu of earlier prompts.
 
 use ratatui_core::text::{Line, Span};
 

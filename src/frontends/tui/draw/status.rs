@@ -1,4 +1,4 @@
-//! The last row: who answers, how freely, at what cost, where, and who else is there.
+//! Status line: the model, the approval mode, the cost, the directory and the connected clients.
 
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
@@ -13,10 +13,10 @@ use tandem_content::visible::visible_line;
 /// Maximum number of rows of a hint.
 const HINT_ROWS: usize = 4;
 
-/// Between two things.
+/// Separator between two parts of the status line.
 const BETWEEN: &str = " · ";
 
-/// The row; and above it what is said once.
+/// Returns the status line, and above it the hint and the notice of a lost connection.
 pub(super) fn rows(state: &ScreenState, columns: usize, now: Millis) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
     if state.is_lost() {
@@ -31,7 +31,7 @@ pub(super) fn rows(state: &ScreenState, columns: usize, now: Millis) -> Vec<Line
     rows
 }
 
-/// As many of the parts as fit, the less important ones left out first.
+/// Returns the parts of the status line that fit; the less important ones are left out first.
 fn status(state: &ScreenState, columns: usize, now: Millis) -> Line<'static> {
     let about = &state.about;
     let mode = match about.mode {
@@ -90,7 +90,7 @@ fn context(used: u64, limit: Option<u64>) -> String {
     }
 }
 
-/// A number for people: `950`, `12k`, `1.5M`.
+/// Returns a number for people: `950`, `12k`, `1.5M`.
 fn count(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),

@@ -1,19 +1,20 @@
-//! A terminal's bytes to keys and pasted text: pure, at any cut of the bytes.
+//! Decoder of a terminal's bytes into keys and pasted text. The decoder is pure, and the bytes may be cut into pieces
+//! at any place.
 //!
-//! Three encodings are read at once, whichever of them a terminal speaks: the old one, kitty's
-//! keyboard protocol (`CSI 13;2u`) and xterm's modifyOtherKeys (`CSI 27;2;13~`).
+//! The decoder understands three encodings at once: the old one, kitty's keyboard protocol (`CSI 13;2u`) and xterm's
+//! modifyOtherKeys (`CSI 27;2;13~`).
 
 use std::time::Duration;
 
-/// Time limit for the byte after an escape character: a lone one is the Esc key then. A slow line
-/// tears a sequence apart by 60 ms and more, and Esc cancels a turn.
+/// Time limit for the byte after an escape character: without such a byte, the character is the Esc key. A slow line
+/// may delay the rest of a sequence by 60 ms and more, and a sequence mistaken for Esc would cancel a turn.
 const ESCAPE_WAIT: Duration = Duration::from_millis(100);
 
-/// Time limit for the next byte of a sequence or of a character that has begun: no key ends by it,
-/// so there is no hurry.
+/// Time limit for the next byte of an incomplete sequence or character. No key ends by this limit, so it can be long.
 const REST_WAIT: Duration = Duration::from_millis(500);
 
-/// Maximum silence within a paste. Its end may never come, and until then keys would be text.
+/// Maximum time without a byte within a paste. The end of the paste may never come, and until then keys would be taken
+/// for pasted text.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Maximum length of an escape sequence, in bytes: no key has a longer one.
@@ -22,7 +23,7 @@ const LONGEST: usize = 64;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
-/// Something that the person at the keyboard did.
+/// An input of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum TerminalInput {
     Key(KeyPress),
@@ -44,7 +45,7 @@ pub(in super::super) struct KeyPress {
 /// A key without its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Code {
-    /// The character that the key writes, with Shift if that is held; in lower case with Ctrl.
+    /// Character that the key writes, with Shift if that is held; in lower case with Ctrl.
     Char(char),
     Enter,
     Tab,
@@ -66,7 +67,7 @@ impl KeyPress {
         Self { code, shift: false, alt: false, control: false }
     }
 
-    /// Returns whether this is a character with Ctrl.
+    /// Returns whether the key is the character `c` with Ctrl.
     pub(in super::super) fn is_control(self, c: char) -> bool {
         self.control && self.code == Code::Char(c)
     }
@@ -80,29 +81,30 @@ impl KeyPress {
     }
 }
 
-/// Bytes that are not decoded yet.
+/// Decoder, and its bytes that are not decoded yet.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     bytes: Vec<u8>,
-    /// Number of these bytes already searched for the end of the paste that they are part of.
+    /// Number of bytes that were searched for the end of the paste already; `None` outside of a paste.
     paste: Option<usize>,
 }
 
-/// The meaning of the first bytes.
+/// Meaning of the first bytes.
 enum DecodeStep {
-    /// So many of them are this, or nothing that counts.
+    /// So many bytes are this key; `None` if they are no key that counts.
     Took(usize, Option<KeyPress>),
-    /// So many begin a paste.
+    /// So many bytes begin a paste.
     Paste(usize),
-    /// More must come before it is known.
+    /// The meaning is not known before more bytes come.
     More,
 }
 
 impl Decoder {
-    /// Takes bytes in as they were read; returns all that they complete.
+    /// Takes in bytes as they were read; returns all inputs that are complete now.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
         let mut inputs = Vec::new();
-        // Read by itself it was pressed, not pasted.
+        // A Ctrl+C that was read on its own was pressed, not pasted, so it must work even within a paste whose end does
+        // not come.
         if self.paste.is_some()
             && let Some(count) = interrupts(bytes)
         {
@@ -115,7 +117,7 @@ impl Decoder {
         inputs
     }
 
-    /// Returns the time limit for the next byte of what has begun, if anything has.
+    /// Returns the time limit for the next byte of an incomplete input; `None` if no input is incomplete.
     pub(super) fn patience(&self) -> Option<Duration> {
         if self.paste.is_some() {
             return Some(SILENCE);
@@ -125,10 +127,10 @@ impl Decoder {
         (!self.bytes.is_empty()).then_some(wait)
     }
 
-    /// Returns what the bytes mean without the rest, which has not come in time.
+    /// Returns the meaning of the bytes of an incomplete input whose rest has not come in time.
     pub(super) fn expire(&mut self) -> Vec<TerminalInput> {
         let mut inputs = Vec::new();
-        // Read in one piece with text of the paste, when this program could not run for a while.
+        // If this process did not run for a while, Ctrl+C is read in one piece with the paste's text.
         let pressed = self.paste.and_then(|_| self.take_interrupts());
         inputs.extend(self.cut_paste());
         let key = TerminalInput::Key(KeyPress::control('c'));
@@ -137,7 +139,7 @@ impl Decoder {
         inputs
     }
 
-    /// Takes Ctrl+C from the end of the bytes; returns how often it was pressed.
+    /// Removes presses of Ctrl+C from the end of the bytes; returns their number.
     fn take_interrupts(&mut self) -> Option<usize> {
         let longest = self.bytes.len().saturating_sub(LONGEST);
         let mut ends = longest..self.bytes.len();
@@ -177,7 +179,7 @@ impl Decoder {
         self.bytes.drain(..taken);
     }
 
-    /// Ends the paste that goes on, if one does.
+    /// Ends an incomplete paste, if there is one, and returns its text so far.
     fn cut_paste(&mut self) -> Option<TerminalInput> {
         self.paste.take()?;
         let bytes = std::mem::take(&mut self.bytes);
@@ -185,7 +187,7 @@ impl Decoder {
     }
 }
 
-/// Returns the number of times that Ctrl+C was pressed, if these bytes are nothing else.
+/// Returns the number of times that Ctrl+C was pressed, if the bytes contain nothing else.
 fn interrupts(bytes: &[u8]) -> Option<usize> {
     if bytes.len() > LONGEST {
         return None;
@@ -225,7 +227,7 @@ fn ascii(byte: u8) -> KeyPress {
     }
 }
 
-/// A character of several bytes.
+/// Decodes a character of several bytes (UTF-8).
 fn wide(bytes: &[u8], expired: bool) -> DecodeStep {
     let head = &bytes[..bytes.len().min(4)];
     let valid = match std::str::from_utf8(head) {
@@ -241,7 +243,7 @@ fn wide(bytes: &[u8], expired: bool) -> DecodeStep {
     }
 }
 
-/// Decodes what follows an escape character.
+/// Decodes the bytes after an escape character.
 fn escape(rest: &[u8], expired: bool) -> DecodeStep {
     let alone = DecodeStep::Took(0, Some(KeyPress::new(Code::Esc)));
     let step = match rest {
@@ -250,7 +252,7 @@ fn escape(rest: &[u8], expired: bool) -> DecodeStep {
         [b'[', rest @ ..] => csi(rest),
         [b'O', rest @ ..] => ss3(rest),
         [b'\x1b', next @ ..] => {
-            // Some terminals send it before the sequence of a key with Alt.
+            // For a key with Alt, some terminals send a further escape character before the key's sequence.
             let sequence = matches!(next, [] | [b'[' | b'O', ..]);
             let step = if sequence { escape(next, expired) } else { return alone };
             return match step {
@@ -275,7 +277,7 @@ fn escape(rest: &[u8], expired: bool) -> DecodeStep {
     match step {
         DecodeStep::Took(count, key) => DecodeStep::Took(count + 1, key),
         DecodeStep::Paste(count) => DecodeStep::Paste(count + 1),
-        // The keys `[` and `O` with Alt begin like sequences.
+        // Alt with the key `[` or `O` sends the same bytes as the beginning of a sequence.
         DecodeStep::More if expired && rest.len() == 1 => {
             DecodeStep::Took(1, Some(ascii(rest[0]).with_alt()))
         }
@@ -284,7 +286,7 @@ fn escape(rest: &[u8], expired: bool) -> DecodeStep {
     }
 }
 
-/// Decodes what follows `ESC O`.
+/// Decodes the bytes after `ESC O`.
 fn ss3(rest: &[u8]) -> DecodeStep {
     match rest {
         [] => DecodeStep::More,
@@ -297,7 +299,7 @@ fn ss3(rest: &[u8]) -> DecodeStep {
     }
 }
 
-/// Decodes what follows `ESC [`.
+/// Decodes the bytes after `ESC [`.
 fn csi(rest: &[u8]) -> DecodeStep {
     let length = rest.iter().take_while(|byte| (b' '..=b'?').contains(byte)).count();
     if length > LONGEST {
@@ -316,19 +318,19 @@ fn csi(rest: &[u8]) -> DecodeStep {
             let parameters = std::str::from_utf8(&rest[..length]).unwrap_or_default();
             DecodeStep::Took(length + 1, key(parameters, *last))
         }
-        // Another sequence or key begins in the middle of this one.
+        // This byte does not belong to the sequence: another sequence or key begins here.
         _ => DecodeStep::Took(length, None),
     }
 }
 
-/// The key of a sequence `CSI parameters last`.
+/// Returns the key of a sequence `CSI parameters last`.
 fn key(parameters: &str, last: u8) -> Option<KeyPress> {
     let number = |text: &str| text.parse::<u32>().ok();
     let parameters: Vec<Vec<Option<u32>>> =
         parameters.split(';').map(|it| it.split(':').map(number).collect()).collect();
     let parameter = |at: usize, sub: usize| *parameters.get(at)?.get(sub)?;
     let modified = |code| with_modifiers(code, parameter(1, 0).unwrap_or(1));
-    // Some terminals tell of a key that is let go.
+    // Some terminals also report that a key is released.
     if parameter(1, 1) == Some(3) {
         return None;
     }
@@ -363,18 +365,18 @@ fn arrow(letter: u8) -> Option<Code> {
     })
 }
 
-/// A key with the modifiers that a number stands for; none if one of them is no modifier of ours,
-/// such as Super: whoever presses that means something else than the key alone.
+/// Returns a key with the modifiers that a number encodes; `None` with a modifier that has no meaning here, such as
+/// Super: a user who presses that does not mean the key alone.
 fn with_modifiers(code: Code, number: u32) -> Option<KeyPress> {
     let bits = number.saturating_sub(1);
-    // The two above are Caps Lock and Num Lock.
+    // The two bits above these are Caps Lock and Num Lock, which do not matter.
     let others = bits & 0b0011_1000;
     let key = KeyPress { code, shift: bits & 1 != 0, alt: bits & 2 != 0, control: bits & 4 != 0 };
     (others == 0).then_some(key)
 }
 
-/// The key with this number, which is that of a character or, in kitty's protocol, of a private
-/// one that stands for a key of the number pad.
+/// Returns the key with this number: the number of a character or, in kitty's protocol, a number of the private area
+/// that stands for a key of the number pad.
 fn coded(number: u32) -> Option<Code> {
     Some(match number {
         8 | 127 => Code::Backspace,
@@ -398,14 +400,14 @@ fn coded(number: u32) -> Option<Code> {
         57423 => Code::Home,
         57424 => Code::End,
         57426 => Code::Delete,
-        // The other private ones.
+        // Other numbers of the private area.
         57344..=63743 => return None,
         number => Code::Char(char::from_u32(number).filter(|c| !c.is_control())?),
     })
 }
 
-/// A key by the character that it writes or is known by: with Shift the shifted one, with Ctrl or
-/// Alt that of the usual keyboard if the user's own has no Latin letters.
+/// Returns a key by its character: with Shift the shifted character; with Ctrl or Alt the character of the standard
+/// keyboard layout if the user's layout has no Latin letter there.
 fn named(key: KeyPress, shifted: Option<u32>, usual: Option<u32>) -> KeyPress {
     let Code::Char(c) = key.code else { return key };
     let other = |number: Option<u32>| number.and_then(char::from_u32).filter(|c| !c.is_control());
@@ -416,7 +418,7 @@ fn named(key: KeyPress, shifted: Option<u32>, usual: Option<u32>) -> KeyPress {
     KeyPress { code: Code::Char(if key.control { c.to_ascii_lowercase() } else { c }), ..key }
 }
 
-/// Writes an input as a person would: `Ctrl+c`, `Shift+Enter`, `paste "text"`.
+/// Writes an input in the form `Ctrl+c`, `Shift+Enter`, `paste "text"`.
 #[cfg(test)]
 pub(super) fn shown(input: &TerminalInput) -> String {
     match input {

@@ -1,4 +1,4 @@
-//! Keys whose bytes come in pieces, in time that is paused.
+//! Tests of keys whose bytes come in pieces, with paused time.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::*;
 /// Time between two pieces of one key on a slow line, in milliseconds.
 const SLOW_LINE: u64 = 60;
 
-/// Sends pieces, each so many milliseconds after the one before; returns the keys with the number of
-/// milliseconds after which each was told.
+/// Sends pieces, each so many milliseconds after the one before; returns the keys, each with the number of milliseconds
+/// after which it was reported.
 async fn told(pieces: &[(u64, &[u8])]) -> Vec<String> {
     let (send, bytes) = unbounded_channel();
     let mut keys = KeyStream::new(bytes, || false);
@@ -20,7 +20,7 @@ async fn told(pieces: &[(u64, &[u8])]) -> Vec<String> {
     let mut told = Vec::new();
     for (millis, piece) in pieces {
         let due = Instant::now() + Duration::from_millis(*millis);
-        // The loop of the screen drops it all the time while it waits.
+        // The screen's loop drops this future again and again while it waits.
         while let Ok(Some(input)) = tokio::time::timeout_at(due, keys.next()).await {
             told.push(format!("{} at {}", shown(&input), begun.elapsed().as_millis()));
         }

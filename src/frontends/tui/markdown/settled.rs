@@ -1,22 +1,22 @@
-//! The part of a growing text that will not change any more: it goes into the scrollback, so that
-//! the part to draw anew is never long.
+//! Search for the part of a growing text that will not change any more. This part goes into the scrollback, so that the
+//! rest, which is drawn anew at each change, is never long.
 
 mod rows;
 
 pub(super) use self::rows::settle_rows;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 
-/// Extensions of Markdown that are read.
+/// Extensions of Markdown that are understood.
 pub(in super::super) const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
-/// Bytes past which a text is cut within a block, if possible.
+/// Length of the rest, in bytes, above which a text is cut within a block if possible.
 const LONG: usize = 2000;
 
-/// A table that is longer goes on with its head once more.
+/// Length of a table, in bytes, above which the table is cut, and its rest gets the head once more.
 const PAGE: usize = 8000;
 
-/// Bytes past which a text is cut anywhere.
+/// Length of the rest, in bytes, above which a text is cut at any place.
 const MOST: usize = 16_000;
 
 /// A place at which a growing text can be cut.
@@ -24,17 +24,17 @@ const MOST: usize = 16_000;
 pub(in super::super) struct CutPoint {
     /// Offset up to which the text will not change.
     pub(in super::super) at: usize,
-    /// Text to put before the rest, so that the rest is parsed as before.
+    /// Text to put before the rest, so that the rest is parsed as in the whole text.
     pub(in super::super) reopen: String,
-    /// Bytes of `reopen` that have been shown.
+    /// Number of bytes of `reopen` that must not be shown.
     pub(in super::super) context: usize,
-    /// `true` if the rest goes on in the middle of a block.
+    /// `true` if the rest begins in the middle of a block.
     pub(in super::super) joined: bool,
-    /// `true` if the rest begins a new block at the top.
+    /// `true` if the rest begins with a new block at the top level.
     pub(in super::super) apart: bool,
 }
 
-/// The last block, or the last in it, and so on.
+/// A block on the path from the text's last top-level block to the innermost block at the end.
 struct OpenBlock {
     kind: BlockKind,
     start: usize,
@@ -54,8 +54,7 @@ enum BlockKind {
     Other,
 }
 
-/// Returns the end of the part that will not change, whatever follows. The first `shown` bytes are
-/// only context.
+/// Finds the end of the part that will not change, whatever text follows. The first `shown` bytes are only context.
 pub(in super::super) fn settled(text: &str, shown: usize) -> Option<CutPoint> {
     let text = readable(text);
     let path = last_blocks(text);
@@ -67,15 +66,15 @@ pub(in super::super) fn settled(text: &str, shown: usize) -> Option<CutPoint> {
     within(text, &path, begins).filter(|cut| cut.at > begins).or(cut)
 }
 
-/// The text without a last line that cannot be told from another block yet, as the beginning of a
-/// row of a table.
+/// Returns the text without a last line that could still become the beginning of another block, such as a row of a
+/// table.
 fn readable(text: &str) -> &str {
     let last = line_start(text, text.len());
     let begun = text[last..].chars().all(|c| c == '|' || c == '>' || c.is_whitespace());
     if begun { &text[..last] } else { text }
 }
 
-/// The blocks that the end of a text is in, or after, from the outermost.
+/// Returns the blocks that contain the end of the text, or end with it, from the outermost to the innermost.
 fn last_blocks(text: &str) -> Vec<OpenBlock> {
     let mut path: Vec<OpenBlock> = Vec::new();
     let mut depth = 0;
@@ -118,7 +117,7 @@ fn kind(tag: &Tag<'_>) -> Option<BlockKind> {
     })
 }
 
-/// Cuts before the last block, the last item of a list or the last line of code.
+/// Cuts before the last top-level block, the last item of a top-level list or the last line of code.
 fn at_the_top(text: &str, path: &[OpenBlock]) -> Option<CutPoint> {
     let first = path.first()?;
     if first.kind == BlockKind::Fence
@@ -135,7 +134,7 @@ fn at_the_top(text: &str, path: &[OpenBlock]) -> Option<CutPoint> {
     }
 }
 
-/// Cuts within a long block: between the blocks in it, or within the innermost.
+/// Cuts within a long block: between the blocks in it or, if these are long too, within the innermost.
 fn within(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let between = (1..path.len()).filter_map(|depth| {
         let (outer, block) = (&path[depth - 1], &path[depth]);
@@ -176,7 +175,7 @@ fn innermost(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
     Some(CutPoint { at, context: reopen.len(), reopen, joined: true, apart: false })
 }
 
-/// Before the last row that is whole: what follows has the head of the table again.
+/// Cuts before the last complete row of a table. The rest gets the head of the table again.
 fn between_rows(
     text: &str,
     table: &OpenBlock,
@@ -200,12 +199,12 @@ fn between_rows(
     Some(CutPoint { at, context: before.len(), reopen, joined: true, apart: false })
 }
 
-/// The lines of a block of code that are whole.
+/// Cuts after the complete lines of a block of code.
 fn in_code(text: &str, code: &OpenBlock, outer: &[OpenBlock]) -> Option<CutPoint> {
     let fence = text[code.start..].lines().next()?;
     let at = text.rfind('\n')? + 1;
     let begun = code.start + fence.len() + 1;
-    // The last line may be the one that closes it.
+    // The last line may be the beginning of the fence that closes the block.
     if at <= begun || text[begun..].trim_end().ends_with(['`', '~']) {
         return None;
     }
@@ -213,7 +212,7 @@ fn in_code(text: &str, code: &OpenBlock, outer: &[OpenBlock]) -> Option<CutPoint
     Some(CutPoint { at, context: reopen.len(), reopen, joined: false, apart: false })
 }
 
-/// Before a word that cannot be taken for the beginning of a block.
+/// Cuts before a word that cannot be taken for the beginning of a block.
 fn between_words(text: &str, start: usize, outer: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let from = start.max(from);
     let end = text.floor_char_boundary(text.len() - LONG / 2);
@@ -232,8 +231,7 @@ fn between_words(text: &str, start: usize, outer: &[OpenBlock], from: usize) -> 
     Some(CutPoint { at, context: before.len(), reopen, joined: true, apart: false })
 }
 
-/// Returns text that opens these blocks, each with a word in it, so that the text after it is
-/// parsed as inside them.
+/// Returns text that opens these blocks, each with a word in it, so that the text after it is parsed as inside them.
 fn context(text: &str, blocks: &[OpenBlock]) -> String {
     let mut opened: Vec<(usize, String)> = Vec::new();
     for block in
@@ -244,14 +242,14 @@ fn context(text: &str, blocks: &[OpenBlock]) -> String {
         let content = block.content.unwrap_or(end).min(end);
         let (mark, quote) = (text[start..content].trim_end(), block.kind == BlockKind::Quote);
         let outside = margin(text, if quote { content } else { block.start });
-        // Several may begin in one line.
+        // Several blocks may begin in the same line, which must be repeated only once.
         opened.pop_if(|(line, _)| *line == start);
         opened.push((start, format!("{mark} x\n{}\n", outside.trim_end())));
     }
     opened.into_iter().map(|(_, line)| line).collect()
 }
 
-/// Returns the prefix of a line that continues the element that begins at this offset.
+/// Returns the prefix of a line that continues the block that begins at this offset.
 fn margin(text: &str, at: usize) -> String {
     let before = text[line_start(text, at)..at].chars();
     before.map(|c| if c == '>' || c == '\t' { c } else { ' ' }).collect()

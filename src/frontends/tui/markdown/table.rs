@@ -1,4 +1,4 @@
-//! Tables: columns as wide as they need to be, or as there is room for.
+//! Layout of tables: each column is as wide as its cells need, or as there is room for.
 
 use pulldown_cmark::Alignment;
 use ratatui_core::text::{Line, Span};
@@ -6,19 +6,19 @@ use ratatui_core::text::{Line, Span};
 use super::super::theme::{BOLD, DIM};
 use super::super::wrap::{Margin, width_of, wrap};
 
-/// Between two columns.
+/// Separator between two columns.
 const BETWEEN: &str = " │ ";
 
-/// No column is made narrower, so long as there is any room.
+/// Width in columns of the terminal below which no column of the table is narrowed.
 const NARROW: usize = 5;
 
-/// The cells so far.
+/// The cells of a table so far.
 #[derive(Default)]
 pub(super) struct TableBuilder {
     rows: Vec<Vec<Vec<Span<'static>>>>,
     /// Alignments of the columns.
     alignments: Vec<Alignment>,
-    /// The row that is being read.
+    /// Cells of the row that is being read.
     row: Vec<Vec<Span<'static>>>,
 }
 
@@ -35,7 +35,7 @@ impl TableBuilder {
         self.rows.push(std::mem::take(&mut self.row));
     }
 
-    /// The table; the first row is its head.
+    /// Returns the rows of the terminal for the table, whose first row is its head.
     pub(super) fn rows(mut self, columns: usize) -> Vec<Line<'static>> {
         for span in self.rows.iter_mut().take(1).flatten().flatten() {
             span.style = span.style.patch(BOLD);
@@ -52,7 +52,7 @@ impl TableBuilder {
         lines
     }
 
-    /// Returns the maximum width of each column: the widest are narrowed first.
+    /// Returns the width of each column. If there is too little room, the widest columns are narrowed first.
     fn widths(&self, columns: usize) -> Vec<usize> {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let wanted = |column| {
@@ -72,7 +72,7 @@ impl TableBuilder {
         widths
     }
 
-    /// Returns the rows of a table's row, whose cells may take several.
+    /// Returns the rows of the terminal for one row of the table, whose cells may take several.
     fn laid_out(&self, row: &[Vec<Span<'static>>], widths: &[usize]) -> Vec<Line<'static>> {
         let none = Vec::new();
         let cells: Vec<_> = (0..widths.len())

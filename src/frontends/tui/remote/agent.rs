@@ -1,18 +1,18 @@
-//! The address of an agent that can be attached to.
+//! Address of an agent that a terminal can attach to.
 
 use std::fmt;
 use std::str::FromStr;
 
 use url::{Host, Url};
 
-/// An agent that can be attached to.
+/// An agent that a terminal can attach to.
 #[derive(Debug, Clone)]
 pub struct AttachableAgent {
     /// Address of the agent.
     pub address: AgentAddress,
-    /// Token that the agent demands, if it does.
+    /// Token for the agent, if it demands one.
     pub token: Option<String>,
-    /// The longest message that is read, in bytes.
+    /// Maximum length of a message that is read, in bytes.
     pub line_bytes: usize,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for AttachableAgent {
 /// Address of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentAddress {
-    /// A port of this machine.
+    /// A port of this machine, without TLS.
     Port(u16),
     /// An `https` URL that ends with a slash.
     Url(Url),

@@ -1,4 +1,4 @@
-//! Keeps the session in reach: asks what has happened, has calls made, connects again.
+//! Link to the session: asks for new entries, sends requests, and connects again after a lost connection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use tandem_wire::attach::{
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{CallError, Peer};
 
-/// Size of a request apart from its parameters, in bytes.
+/// Upper bound of a request's size without its parameters, in bytes.
 pub(super) const ENVELOPE: usize = 200;
 
-/// Waits before attempts to connect again.
+/// Waiting times before attempts to connect again.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
-/// Something that is asked of the session. It may be asked again if the answer was lost.
+/// A request to the session. It is sent again if the connection is lost before the answer comes.
 pub(super) struct PendingRequest {
     pub(super) method: &'static str,
     pub(super) params: Box<RawValue>,
-    /// Takes the answer; the error is for the person.
+    /// Sender of the answer; the error is a text for the user.
     pub(super) reply: oneshot::Sender<Result<Box<RawValue>, String>>,
 }
 
@@ -41,18 +41,19 @@ type CallResult = Result<Box<RawValue>, CallError>;
 /// State of the link to the session.
 pub(super) struct Link {
     agent: AttachableAgent,
+    /// Parameters that join the same session again.
     open: OpenParams,
     news: mpsc::Sender<News>,
     input_limit: Arc<AtomicU64>,
-    /// The index of the entry that is to be told next.
+    /// Index of the log entry to report next.
     next: usize,
-    /// Requests without an answer, in order.
+    /// Requests without an answer, by their numbers.
     asks: BTreeMap<u64, PendingRequest>,
     /// Number of requests so far.
     count: u64,
 }
 
-/// Joins a session.
+/// Joins a session over a new connection.
 pub(super) async fn open(
     connection: &SocketConnection,
     agent: &AttachableAgent,
@@ -77,7 +78,7 @@ impl Link {
         Self { agent, open, news, input_limit, next: 0, asks: BTreeMap::new(), count: 0 }
     }
 
-    /// Runs until the session is over.
+    /// Runs the link until the session is over or cannot be reached any more.
     pub(super) async fn run(
         mut self,
         mut connection: SocketConnection,
@@ -100,8 +101,8 @@ impl Link {
         self.tell(News::Ended(why)).await;
     }
 
-    /// Tells what happens and has calls made, until the connection is lost. The error says why
-    /// another would be of no use.
+    /// Reports new entries and sends requests until the connection is lost. The error says why another connection would
+    /// be of no use.
     async fn follow(
         &mut self,
         peer: &Peer,
@@ -122,8 +123,7 @@ impl Link {
                     match happened {
                         Ok(happened) => self.happened(happened).await?,
                         Err(CallError::Gone) => return Ok(()),
-                        // An agent that ends can no longer say what happens, a moment before the
-                        // connection is gone too.
+                        // An agent that is ending refuses this request a moment before it closes the connection.
                         Err(CallError::Refused(error)) if error.code == Error::INTERNAL => {
                             return Ok(());
                         }
@@ -147,6 +147,7 @@ impl Link {
     }
 
     async fn happened(&mut self, happened: EventsResult<Box<RawValue>>) -> Result<(), String> {
+        // Without progress, this task would request the same entries for ever.
         if happened.next <= self.next {
             return Err("the agent tells the same again and again".to_owned());
         }
@@ -160,24 +161,24 @@ impl Link {
 
     fn answered(&mut self, number: u64, answer: CallResult) {
         let answer = match answer {
-            // It is asked again.
+            // The request stays in `asks`, and is sent again over the next connection.
             Err(CallError::Gone) => return,
             Ok(answer) => Ok(answer),
             Err(CallError::Refused(error)) => Err(for_people(&error)),
             Err(CallError::Unreadable(err)) => Err(err.to_string()),
         };
         if let Some(ask) = self.asks.remove(&number) {
-            // Whoever asked may have stopped waiting.
+            // A failed send is ignored: the caller may have stopped waiting.
             let _ = ask.reply.send(answer);
         }
     }
 
     async fn tell(&self, news: News) {
-        // If nobody listens any more, this is about to end.
+        // A failed send is ignored: the `Remote` is dropped then, which aborts this task.
         let _ = self.news.send(news).await;
     }
 
-    /// Connects again, however long that takes. The error says why it cannot be done.
+    /// Connects again, however long that takes. The error says why no connection can come up any more.
     async fn again(&self) -> Result<SocketConnection, String> {
         let mut failures = 0;
         loop {
@@ -209,7 +210,7 @@ fn call(peer: &Peer, number: u64, ask: &PendingRequest) -> BoxFuture<'static, (u
     peer.call(ask.method, &ask.params).map(move |answer| (number, answer)).boxed()
 }
 
-/// An entry as the session had it, or a note in its place.
+/// Returns an entry of the log, with a note in place of an event that cannot be read.
 fn read(entry: attach::LogEntry<Box<RawValue>>) -> Entry {
     let note = |why: &str| Event::Notice(format!("Something happened that is not shown: {why}."));
     let event = match entry.event.map(|event| serde_json::from_str(event.get())) {

@@ -1,4 +1,4 @@
-//! One connection to the agent: a WebSocket, and the JSON-RPC calls that go over it.
+//! One connection to the agent: a WebSocket, and the JSON-RPC calls over it.
 
 use std::error::Error;
 use std::io;
@@ -31,7 +31,7 @@ use tandem_wire::attach::PATH;
 use tandem_wire::jsonrpc::{self, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
 
-/// Maximum time for the agent to accept a connection.
+/// Time limit for opening a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Port of https.
@@ -40,22 +40,22 @@ const HTTPS: u16 = 443;
 /// Path of the endpoint for clients that speak ACP.
 const ACP_PATH: &str = "/acp";
 
-/// Bytes on their way between the socket and the calls.
+/// Size in bytes of the buffer between the socket and the JSON-RPC calls.
 const BUFFER: usize = 64 << 10;
 
-/// Reason for which there is no connection.
+/// Reason why there is no connection.
 #[derive(Debug)]
 pub(super) enum AttachError {
-    /// Nobody listens there.
+    /// No process listens at the address.
     Nobody,
-    /// There will be none; why.
+    /// A further attempt would fail too; the reason.
     Final(String),
-    /// There may be one later; why there is none now.
+    /// A further attempt may succeed; the reason why this one failed.
     ForNow(String),
 }
 
 impl AttachError {
-    /// For people.
+    /// Returns the reason as a text for the user.
     pub(super) fn why(self, agent: &AttachableAgent) -> String {
         match self {
             Self::Nobody => format!(
@@ -67,11 +67,11 @@ impl AttachError {
     }
 }
 
-/// A connection that is up.
+/// An open connection.
 pub(super) struct SocketConnection {
-    /// Calls the agent.
+    /// Caller of the agent's methods.
     pub(super) peer: Peer,
-    /// Carries the calls; says at its end whether the agent itself has ended.
+    /// Task that carries the messages. Its result says whether the agent has announced its end.
     carrying: AbortOnDropHandle<bool>,
 }
 
@@ -97,7 +97,8 @@ impl SocketConnection {
                 _ = &mut served => return false,
                 ended = carry(socket, &mut ours) => ended,
             };
-            // What the agent has said last is still to be read; what is said to it reaches nobody.
+            // The agent's last messages must still be read. Messages to the agent are discarded, so that their sender
+            // does not block.
             let _ = ours.shutdown().await;
             let mut nobody = tokio::io::sink();
             let _ = tokio::join!(served, tokio::io::copy(&mut ours, &mut nobody));
@@ -108,14 +109,14 @@ impl SocketConnection {
         Ok(Self { peer, carrying: AbortOnDropHandle::new(carrying) })
     }
 
-    /// Waits for its end; whether the agent has said that it ends.
+    /// Waits until the connection is closed; returns whether the agent has announced its end.
     pub(super) async fn closed(&mut self) -> bool {
         (&mut self.carrying).await.unwrap_or(false)
     }
 }
 
-/// Connects to the endpoint of an agent for clients that speak ACP. Each line of the stream is a message; the stream ends
-/// when the connection does. The error says, for people, why there is no connection.
+/// Connects to the endpoint of an agent for clients that speak ACP. Each line of the stream is a message; the stream
+/// ends with the connection. The error is a text for the user.
 pub async fn connect_acp(agent: AttachableAgent) -> Result<DuplexStream, String> {
     let socket = open_socket(&agent, ACP_PATH).await.map_err(|failure| failure.why(&agent))?;
     let (ours, mut theirs) = tokio::io::duplex(BUFFER);
@@ -152,8 +153,9 @@ async fn connect(agent: &AttachableAgent) -> Result<AgentStream, AttachError> {
         }
     };
     let stream = connected.map_err(|err| unreachable(&err, agent))?;
-    // A key that is pressed is to be seen at once.
+    // Small messages must not be delayed: the user waits to see the effect of a key.
     let _ = stream.set_nodelay(true);
+    // A port is always one of this machine, so only a URL needs TLS.
     let AgentAddress::Url(url) = &agent.address else { return Ok(Either::Left(stream)) };
     let distrusted = |err: &dyn Error| AttachError::Final(format!("{agent} is not trusted: {err}"));
     let config = tandem_net::tls().map_err(|err| distrusted(&err))?;
@@ -168,7 +170,7 @@ async fn connect(agent: &AttachableAgent) -> Result<AgentStream, AttachError> {
     })
 }
 
-/// Returns the host of a URL as it is looked up.
+/// Returns the host of a URL as the resolver needs it: an IPv6 address without brackets.
 fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default().trim_matches(['[', ']'])
 }
@@ -200,7 +202,7 @@ fn unreachable(err: &io::Error, agent: &AttachableAgent) -> AttachError {
     AttachError::ForNow(format!("{agent} cannot be reached: {err}"))
 }
 
-/// Interprets the failure of the first request.
+/// Returns the reason why the agent refused the WebSocket handshake.
 fn refused(err: &tungstenite::Error, agent: &AttachableAgent) -> AttachError {
     let tungstenite::Error::Http(response) = err else {
         // An agent that is ending closes the connection within the handshake.
@@ -220,7 +222,7 @@ fn refused(err: &tungstenite::Error, agent: &AttachableAgent) -> AttachError {
         StatusCode::UNAUTHORIZED => AttachError::Final(format!(
             "the agent on {agent} wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN"
         )),
-        // Of a proxy, too, which finds no agent while that is started anew.
+        // A proxy sends these too, while the agent behind it is being restarted.
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
             AttachError::ForNow(format!("{agent} is busy: try again later"))
         }
@@ -231,8 +233,8 @@ fn refused(err: &tungstenite::Error, agent: &AttachableAgent) -> AttachError {
     }
 }
 
-/// Carries lines between the calls and the socket until one of them ends; whether the agent has
-/// said that it ends.
+/// Carries lines between the JSON-RPC calls and the socket until either side ends; returns whether the agent has
+/// announced its end.
 async fn carry(socket: WebSocketStream<AgentStream>, stream: &mut DuplexStream) -> bool {
     let (mut out, mut input) = socket.split();
     let (from, mut to) = tokio::io::split(stream);
@@ -270,7 +272,7 @@ async fn carry(socket: WebSocketStream<AgentStream>, stream: &mut DuplexStream) 
     }
 }
 
-/// The agent calls nobody.
+/// Handler that refuses all requests: the agent must not call methods of this terminal.
 struct Deaf;
 
 impl rpc::Handler for Deaf {

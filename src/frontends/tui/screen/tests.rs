@@ -1,4 +1,4 @@
-//! The live rows on a terminal, emulated.
+//! Tests of the live rows on an emulated terminal.
 
 use std::num::NonZero;
 
@@ -13,7 +13,7 @@ fn terminal(rows: u16, columns: u16) -> vt100::Parser {
     vt100::Parser::new(size(rows), size(columns), 100)
 }
 
-/// A terminal, and what we believe of it.
+/// An emulated terminal, and the screen that writes to it.
 struct TestTerminal {
     terminal: vt100::Parser,
     screen: Screen,
@@ -34,7 +34,7 @@ impl TestTerminal {
         self.terminal.process(written.as_bytes());
     }
 
-    /// The screen without the empty rows at its end.
+    /// Returns the rows on the screen, without the empty rows at the end.
     fn rows(&self) -> Vec<String> {
         let screen = self.terminal.screen();
         let (_, columns) = screen.size();
@@ -46,7 +46,7 @@ impl TestTerminal {
         rows
     }
 
-    /// All that has been scrolled off, too.
+    /// Returns all rows, including those in the scrollback.
     fn everything(&mut self) -> Vec<String> {
         let screen = self.terminal.screen_mut();
         screen.set_scrollback(usize::MAX);
@@ -135,7 +135,7 @@ fn another_width_leaves_nothing_behind() {
     for columns in [5_u16, 7, 12, 40] {
         let mut stage = TestTerminal::new(10, 12);
         stage.update(&["history"], &["------------", "> text", "status is ok"], Some((1, 3)));
-        // A terminal that breaks its rows anew, as most do.
+        // This terminal wraps its rows anew, as most do.
         let rows_of = |width: u16| width.div_ceil(columns).max(1);
         let cursor_row = 1 + rows_of(12) + 3 / columns;
         let mut anew = terminal(10, columns);

@@ -7,7 +7,7 @@ use super::super::state::{Elsewhere, ScreenState, StatusInfo};
 use super::{Stage, asked_edit, done};
 use tandem_agent::session::{ClientName, Origin};
 
-/// The second terminal on somebody else's session.
+/// Returns a terminal that is attached to another user's session.
 pub(super) fn attached() -> Stage {
     let place = "127.0.0.1:41242".to_owned();
     let about = StatusInfo {

@@ -1,4 +1,4 @@
-//! Screens with a question about a host that a running command wants.
+//! Screens with a question about a host that a running command wants to connect to.
 
 use serde_json::json;
 

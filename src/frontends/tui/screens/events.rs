@@ -1,10 +1,10 @@
-//! Parts of the screen that change with each shape of an event (`fixtures/store/v1`).
+//! Tests of the parts of the screen that each kind of event changes (`fixtures/store/v1`).
 
 use super::*;
 use crate::item::ItemBody;
 use tandem_agent::session::CallStatus;
 
-/// The parts of a screen that an event can change, to be compared.
+/// Parts of a screen that an event can change, for a comparison.
 struct Parts {
     items: Vec<&'static str>,
     card: Option<CallStatus>,
@@ -34,7 +34,7 @@ impl Parts {
         }
     }
 
-    /// Returns the parts that are other ones now.
+    /// Returns the parts that are different in `now`.
     fn changed(&self, now: &Self) -> Vec<&'static str> {
         let mut changed = Vec::new();
         if now.items.len() > self.items.len() {
@@ -80,7 +80,7 @@ fn lines(name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns the events that must have come before for an event to mean something.
+/// Returns the events that must come before an event, so that it changes the screen.
 fn before(event: &Value, all: &[Value]) -> Vec<Value> {
     let started = |asks: bool| {
         let is_one = |it: &&Value| {

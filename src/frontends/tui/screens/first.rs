@@ -1,4 +1,4 @@
-//! Screens for newcomers: help, and the offer to log in.
+//! Screens for new users: the help, and the offer to log in.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::super::offer::{self, Cause, LoginChoice, LoginOffer, Then};
 use super::super::setup::KeyProvider;
 use super::{Stage, drawn};
 
-/// The offer to log in, at a stage.
+/// Returns a screen with the offer to log in, at a stage.
 fn offered(cause: Cause, then: Then, offered: offer::LoginStage) -> Stage {
     let login = Login {
         whose: "Gemini",
@@ -23,7 +23,7 @@ fn offered(cause: Cause, then: Then, offered: offer::LoginStage) -> Stage {
     stage
 }
 
-/// The offer of several providers' models.
+/// Returns a screen with the choice of a provider.
 fn providers(cause: Cause) -> Stage {
     let mut stage = offered(cause, Then::Nothing, offer::LoginStage::Providers);
     let provider = |title, made_at| KeyProvider { title, made_at, model: String::new() };

@@ -1,4 +1,4 @@
-//! Characters that a terminal would hide or obey are seen wherever a text is shown.
+//! Tests that characters that a terminal would hide or obey are written out wherever a text is shown.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{Stage, asked, call, done, drawn, shell};
 use crate::item::{HistoryItem, ItemBody};
 use tandem_content::visible::{has_hidden, visible_line};
 
-/// Each would hide what is before it, beside it or after it.
+/// Texts that would hide the text before, beside or after them.
 const HIDING: &[&str] = &[
     "\r",
     "\r\r",
@@ -47,7 +47,7 @@ const HIDING: &[&str] = &[
     "\u{e0041}",
 ];
 
-/// Shows a question, and then the call's card, on this stage.
+/// Shows a question on this stage, and then the card of its call.
 #[track_caller]
 fn check(stage: Stage, event: Value, outcome: Value, expected: &str) {
     let question = json!({ "why": "it asks", "commands": [], "scopes": [] });
@@ -62,7 +62,7 @@ fn check(stage: Stage, event: Value, outcome: Value, expected: &str) {
     assert!(card.contains(expected), "{expected:?} is not in the card:\n{card}");
 }
 
-/// All that is seen; and nothing in it is hidden.
+/// Returns the visible text, after a check that nothing in it is hidden.
 #[track_caller]
 fn shown(stage: &Stage) -> String {
     let rows = stage.scrollback.iter().cloned().chain(stage.frame().rows);
@@ -72,7 +72,7 @@ fn shown(stage: &Stage) -> String {
     shown
 }
 
-/// Calls in which a text stands where a person must see it; and as what it is to be seen.
+/// Returns calls in which the user must see a text, each with the visible form of that text.
 fn subjects(text: &str) -> Vec<(Value, Value, String)> {
     let seen = visible_line(text).into_owned();
     let change = |path: &str, new: &str| json!({ "path": path, "old": "old\n", "new": new });
@@ -113,7 +113,7 @@ fn what_a_person_approves_is_seen_here_and_attached() {
 fn what_a_tool_of_a_server_is_called_with_is_seen() {
     for hiding in HIDING {
         let text = format!("before{hiding}after");
-        // JSON writes out some of them itself.
+        // JSON itself escapes some of these characters.
         let json = json!(text).to_string();
         let expected = visible_line(&json).into_owned();
         let access = json!({ "Mcp": { "server": "s\u{200b}", "tool": "t", "display_name": "T" } });
@@ -144,7 +144,7 @@ fn a_change_of_line_endings_alone_is_seen() {
     let seen = shown_of("a\n", "a\r\n");
     assert!(seen.contains("1 -a") && seen.contains("1 +a␍"), "{seen}");
     assert!(seen.contains("Hidden characters!"), "{seen}");
-    // Where all lines end so, it is said once.
+    // If all lines end with CRLF, the title says so once, and the lines do not.
     let seen = shown_of("a\r\n", "b\r\n");
     assert!(seen.contains("+1 -1 CRLF") && seen.contains("1 +b"), "{seen}");
     assert!(!seen.contains('␍') && !seen.contains("Hidden"), "{seen}");
@@ -173,8 +173,8 @@ fn what_is_said_around_it_is_seen() {
         stage.state.aside(HistoryItem::new(ItemBody::Help(text.clone())));
         let seen = shown(&stage);
         let expected = visible_line(&text);
-        // The prompt, the notice, the call and why it failed, the todo twice, the queue, what is
-        // typed, the hint, the model, the directory.
+        // The text stands in the prompt, the notice, the call and its failure, twice in the todo list, in the queue,
+        // the line, the hint, the model's name and the directory.
         assert!(seen.matches(&*expected).count() >= 11, "{expected:?}:\n{seen}");
     }
 }

@@ -1,4 +1,4 @@
-//! The screen that README.md shows.
+//! Test of the screen that README.md shows.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The choice among the stored sessions.
+//! Screens of the choice among the stored sessions.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
     Listed { head, title, turns, changed, program: None, shares, held_by: None }
 }
 
-/// The sessions of this directory, or of all.
+/// Returns the sessions of this directory, or of all directories.
 fn sessions(all: bool, now: Millis) -> Vec<Listed> {
     let here = |id, title, turns, age| listed(id, title, turns, HERE, now - age);
     let mut sessions = vec![
@@ -87,7 +87,7 @@ fn the_sessions_of_all_directories_are_offered_and_filtered() {
     picker(&mut stage).change_scope();
     assert_eq!(picker(&mut stage).count(), None);
     let late = Picker::new(Path::new(HERE), None, "").first_query();
-    // What was asked for before comes too late.
+    // The reply to an earlier query comes too late.
     picker(&mut stage).read(&late, Ok(Vec::new()));
     assert_eq!(picker(&mut stage).count(), None);
     let (query, now) = (picker(&mut stage).query(), stage.now);

@@ -1,4 +1,4 @@
-//! A question that is longer than the screen: all of it can be read before it is answered.
+//! Screens of a question that is longer than the screen: the user can read all of it before the answer.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Stage, asked, asked_command, call};
 use crate::dialog::Scroll;
 use crate::wrap::width_of;
 
-/// A change of 80 lines.
+/// Returns the event of a question about a change of 80 lines.
 fn long() -> Value {
     let line = |line: usize| format!("line {line} of it\n");
     let new: String = (1..=80).map(line).collect();
@@ -58,7 +58,7 @@ fn pages_go_through_every_line_in_a_terminal_of_any_size() {
             assert_eq!(lines.len(), 80, "{columns}x{rows}");
             let window = stage.state.dialogs[0].window.get();
             assert!(window.shown >= 3, "{columns}x{rows}: {window:?}");
-            // No page shows again what the one before has shown, but for the last.
+            // Only the last page may show rows of the page before it.
             assert_eq!(pages, window.total.div_ceil(window.shown), "{columns}x{rows}");
             scroll(&mut stage, Scroll::ToStart);
             assert!(seen(&stage).contains("line 1 of it"), "{columns}x{rows}");

@@ -1,10 +1,10 @@
-//! The menu of earlier prompts.
+//! Screens of the menu of earlier prompts.
 
 use super::super::rewind::{RewindChoice, RewindMenu};
 use super::*;
 use tandem_agent::session::TurnId;
 
-/// A turn that has ended, in which a call may have changed a file.
+/// Adds a turn that has ended, in which a call may have changed a file.
 fn said(stage: Stage, turn: u64, prompt: &str, changed: Option<&str>) -> Stage {
     let queued = json!({ "turn": turn, "prompt": [{ "Text": prompt }], "origin": "Terminal" });
     let mut stage =
@@ -21,7 +21,7 @@ fn said(stage: Stage, turn: u64, prompt: &str, changed: Option<&str>) -> Stage {
     stage.see(json!({ "TurnFinished": { "turn": turn, "reason": "EndTurn" } })).wait(40 * 60 * 1000)
 }
 
-/// Prompts, and a command, which is none.
+/// Returns a screen after some prompts, and after a command, which is no prompt.
 fn prompts() -> Stage {
     let stage = said(Stage::new(), 1, "Why does the parser\nlose the last line?", None);
     let stage = said(stage, 2, "fix it\x1b[2J", Some("/p/parser.rs"));

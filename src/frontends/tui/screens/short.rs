@@ -1,4 +1,4 @@
-//! Screens with shortened content, and with all of it.
+//! Screens with content in short, and with the same content in full.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Bytes and the keys that they are, in every encoding and at every cut.
+//! Tests of decoded keys, in every encoding and with every cut of the bytes.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn all(inputs: Vec<TerminalInput>) -> String {
     inputs.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// Decodes bytes that come at once, one by one, and cut in two at every place.
+/// Checks the decoding of bytes that come at once, one by one, and cut in two at every place.
 #[track_caller]
 fn check(bytes: &str, expected: &str) {
     let bytes = bytes.as_bytes();
@@ -66,7 +66,7 @@ fn keys_in_kittys_protocol() {
         ("\x1b[99;5u\x1b[100;5u\x1b[106;5u", "Ctrl+c, Ctrl+d, Ctrl+j"),
         // With Shift, with Caps Lock, with Num Lock.
         ("\x1b[99;6u\x1b[99;69u\x1b[99;133u", "Ctrl+Shift+c, Ctrl+c, Ctrl+c"),
-        // On a keyboard without Latin letters, and on one that has others there.
+        // On a keyboard layout without Latin letters, and on one with other Latin letters.
         ("\x1b[1089::99;5u", "Ctrl+c"),
         ("\x1b[1092::97;3u", "Alt+a"),
         ("\x1b[99::105;5u", "Ctrl+c"),
@@ -76,7 +76,7 @@ fn keys_in_kittys_protocol() {
         ("\x1b[127;5u\x1b[127;3u\x1b[127;2u", "Ctrl+Backspace, Alt+Backspace, Shift+Backspace"),
         ("\x1b[57400u\x1b[57414u\x1b[57409u\x1b[57423u", "1, Enter, ., Home"),
         ("\x1b[1;1A\x1b[1;5:1C\x1b[3;3~", "Up, Ctrl+Right, Alt+Delete"),
-        // Keys that are let go, Super and keys that only modify mean nothing.
+        // Released keys, keys with Super and keys that are only modifiers have no meaning.
         ("\x1b[97;1:3u\x1b[99;9u\x1b[57441;2u\x1b[1;9Ax", "x"),
     ] {
         check(bytes, expected);
@@ -126,7 +126,7 @@ fn a_paste_is_one_text() {
     check("\x1b[200~one\r\ntwo\x1b[A\x1b[201~\r", "paste \"one\\r\\ntwo\\u{1b}[A\", Enter");
     check("a\x1b[200~\x1b[201~b", "a, paste \"\", b");
     check("\x1b[200~\x1b[20é\x1b[201~", "paste \"\\u{1b}[20é\"");
-    // A finger on Ctrl+C is not what is pasted with other text.
+    // A Ctrl+C that comes together with other pasted text was pasted.
     let mut decoder = Decoder::default();
     assert_eq!(all(decoder.feed(b"\x1b[200~a\x03b\x1b[201~")), "paste \"a\\u{3}b\"");
 }

@@ -1,5 +1,5 @@
-//! The rows of a paragraph that are whole while it still grows: they go into the scrollback, where
-//! another width of the terminal makes no second copy of them.
+//! Split of a growing paragraph after its last complete row. The complete rows go into the scrollback, where a change
+//! of the terminal's width cannot leave a second copy of them.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use unicode_width::UnicodeWidthChar as _;
 use super::super::{Growing, render_rest};
 use super::{BlockKind, OPTIONS, context, last_blocks, line_start, margin};
 
-/// Maximum number of places to try: more than there are words in a row or two.
+/// Maximum number of places at which a split is tried: more than the number of words in two rows.
 const MAX_TRIED: usize = 64;
 
-/// Removes and returns the beginning of a text that still grows, up to the last row that is whole:
-/// both parts together look as the text did.
+/// Removes and returns the beginning of a growing text, up to its last complete row. Both parts together look as the
+/// text did before.
 pub(in super::super) fn settle_rows(growing: &mut Growing, columns: usize) -> Option<Growing> {
     let rows = render_rest(growing, columns);
     if rows.len() < 2 {
@@ -27,6 +27,7 @@ pub(in super::super) fn settle_rows(growing: &mut Growing, columns: usize) -> Op
     let from = start.max(growing.context);
     let end = first_open_mark(text, from);
     let whole = seen(&rows);
+    // A split is right if both parts, rendered on their own, look exactly like the whole.
     let (head, rest) = word_starts(text, from..end).take(MAX_TRIED).find_map(|at| {
         let head = Growing { text: text[..at].to_owned(), ..growing.clone() };
         let text = format!("{reopen}{}", &text[at..]);
@@ -39,8 +40,8 @@ pub(in super::super) fn settle_rows(growing: &mut Growing, columns: usize) -> Op
     Some(head)
 }
 
-/// Returns, for the last paragraph of a text: its offset, the length of the context, and the markup
-/// to put before the rest of the paragraph. The markup begins with the context: the blocks around it.
+/// Returns three values for the last paragraph of a text: its offset, the length of the context, and the markup to put
+/// before the rest of the paragraph. The markup begins with the context, which opens the blocks around the paragraph.
 fn last_paragraph(text: &str) -> Option<(usize, usize, String)> {
     let path = last_blocks(text);
     let (last, outer) = path.split_last()?;
@@ -54,7 +55,7 @@ fn last_paragraph(text: &str) -> Option<(usize, usize, String)> {
     Some((start, length, before + &margin(text, start)))
 }
 
-/// Returns the words, from the last on, that cannot be taken for the beginning of a block.
+/// Returns the offsets of words, from the last one on, that cannot be taken for the beginning of a block.
 fn word_starts(text: &str, range: Range<usize>) -> impl Iterator<Item = usize> {
     let from = range.start;
     let mut next = ' ';
@@ -63,7 +64,7 @@ fn word_starts(text: &str, range: Range<usize>) -> impl Iterator<Item = usize> {
         let begins = next.is_alphabetic() && (c.is_whitespace() || is_wide(next));
         next = c;
         let at = from + at + c.len_utf8();
-        // The last line may be the head of a table.
+        // The last line may still become the head of a table.
         let is_cell = || text[line_start(text, at)..].lines().next().unwrap_or("").contains('|');
         (begins && at > from && !is_cell()).then_some(at)
     })
@@ -73,8 +74,8 @@ fn is_wide(c: char) -> bool {
     c.width().is_some_and(|columns| columns > 1)
 }
 
-/// Returns the offset of the first mark that what follows may make the beginning of a code span, of a
-/// link or of stressed words; the end of the text if there is none.
+/// Returns the offset of the first mark that later text may turn into the beginning of a code span, of a link or of
+/// emphasis; the end of the text if there is none.
 fn first_open_mark(text: &str, from: usize) -> usize {
     let events = Parser::new_ext(text, OPTIONS).into_offset_iter();
     let texts = events.filter(|(event, _)| matches!(event, Event::Text(_)));
@@ -105,7 +106,7 @@ fn may_open(mark: char, before: &str, after: &str) -> bool {
     }
 }
 
-/// Returns rows as they are seen: graphemes with their styles, without spaces at the end.
+/// Returns the visible content of rows: graphemes with their styles, without spaces at the end.
 fn seen(rows: &[Line<'static>]) -> Vec<Vec<(String, Style)>> {
     let seen = |row: &Line<'static>| {
         let graphemes = row.spans.iter().flat_map(|span| {
@@ -123,8 +124,8 @@ mod tests {
     use super::super::super::{Growing, render, render_rest};
     use super::settle_rows;
 
-    /// Has a text grow by a few bytes each time; checks that it looks as if drawn at once, and that
-    /// no more than `most` rows are ever drawn anew.
+    /// Lets a text grow by a few bytes at a time; checks that it looks as if drawn at once, and that no more than
+    /// `most` rows are ever drawn anew.
     #[track_caller]
     fn check(text: &str, columns: usize, most: usize) {
         let (mut rows, mut live, mut from) = (Vec::new(), 0, 0);

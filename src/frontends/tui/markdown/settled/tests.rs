@@ -1,4 +1,4 @@
-//! Texts that grow: what is cut off, and that nothing is missing or there twice.
+//! Tests with growing texts: of the parts that are cut off, and that no text is lost or shown twice.
 
 use super::super::{Growing, render, render_rest};
 use super::{CutPoint, settled};
@@ -31,8 +31,8 @@ fn items_of_a_list_and_lines_of_code_settle_one_by_one() {
     cut("text\n```rust\n", Some("text\n"), "");
 }
 
-/// Has a text grow by so many bytes, and draws it each time. All rows, and the most that was drawn
-/// anew.
+/// Lets a text grow by `step` bytes at a time, and settles it each time. Returns all rows, and the maximum length in
+/// bytes of the part that did not settle.
 fn grown(text: &str, step: usize) -> (Vec<String>, usize) {
     let (mut rows, mut most) = (Vec::new(), 0);
     let mut add = |growing: &Growing| {
@@ -55,13 +55,12 @@ fn grown(text: &str, step: usize) -> (Vec<String>, usize) {
     (rows, most)
 }
 
-/// The words of rows, without what is drawn beside them.
+/// Returns the words of rows, without margins and rules.
 fn words(rows: &[String]) -> Vec<&str> {
     rows.iter().flat_map(|row| row.split_whitespace()).filter(|word| *word != "▏").collect()
 }
 
-/// However long a text is that is made of a block, little of it is drawn anew, and its words are
-/// shown once and in order.
+/// Checks that little of a long text made of this block is drawn anew, and that its words are shown once and in order.
 #[track_caller]
 fn check(begin: &str, line: &str, most: usize) {
     let lines = |n: usize| line.replace("{n}", &n.to_string());
