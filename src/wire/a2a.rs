@@ -1,7 +1,7 @@
-//! A2A: tasks, messages and events as this agent has them, without a version of the protocol.
+//! Tasks, messages and events of A2A, in a form that does not depend on the version of the protocol.
 //!
-//! [`v03`] and [`v1`] say how each version writes them. "spec" below is the specification of
-//! version 0.3: <https://a2a-protocol.org/v0.3.0/specification>.
+//! [`v03`] and [`v1`] define the JSON form of each version. "spec" below is the specification of version 0.3:
+//! <https://a2a-protocol.org/v0.3.0/specification>.
 
 pub mod error;
 pub mod v03;
@@ -18,17 +18,17 @@ pub struct Task {
     pub id: String,
     /// Conversation that the task is part of.
     pub context_id: String,
-    /// State and particulars.
+    /// State of the task, with a message and the time.
     pub status: TaskStatus,
     /// Messages, oldest first.
     pub history: Vec<Message>,
     /// Results.
     pub artifacts: Vec<Artifact>,
-    /// Outcome for the context that the client named, if that context was not known.
+    /// Treatment of the context that the client named, if that context was not known.
     pub unknown_context: Option<UnknownContext>,
-    /// `true` if the client wants that nothing is asked, and that does not count.
+    /// `true` if the client has requested that no questions are asked, and the agent does not comply.
     pub auto_execute_refused: bool,
-    /// Place where a git repository has the files of the workspace, if the task worked in a clone and has ended.
+    /// Commit of a git repository that holds the workspace's files, if the task worked in a clone and has ended.
     pub git: Option<GitPlace>,
 }
 
@@ -41,7 +41,7 @@ impl Task {
         is_there.then_some(TaskMetadata { unknown_context, auto_execute, git })
     }
 
-    /// Returns the task without the parts that are no text, and without the artifacts that have no other parts.
+    /// Removes the message parts that are no text, and the artifacts that have parts other than text.
     #[must_use]
     pub fn in_text(mut self) -> Self {
         self.artifacts.retain(Artifact::is_text);
@@ -51,13 +51,13 @@ impl Task {
     }
 }
 
-/// Outcome for a `contextId` that was not known.
+/// Treatment of a `contextId` that was not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownContext {
-    /// It is the id of a new conversation.
+    /// The id became the id of a new conversation.
     New,
-    /// The message went to the one conversation there is, whose id is another.
+    /// The message went to the server's only conversation, which has another id.
     Shared,
 }
 
@@ -66,13 +66,13 @@ pub enum UnknownContext {
 pub struct TaskStatus {
     /// State of the task.
     pub state: TaskState,
-    /// Question, reason or news, if there is one.
+    /// Message to the client, if there is one: a question, the reason for the state, or output of the agent.
     pub message: Option<Message>,
     /// Time of the change: ISO 8601, UTC.
     pub timestamp: String,
 }
 
-/// State of a task (spec 6.3); `a2a-server.md`, "Task states".
+/// State of a task (spec 6.3; `a2a-server.md`, "Task states").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
     /// Queued.
@@ -90,7 +90,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Returns whether nothing more comes by itself.
+    /// Returns `true` if the task has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Canceled | Self::Failed)
     }
@@ -113,7 +113,7 @@ impl TaskState {
 pub struct Message {
     /// Author of the message.
     pub role: Role,
-    /// Id unlike any other message's.
+    /// Unique id of the message.
     pub message_id: String,
     /// Task that the message is part of.
     pub task_id: String,
@@ -143,7 +143,8 @@ pub enum Role {
     Agent,
 }
 
-/// A piece of content (spec 6.5). All but texts and files are data parts of the extension's types.
+/// A piece of content (spec 6.5). Pieces other than texts and files are sent as data parts, in the types of the
+/// development-tool extension.
 #[derive(Debug, Clone)]
 pub enum Part {
     /// Markdown for people and models.
@@ -152,7 +153,7 @@ pub enum Part {
     Thought(AgentThought),
     /// A tool call.
     Call(Box<ToolCall>),
-    /// Settings of the session that count.
+    /// Settings that the session uses.
     Settings(AgentSettings),
     /// A file with its content.
     File(FilePart),
@@ -161,7 +162,7 @@ pub enum Part {
 /// A file with its content (spec 6.6.2).
 #[derive(Debug, Clone)]
 pub struct FilePart {
-    /// Name, which may have directories.
+    /// Name of the file, which may have directories.
     pub name: String,
     /// Type of the content.
     pub media_type: &'static str,
@@ -190,54 +191,54 @@ impl Artifact {
 /// An item of a stream.
 #[derive(Debug, Clone)]
 pub enum StreamEvent {
-    /// The task as it is now: the beginning of a stream.
+    /// Current state of the whole task, at the beginning of a stream.
     Task(Box<Task>),
-    /// Another status, with what was said or done.
+    /// New status of the task, or a message about the work on the task.
     Status(Box<StatusUpdate>),
     /// A result of the task.
     Artifact(ArtifactUpdate),
 }
 
-/// A status of a task, or a message of the work at it (spec 7.2.2).
+/// Event that gives the new status of a task, or a message about the work on the task (spec 7.2.2).
 #[derive(Debug, Clone)]
 pub struct StatusUpdate {
     /// Id of the task.
     pub task_id: String,
     /// Conversation that the task is part of.
     pub context_id: String,
-    /// Status of the task from now on.
+    /// Status of the task after the event.
     pub status: TaskStatus,
-    /// `true` if the stream ends with this.
+    /// `true` if the stream ends with this event.
     pub is_final: bool,
-    /// Subject of the update.
+    /// Metadata of the event: its kind and further particulars.
     pub metadata: EventMetadata,
 }
 
-/// A result of a task, or more of it (spec 7.2.3).
+/// Event that gives a result of a task, or a further part of a result (spec 7.2.3).
 #[derive(Debug, Clone)]
 pub struct ArtifactUpdate {
     /// Id of the task.
     pub task_id: String,
     /// Conversation that the task is part of.
     pub context_id: String,
-    /// All of the result, or more of it.
+    /// The whole result, or a further part of it.
     pub artifact: Artifact,
-    /// `true` if this is more of what was sent before.
+    /// `true` if `artifact` is a further part of a result that was sent before.
     pub append: bool,
-    /// `true` if nothing more of the result follows.
+    /// `true` if no further part of the result follows.
     pub last_chunk: bool,
-    /// Place of the event in the session's log.
+    /// Position of the event in the session's log.
     pub event_id: String,
 }
 
-/// A receiver of notifications of a task (spec 6.8). There are credentials in it.
+/// Receiver of a task's push notifications (spec 6.8). It contains credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushNotificationConfig {
     /// Id, unique in its task.
     pub id: String,
     /// Address that notifications are sent to.
     pub url: String,
-    /// Token by which the receiver knows that a notification is meant for it.
+    /// Token that is sent with each notification, so that the receiver can check that the notification is meant for it.
     pub token: Option<String>,
     /// Credentials for the address.
     pub authentication: Option<PushAuthentication>,
@@ -246,7 +247,7 @@ pub struct PushNotificationConfig {
 /// Credentials for the address of a receiver (spec 6.9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushAuthentication {
-    /// Schemes that the receiver knows, such as `Bearer`, best first. Version 1.0 has one.
+    /// Schemes that the receiver knows, such as `Bearer`, the preferred first. Version 1.0 has a single scheme.
     pub schemes: Vec<String>,
     /// Credentials in the form of the first scheme.
     pub credentials: Option<String>,
@@ -259,7 +260,7 @@ impl PushAuthentication {
     }
 }
 
-/// A receiver of notifications, with the task that it is for (spec 7.5; 1.0, section 4.3.1).
+/// Receiver of push notifications, with its task (spec 7.5; 1.0, section 4.3.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskPushNotificationConfig {
     /// Id of the task.
@@ -274,7 +275,7 @@ pub struct TaskPushNotificationConfig {
 struct TaskMetadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown_context: Option<UnknownContext>,
-    /// `false` if the client's own setting does not count.
+    /// `false` if the client has requested that no questions are asked, and the agent does not comply.
     #[serde(skip_serializing_if = "Option::is_none")]
     auto_execute: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! The Agent Client Protocol: an editor drives an agent. Two versions of it that share nothing but
-//! the names of two methods, and the rule by which the first message tells which one a client speaks.
+//! Agent Client Protocol, over which an editor drives an agent. The two versions of the protocol share only the names
+//! of two methods. A client's first message shows the version that the client speaks.
 
 pub mod v0;
 pub mod v1;
@@ -16,14 +16,14 @@ pub const AUTHENTICATE: &str = "authenticate";
 /// Version of the protocol that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// 0.0.9, and its neighbours from 0.0.7 to 0.0.11.
+    /// Version 0.0.9, and the similar versions from 0.0.7 to 0.0.11.
     V0,
-    /// 1; a client that speaks a later one is answered 1.
+    /// Version 1. A client that speaks a later version is answered 1.
     V1,
 }
 
 impl Dialect {
-    /// Returns the dialect of a client whose first message is this one.
+    /// Returns the dialect of a client whose first message has this method and these parameters.
     pub fn of(method: &str, params: Params<'_>) -> Result<Self, Error> {
         match method {
             INITIALIZE => Self::of_initialize(params),

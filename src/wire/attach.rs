@@ -1,12 +1,12 @@
-//! A terminal attaches to a session of a tandem that runs elsewhere, over a WebSocket at [`PATH`].
+//! Protocol of a terminal that attaches to a session of a tandem process elsewhere, over a WebSocket at [`PATH`].
 //!
-//! JSON-RPC, a frame a message; only the terminal calls. Its first call is [`OPEN`]. Then it requests
-//! with [`EVENTS`] the entries of the session's log from an index on, and is answered when there are
-//! some: it gets each entry once, at its own pace, and a later connection goes on where this one
-//! ended. Every other call may be made again when a connection was lost before its answer, and
-//! cancelled with `$/cancel_request`.
+//! The messages are JSON-RPC, one in each frame, and only the terminal sends requests. The first request is [`OPEN`].
+//! Then the terminal requests with [`EVENTS`] the entries of the session's log from an index on. The request is
+//! answered as soon as there are such entries. So the terminal gets each entry once, at its own pace, and a later
+//! connection continues where a lost one ended. If a connection is lost before the answer to another request, the
+//! terminal may send that request again. Requests are cancelled with `$/cancel_request`.
 //!
-//! The session's own types (events, parts of prompts, answers) are the parameters `E`, `P`, `A`.
+//! The session's own types (events, parts of prompts, answers) are the type parameters `E`, `P`, `A`.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::jsonrpc::Error;
 
-/// Path on the server.
+/// Path of the WebSocket on the server.
 pub const PATH: &str = "/attach";
 
-/// Version of this protocol; both ends must speak the same one.
+/// Version of this protocol; both ends must speak the same version.
 pub const VERSION: u32 = 3;
 
 /// Joins a session: [`OpenParams`] to [`OpenResult`].
@@ -28,20 +28,19 @@ pub const EVENTS: &str = "attach/events";
 pub const PROMPT: &str = "attach/prompt";
 /// Ends a turn: [`TurnParams`] to a boolean, `true` if the turn had not ended.
 pub const CANCEL: &str = "attach/cancel";
-/// Takes back a queued prompt: [`TurnParams`] to a boolean, `true` if it was still queued.
+/// Takes back a queued prompt: [`TurnParams`] to a boolean, `true` if the prompt was still queued.
 pub const TAKE_BACK: &str = "attach/takeBack";
 /// Answers a question: [`AnswerParams`] to the session's own result.
 pub const ANSWER: &str = "attach/answer";
 /// Changes the approval mode: [`SetModeParams`] to null.
 pub const SET_MODE: &str = "attach/setMode";
-/// Lists the names that a prompt can mention, files and resources of MCP servers: [`FilesParams`] to
-/// the names.
+/// Lists the names that a prompt can mention (files and resources of MCP servers): [`FilesParams`] to the names.
 pub const FILES: &str = "attach/files";
-/// Lists the commands that only this session has, the prompts of MCP servers and the user's own:
-/// null to the session's own descriptions of them.
+/// Lists the commands that only this session has (prompts of MCP servers, and the user's own commands): null to the
+/// session's descriptions of the commands.
 pub const PROMPTS: &str = "attach/prompts";
 
-/// Code of an error whose `data.details` tells the user why a call was refused.
+/// Error code of a refused call; `data.details` of the error tells the user why.
 pub const REFUSED: i64 = -32000;
 
 /// Returns the error for a call that is refused.
@@ -49,10 +48,10 @@ pub fn refused(why: impl fmt::Display) -> Error {
     Error::detailed(REFUSED, "Refused", why)
 }
 
-/// The part of [`OpenParams`] that every version has.
+/// Part of [`OpenParams`] that every version of the protocol has.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct VersionParams {
-    /// [`VERSION`] of the terminal.
+    /// [`VERSION`] of the terminal's program.
     pub version: u32,
 }
 
@@ -61,7 +60,7 @@ pub struct VersionParams {
 pub struct OpenParams {
     /// [`VERSION`].
     pub version: u32,
-    /// Name that the terminal has made up for itself: it identifies later connections.
+    /// Name that the terminal has chosen for itself, by which later connections of the terminal are recognised.
     pub terminal: String,
     /// Session to join.
     pub session: SessionSelector,
@@ -71,11 +70,11 @@ pub struct OpenParams {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SessionSelector {
-    /// The only one; if there is none, a new one in this directory.
+    /// The only session; if there is none, a new session in this directory.
     Only(String),
-    /// The one whose id begins or ends with this.
+    /// The session whose id begins or ends with this text.
     Id(String),
-    /// A new one in this directory.
+    /// A new session in this directory.
     New(String),
 }
 
@@ -85,7 +84,7 @@ pub enum SessionSelector {
 pub enum OpenResult {
     /// The session is joined.
     Opened(OpenedSession),
-    /// The choice is ambiguous: all sessions, the last used first.
+    /// The choice is ambiguous; holds all sessions to choose from, the last used first.
     Choose(Vec<ListedSession>),
 }
 
@@ -103,7 +102,7 @@ pub struct OpenedSession {
     pub model: String,
     /// Name of the approval mode.
     pub mode: String,
-    /// Names of the available modes; all, if the list is missing.
+    /// Names of the available modes; a missing list means all modes.
     #[serde(default)]
     pub modes: Vec<String>,
     /// Maximum size of a frame that the agent takes, in bytes.
@@ -119,7 +118,7 @@ pub struct ListedSession {
     pub directory: String,
     /// Number of prompts.
     pub prompts: usize,
-    /// Beginning of the last prompt.
+    /// Beginning of the text of the last prompt.
     pub last: String,
     /// Time of the last use, in milliseconds since the beginning of 1970, UTC.
     pub at: i64,
@@ -132,11 +131,11 @@ pub struct ListedSession {
 pub struct EventsParams {
     /// Index of the first entry.
     pub from: usize,
-    /// Maximum size of an event that is sent, in bytes.
+    /// Maximum size of one event that the server sends, in bytes.
     pub bytes: usize,
 }
 
-/// Result of [`EVENTS`]: some entries in order; there may be more.
+/// Result of [`EVENTS`]: some entries in order. There may be more entries after them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventsResult<E> {
@@ -144,7 +143,7 @@ pub struct EventsResult<E> {
     pub entries: Vec<LogEntry<E>>,
     /// Index to continue from.
     pub next: usize,
-    /// Maximum prompt size of the model in tokens, if known.
+    /// Input limit of the model in tokens, if known.
     pub input_limit: Option<u64>,
 }
 
@@ -162,7 +161,8 @@ pub struct LogEntry<E> {
 /// Parameters of [`PROMPT`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PromptParams<P> {
-    /// Number of the terminal's prompt, from 1: none is taken twice.
+    /// Number of the prompt among the terminal's prompts, from 1. A number is accepted once only, so a prompt that is
+    /// sent again is not run again.
     pub number: u64,
     /// Parts of the prompt.
     pub parts: Vec<P>,
@@ -194,6 +194,6 @@ pub struct SetModeParams {
 /// Parameters of [`FILES`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FilesParams {
-    /// Maximum number of names.
+    /// Maximum number of names to return.
     pub most: usize,
 }

@@ -1,7 +1,7 @@
-//! The `development-tool` extension of A2A: `requirements/development-tool-extension.md` ("RFC").
+//! Extension `development-tool` of A2A: `requirements/development-tool-extension.md` ("RFC").
 //!
-//! The RFC, `a2a-server.md` and the first server of this kind spell the same things differently.
-//! A [`ToolCall`] is written in all of the spellings.
+//! The RFC, `a2a-server.md` and the first server of this kind use different names for the same fields. A [`ToolCall`]
+//! is written with all of these names.
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -11,8 +11,8 @@ use serde_json::Value;
 pub const URI: &str =
     "https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md";
 
-/// Returns `true` for a URI of the extension in any form of a version that is compatible with this one by
-/// Semantic Versioning: `v0`, `v0.0`, `v0.0.N`.
+/// Returns `true` if `uri` is the extension's URI with this version or a version that is compatible by Semantic
+/// Versioning: `v0`, `v0.0`, `v0.0.N`.
 pub fn is_uri(uri: &str) -> bool {
     let Some((before, after)) = URI.split_once("v0") else { return false };
     let version = uri.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
@@ -44,7 +44,7 @@ pub enum EventKind {
     Thought,
     /// Source of a statement.
     Citation,
-    /// Settings of the session that count.
+    /// Settings that the session uses.
     AgentSettings,
 }
 
@@ -76,7 +76,7 @@ impl EventKind {
     }
 }
 
-/// Subject of an event of a task (RFC 3.2, "Event Metadata").
+/// Metadata of an event of a task (RFC 3.2, "Event Metadata").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventMetadata {
     /// Kind of the event.
@@ -85,17 +85,18 @@ pub struct EventMetadata {
     pub model: String,
     /// Reason why the task failed.
     pub error: Option<String>,
-    /// Place of the event in the session's log, and which of the events made from that entry.
+    /// Position of the event's entry in the session's log, and number of the event among the events made from that
+    /// entry.
     pub event_id: String,
     /// Front end that a prompt came from.
     pub source: Option<&'static str>,
     /// Front end that answered a question.
     pub answered_by: Option<String>,
-    /// Place where a git repository has the files of the workspace, at the end of a task in a clone.
+    /// Commit of a git repository that holds the workspace's files, at the end of a task in a clone.
     pub git: Option<GitPlace>,
 }
 
-/// Place where a git repository has the files of a workspace.
+/// Commit of a git repository that holds the files of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GitPlace {
     /// Reference that was pushed for the session; `None` if the session has changed nothing.
@@ -106,7 +107,7 @@ pub struct GitPlace {
 }
 
 impl Serialize for EventMetadata {
-    /// Writes the extension's data by its URI, and the older form, `coderAgent`.
+    /// Writes the metadata in the RFC's form, under the extension's URI, and in the older form, under `coderAgent`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry(CODER_AGENT, &CoderAgent { kind: self.kind.kebab() })?;
@@ -127,13 +128,13 @@ impl Serialize for EventMetadata {
     }
 }
 
-/// The older form of an event's metadata.
+/// Older form of an event's metadata.
 #[derive(Serialize)]
 struct CoderAgent {
     kind: &'static str,
 }
 
-/// The RFC's form of an event's metadata.
+/// RFC's form of an event's metadata.
 #[derive(Serialize)]
 struct EventInfo<'a> {
     kind: &'static str,
@@ -142,7 +143,7 @@ struct EventInfo<'a> {
     error: Option<&'a str>,
 }
 
-/// A call, whole on every update (RFC 3.2, "Tool Calls").
+/// A tool call, which is sent as a whole on every update (RFC 3.2, "Tool Calls").
 #[derive(Debug, Clone)]
 pub struct ToolCall {
     /// The agent's id for the call.
@@ -155,7 +156,7 @@ pub struct ToolCall {
     pub description: Option<String>,
     /// Arguments from the model.
     pub input_parameters: Value,
-    /// All that it has put out so far.
+    /// Whole output of the call so far.
     pub live_content: Option<String>,
     /// Result, if the call succeeded.
     pub output: Option<ToolCallOutput>,
@@ -163,7 +164,7 @@ pub struct ToolCall {
     pub error: Option<ErrorDetails>,
     /// Question about the call, while the call is pending.
     pub confirmation_request: Option<ConfirmationRequest>,
-    /// Kind of the tool; sent for clients of the first server as `tool.kind`.
+    /// Kind of the tool. It is sent as `tool.kind`, for clients of the first server.
     pub kind: &'static str,
 }
 
@@ -197,7 +198,7 @@ pub enum ToolCallOutput {
         /// The data.
         #[serde(rename = "structured_data")]
         data: Value,
-        /// Text of the data for people; sent as `result`.
+        /// Text of the data for people. It is sent as `result`.
         #[serde(skip)]
         text: String,
     },
@@ -210,13 +211,13 @@ pub struct ErrorDetails {
     pub message: String,
     /// Name for programs, such as `file_not_found`.
     pub r#type: String,
-    /// Status with which a command has ended.
+    /// Exit status of a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_code: Option<i32>,
 }
 
-/// Question about a call (RFC 3.2; `title`, `prompt` and `type` are of `a2a-server.md`,
-/// "Tool call confirmation").
+/// Question about a call (RFC 3.2; the fields `title`, `prompt` and `type` come from `a2a-server.md`, "Tool call
+/// confirmation").
 #[derive(Debug, Clone, Serialize)]
 pub struct ConfirmationRequest {
     /// Possible answers.
@@ -258,7 +259,7 @@ pub enum ConfirmationDetails {
     McpDetails {
         /// The server's name.
         server_name: String,
-        /// The tool's name there.
+        /// The tool's name at the server.
         tool_name: String,
     },
     /// Any other action.
@@ -284,14 +285,14 @@ pub struct EditedFile {
     pub formatted_diff: String,
 }
 
-/// Settings of a session that count (RFC 3.2, `AgentSettings`; `a2a-server.md`, "Agent settings").
+/// Settings that a session uses (RFC 3.2, `AgentSettings`; `a2a-server.md`, "Agent settings").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
     /// Absolute path of the directory that the session works in.
     pub workspace_path: String,
-    /// `true` if nothing is asked.
+    /// `true` if the agent runs all calls without a question.
     pub auto_execute: bool,
-    /// The only tools that the session may use, if they are limited.
+    /// Allowlist of the tools that the session may use; `None` for all tools.
     pub allowed_tools: Option<Vec<String>>,
 }
 
@@ -333,7 +334,7 @@ impl AgentThought {
 }
 
 impl ToolCall {
-    /// Returns the result in one text.
+    /// Returns the result or the error of the call as one text.
     pub fn result(&self) -> Option<&str> {
         match (&self.output, &self.error) {
             (Some(ToolCallOutput::Text(text) | ToolCallOutput::StructuredData { text, .. }), _) => {
@@ -380,9 +381,9 @@ impl Serialize for ToolCall {
     }
 }
 
-/// A call in every spelling: the RFC's fields; `result` and `correlationId` (`a2a-server.md`, "Tool
-/// call update"; `a2a-port.md` 5.1); `request` and `tool` as the first server has them; and the
-/// RFC's fields in camelCase.
+/// A call with all names of its fields: the RFC's fields; `result` and `correlationId` (`a2a-server.md`, "Tool call
+/// update"; `a2a-port.md` 5.1); `request` and `tool` as the first server writes them; and the RFC's fields in
+/// camelCase.
 #[derive(Serialize)]
 struct Spellings<'a> {
     tool_call_id: &'a str,

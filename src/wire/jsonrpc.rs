@@ -1,6 +1,6 @@
-//! JSON-RPC 2.0 messages, <https://www.jsonrpc.org/specification>, read leniently and written strictly.
+//! JSON-RPC 2.0 messages, <https://www.jsonrpc.org/specification>. Messages are read leniently and written strictly.
 //!
-//! A message is read without a copy: parameters and results stay raw text until they are parsed.
+//! A message is read without a copy: its parameters or its result stay raw JSON text until they are parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,15 +18,15 @@ pub enum IncomingMessage<'a> {
     Request(Request<'a>),
     /// The response to a request.
     Response(Response<'a>),
-    /// An id alone: the response of a peer whose JSON drops a result that is `undefined`, if a
-    /// request with that id was sent; otherwise no message.
+    /// An object with an id, but without a method, a result or an error. If a request with that id was sent, the object
+    /// is the response of a peer whose JSON writer drops a result that is `undefined`; otherwise it is no message.
     Bare(u64, Invalid),
 }
 
-/// A request; without an id a notification, which is carried out and not answered.
+/// A request, or without an id a notification, which is carried out and not answered.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Any JSON that the peer chose; the response repeats its text.
+    /// Id of the request: any JSON that the peer chose. The response repeats its text.
     pub id: Option<Box<RawValue>>,
     /// Name of the method.
     pub method: Cow<'a, str>,
@@ -34,16 +34,16 @@ pub struct Request<'a> {
     pub params: Params<'a>,
 }
 
-/// Unparsed parameters of a request; `None` when absent or null.
+/// Unparsed parameters of a request; `None` if they are absent or null.
 #[derive(Debug, Clone, Copy)]
 pub struct Params<'a>(pub Option<&'a RawValue>);
 
 /// The response to a request.
 #[derive(Debug)]
 pub struct Response<'a> {
-    /// Id of the request; `None` if this side never sends such an id (its ids are integers from 0).
+    /// Id of the request; `None` if this side never sends such an id (the ids of this side are integers from 0).
     pub id: Option<u64>,
-    /// Result or error. `"error": null` beside a result is success: real peers send both.
+    /// Result or error. `"error": null` beside a result counts as success, because real peers send both.
     pub result: Result<&'a RawValue, Error>,
 }
 
@@ -59,11 +59,11 @@ pub struct Invalid {
 /// Error object of a response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Error {
-    /// A code of the specification, or the peer's own.
+    /// Code of the specification, or a code of the peer's own.
     pub code: i64,
     /// Short sentence for people.
     pub message: Cow<'static, str>,
-    /// Additional data, of any shape. Errors with details have `{"details": ...}`, the only shape
+    /// Additional data, of any shape. Errors with details have the shape `{"details": ...}`, which is the only shape
     /// that peers of ACP 0.0.9 read (acp-0.0.9.ts, `ErrorResponse`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<Value>>,
@@ -72,15 +72,15 @@ pub struct Error {
 impl Error {
     /// Code: the message is not JSON.
     pub const PARSE: i64 = -32700;
-    /// Code: JSON that is no request.
+    /// Code: the message is JSON, but no request.
     pub const INVALID_REQUEST: i64 = -32600;
     /// Code: unknown method.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// Code: parameters that do not fit the method.
+    /// Code: the parameters do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// Code: a fault of the side that answers.
+    /// Code: the side that answers has failed.
     pub const INTERNAL: i64 = -32603;
-    /// Code of the error that answers a cancelled request.
+    /// Code: the request was cancelled.
     pub const CANCELLED: i64 = -32800;
 
     /// Returns the error for a line that is not JSON.
@@ -124,15 +124,15 @@ impl Error {
         Self::new(code, message).with(json!({ "details": details.to_string() }))
     }
 
-    /// Returns the error with data for programs.
+    /// Sets the data of the error, which is for programs.
     #[must_use]
     pub fn with(mut self, data: Value) -> Self {
         self.data = Some(Box::new(data));
         self
     }
 
-    /// Returns the error with its details, if it has any, as the message too: many clients show their
-    /// user nothing else.
+    /// Replaces the message by the details, if the error has any, because many clients show their user nothing but the
+    /// message.
     #[must_use]
     pub fn reasoned(self) -> Self {
         match self.details().map(Cow::into_owned) {
@@ -141,8 +141,8 @@ impl Error {
         }
     }
 
-    /// Returns the data as text for people: `details` alone if there is such a text, a string
-    /// without its quotes, anything else as JSON.
+    /// Returns the data as text for people: the text of `details` if there is one, a string without its quotes, any
+    /// other data as JSON.
     pub fn details(&self) -> Option<Cow<'_, str>> {
         let data = self.data.as_deref()?;
         Some(match data.get("details").unwrap_or(data) {
@@ -151,7 +151,7 @@ impl Error {
         })
     }
 
-    /// Reads an error that a peer sent, whatever its shape.
+    /// Reads an error that a peer sent, in any shape.
     fn from_peer(raw: &RawValue) -> Self {
         #[derive(Deserialize)]
         struct Lenient {
@@ -186,7 +186,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Envelope of a message to send: all but the parameters, the result or the error.
+/// Envelope of a message to send: the whole message without its payload, which is the parameters, the result or the
+/// error.
 #[derive(Debug, Clone, Copy)]
 pub struct Envelope<'a> {
     id: Option<Id<'a>>,
@@ -197,9 +198,9 @@ pub struct Envelope<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Id<'a> {
-    /// An id of this side.
+    /// Id of a request of this side.
     Own(u64),
-    /// JSON text of a peer's id.
+    /// JSON text of the id of a peer's request.
     Peer(&'a str),
 }
 
@@ -225,13 +226,13 @@ impl<'a> Envelope<'a> {
         Self { id: Some(Id::Peer(id)), method: None, member: "error" }
     }
 
-    /// Returns the envelope of the end of a stream: not JSON-RPC's, but that of A2A's WebSocket
+    /// Returns the envelope of the end of a stream. This message is not part of JSON-RPC: A2A over a WebSocket has it
     /// (`a2a-port.md`, section 4).
     pub fn stream_end(id: &'a str) -> Self {
         Self { id: Some(Id::Peer(id)), method: None, member: "streamEnd" }
     }
 
-    /// Appends the message with this payload.
+    /// Appends the message to `out`, with this payload.
     pub fn write(self, out: &mut Vec<u8>, payload: &impl Serialize) {
         let before = out.len();
         self.open(out);
@@ -244,7 +245,7 @@ impl<'a> Envelope<'a> {
         out.push(b'}');
     }
 
-    /// Appends the message with a payload that is JSON text already.
+    /// Appends the message to `out`, with a payload that is JSON text already.
     pub fn write_json(self, out: &mut Vec<u8>, payload: &[u8]) {
         self.open(out);
         out.extend_from_slice(payload);
@@ -259,10 +260,10 @@ impl<'a> Envelope<'a> {
         message
     }
 
-    /// Appends all that stands before the payload.
+    /// Appends the part of the message before the payload.
     fn open(self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"jsonrpc":"2.0""#);
-        // Neither a write to memory nor a string as JSON can fail.
+        // Errors are ignored, because neither writing to memory nor writing a string as JSON can fail.
         let _ = match self.id {
             Some(Id::Own(id)) => write!(out, r#","id":{id}"#),
             Some(Id::Peer(id)) => write!(out, r#","id":{id}"#),
@@ -276,7 +277,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The unparsed members of a message. Those that are there decide its kind.
+/// Unparsed members of a message. The kind of the message depends on the members that are present.
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -291,7 +292,7 @@ struct Wire<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Reads a member that is there: `"result": null` differs from no result.
+/// Reads a member that is present, also if it is null: `"result": null` differs from no result.
 fn present<'de: 'a, 'a, D>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error>
 where
     D: Deserializer<'de>,
@@ -300,7 +301,7 @@ where
 }
 
 impl<'a> IncomingMessage<'a> {
-    /// Reads one line. `jsonrpc` need not be there; unknown members are ignored.
+    /// Reads a message from one line. The member `jsonrpc` may be missing, and unknown members are ignored.
     pub fn read(line: &'a [u8]) -> Result<Self, Invalid> {
         let invalid = |error| Invalid { id: None, error };
         let text = std::str::from_utf8(line).map_err(|err| {
@@ -309,11 +310,11 @@ impl<'a> IncomingMessage<'a> {
                 "the line is not UTF-8: byte {at} fits no character"
             )))
         })?;
-        // Some programs begin what they write with a mark that says it is UTF-8.
+        // Some programs write a byte order mark before the first message.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let wire = match serde_json::from_str::<Wire<'a>>(text) {
             Ok(wire) if text.trim_start().starts_with('{') => wire,
-            // A struct is also read from an array of its fields; no message is one.
+            // `serde` also reads a struct from an array of its fields, but a message is never an array.
             Ok(_) => return Err(invalid(not_an_object(text))),
             Err(err) if err.is_data() && !text.trim_start().starts_with('{') => {
                 return Err(invalid(not_an_object(text)));
@@ -330,7 +331,7 @@ fn not_json(err: &serde_json::Error) -> Error {
     Error::parse(format_args!("the line is not JSON: {err}"))
 }
 
-/// Returns the error for an array or a scalar, unless the rest of the line is no JSON.
+/// Returns the error for a line that is an array or a scalar, or the error for a line that is no JSON.
 fn not_an_object(text: &str) -> Error {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Err(err) => not_json(&err),
@@ -375,7 +376,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Returns an id of this side's requests, if it can be one.
+/// Returns the id as a number, if a request of this side can have it.
 fn own_id(id: Option<&RawValue>) -> Option<u64> {
     id.and_then(|id| id.get().parse().ok())
 }
@@ -385,17 +386,18 @@ fn own_id(id: Option<&RawValue>) -> Option<u64> {
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Params<'_> {
-    /// Parses the parameters. The error names the field.
+    /// Parses the parameters. The error names the wrong field.
     pub fn parse<T: DeserializeOwned>(self) -> Result<T, Error> {
         let Some(raw) = self.0 else {
             return Err(Error::invalid_params("this method needs `params`"));
         };
-        // A struct would also be read from an array of its fields.
+        // `serde` would also read a struct from an array of its fields.
         if !raw.get().starts_with('{') {
             return Err(Error::invalid_params("`params` must be an object"));
         }
         serde_json::from_str(raw.get()).map_err(|err| {
-            // Read again for the name of the field: to keep track of it takes time.
+            // The parameters are read again to find the name of the wrong field. The first read does not keep track of
+            // the fields, because that takes time.
             let mut json = serde_json::Deserializer::from_str(raw.get());
             match serde_path_to_error::deserialize::<_, T>(&mut json) {
                 Err(err) if err.path().to_string() != "." => {

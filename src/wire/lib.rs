@@ -1,4 +1,4 @@
-//! JSON-RPC over any byte stream, and the message types of the protocols.
+//! JSON-RPC over any byte stream, and the message types of ACP, A2A and the attaching of terminals.
 
 pub mod a2a;
 pub mod acp;

@@ -1,8 +1,9 @@
-//! A JSON-RPC connection over any byte stream, one message a line.
+//! A JSON-RPC connection over any byte stream, with one message on each line.
 //!
-//! [`serve`] reads and answers; the [`Peer`] it hands out calls the other side. Two tasks touch
-//! the stream: the reader (`serve` itself), which waits for input and for the writer at
-//! most, and the writer, which alone writes. Requests are begun in the order read and end in any order.
+//! [`serve`] reads the other side's requests and passes them to a [`Handler`], which answers them. The [`Peer`] that
+//! `serve` hands out sends requests to the other side. Two tasks use the stream: the reader, which is `serve` itself
+//! and waits only for input and for the writer, and the writer, which is the only task that writes. Requests are begun
+//! in the order in which they are read, and end in any order.
 
 mod calls;
 mod cancellation;
@@ -34,40 +35,39 @@ pub use self::outbox::{LineDirection, PACKET, Tap};
 use crate::jsonrpc::{Envelope, Error, IncomingMessage, Invalid, Params, Request, Response};
 use parking_lot::Mutex;
 
-/// Maximum size of the unwritten answers to a peer that sends and does not read, in bytes; over
-/// that, the reader waits. No peer that reads comes near. Requests of this side do not count: the
-/// peer did not cause them, and its answers must be read.
+/// Maximum size of the answers that wait to be written, in bytes. Above it, the reader waits, so that a peer which
+/// sends and does not read cannot fill the memory. A peer that reads never comes near the limit. Requests of this side
+/// do not count: the peer did not cause them, and its answers to them must be read.
 const MAX_UNREAD: usize = 8 << 20;
 
-/// Time that the reader waits for a peer that reads nothing at all.
+/// Time for which the reader waits for a peer that reads nothing at all, before it ends the connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Settings of a connection.
 pub struct ConnectionOptions {
-    /// Maximum size of a line to read, in bytes; a longer one is skipped and answered with an error.
+    /// Maximum size of a line to read, in bytes. A longer line is skipped and answered with an error.
     pub max_line: usize,
-    /// Sees every line, for a transcript.
+    /// Function that gets every line read or written, for a transcript.
     pub tap: Option<Tap>,
-    /// Fires when the input has ended; fired from outside, it ends the input.
+    /// Token that fires when the input has ended. Firing it from outside ends the input.
     pub input_ended: CancellationToken,
-    /// `true` if text in place of the first message ends the connection with [`NoMessages`]. Any
-    /// later line that is no message is answered with an error.
+    /// `true` if a first line that is text and no message ends the connection with [`NoMessages`]. A later line that is
+    /// no message is always answered with an error.
     pub refuse_text: bool,
-    /// `true` if the protocol has `$/cancel_request`: a dropped call tells the peer so, and the
+    /// `true` if the protocol has `$/cancel_request`. Then a dropped call sends a cancellation to the peer, and the
     /// peer's cancellations fire [`Responder::cancellation`].
     pub cancellation: bool,
 }
 
 impl ConnectionOptions {
-    /// Returns the settings of a connection without a tap, without a look at the first line, and
-    /// without cancellation.
+    /// Returns the settings of a connection without a tap, without a check of the first line, and without cancellation.
     pub fn new(max_line: usize) -> Self {
         let input_ended = CancellationToken::new();
         Self { max_line, tap: None, input_ended, refuse_text: false, cancellation: false }
     }
 }
 
-/// The error of a connection whose first line is text that no sender of messages would send.
+/// Error of a connection whose first line is text that no JSON-RPC peer would send.
 #[derive(Debug)]
 pub struct NoMessages;
 
@@ -79,26 +79,27 @@ impl fmt::Display for NoMessages {
 
 impl std::error::Error for NoMessages {}
 
-/// Answers the other side's requests.
+/// Handler of the other side's requests.
 pub trait Handler {
-    /// Begins to answer a request; called in the order read. Work that takes time keeps the
-    /// `responder` and answers later.
+    /// Begins to answer a request. Called in the order in which the requests are read, and on the reader's task: work
+    /// that takes time should run on another task, which gets the `responder` and answers later.
     fn request(&self, method: &str, params: Params<'_>, responder: Responder);
 }
 
-/// Answers one request, exactly once: an unanswered one answers with an error when dropped.
+/// Means to answer one request, exactly once. A responder that is dropped without an answer answers with an error.
 pub struct Responder {
-    /// `None` for a notification, which is not answered.
+    /// Id of the request; `None` for a notification, which is not answered.
     id: Option<Box<RawValue>>,
     connection: Arc<RpcConnection>,
-    /// `None` if the request cannot be cancelled.
+    /// Token that fires when the peer cancels the request; `None` if the request cannot be cancelled.
     cancellation: Option<CancellationToken>,
     answered: bool,
-    /// Keeps the connection open.
+    /// Token that keeps the connection open until the responder is dropped.
     _open: TaskTrackerToken,
 }
 
-/// Calls the other side. Cheap to clone; outlives the connection harmlessly.
+/// The other side of a connection, for requests to it. Cloning is cheap. A peer may outlive the connection: its calls
+/// then fail.
 #[derive(Clone)]
 pub struct Peer(Arc<RpcConnection>);
 
@@ -128,15 +129,16 @@ impl std::error::Error for CallError {}
 #[derive(Default)]
 struct RpcConnection {
     outbox: Outbox,
+    /// Requests of this side that have no response yet.
     calls: Mutex<PendingCalls>,
     /// Tokens of the peer's open requests; `None` if the protocol has no cancellation.
     cancellations: Option<Cancellations>,
-    /// Counts the responders that are not dropped yet.
+    /// Tracker of the responders that are not dropped yet.
     open: TaskTracker,
 }
 
-/// Serves one connection until the other side sends no more and all its requests are answered.
-/// An error means that nobody reads the answers, or is [`NoMessages`].
+/// Serves one connection until the other side sends no more and all its requests are answered. An error means that the
+/// other side does not read the answers, or is [`NoMessages`].
 pub async fn serve<H: Handler>(
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
@@ -159,6 +161,8 @@ pub async fn serve<H: Handler>(
         let reading = connection.read(lines, tap.as_ref(), refuse_text, &handler);
         let read = input_ended.run_until_cancelled(reading).await;
         input_ended.cancel();
+        // The peer's answers can no longer come, so all calls fail now: a request that waits for such a call would
+        // otherwise never be answered.
         connection.calls.lock().close();
         if let Some(Err(stuck)) = read {
             return stuck;
@@ -166,6 +170,7 @@ pub async fn serve<H: Handler>(
         connection.open.close();
         connection.open.wait().await;
         connection.outbox.close();
+        // The writer ends once everything is written, and with it the `select!` below.
         std::future::pending().await
     };
     let written = tokio::select! {
@@ -175,7 +180,7 @@ pub async fn serve<H: Handler>(
     written.context("the writer panicked")?.context("cannot write to the peer")
 }
 
-/// Returns whether a line neither is JSON nor begins as a message does.
+/// Returns `true` if a line neither is JSON nor begins like a message.
 fn is_text(line: &[u8]) -> bool {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii_start();
     !line.starts_with(b"{")
@@ -183,7 +188,7 @@ fn is_text(line: &[u8]) -> bool {
         && serde_json::from_slice::<IgnoredAny>(line).is_err()
 }
 
-/// Ends the waiting for answers when the connection is no longer served.
+/// Guard that makes all waiting calls fail when the connection is no longer served.
 struct Closing<'a>(&'a RpcConnection);
 
 impl Drop for Closing<'_> {
@@ -193,7 +198,7 @@ impl Drop for Closing<'_> {
 }
 
 impl RpcConnection {
-    /// Reads to the end. An error means that the peer sends and does not read, or sends text.
+    /// Reads until the input ends. An error means that the peer sends and does not read, or sends text.
     async fn read(
         self: &Arc<Self>,
         mut lines: LineReader<impl AsyncRead + Unpin>,
@@ -233,7 +238,8 @@ impl RpcConnection {
         }
     }
 
-    /// Waits until the peer has read enough of its answers, for as long as it reads at all.
+    /// Waits until at most [`MAX_UNREAD`] bytes of answers are unwritten. Fails if the peer has read nothing for
+    /// [`PATIENCE`].
     async fn room_for_answers(&self) -> anyhow::Result<()> {
         while self.outbox.answers() > MAX_UNREAD {
             let written = self.outbox.written();
@@ -276,6 +282,7 @@ impl RpcConnection {
         let (connection, open) = (Arc::clone(self), self.open.token());
         let responder = Responder { id, connection, cancellation, answered: false, _open: open };
         let begin = AssertUnwindSafe(|| handler.request(&method, params, responder));
+        // A panic drops the responder, which answers the request with an error.
         if catch_unwind(begin).is_err() {
             tracing::error!(%method, "the handler panicked");
         }
@@ -287,7 +294,7 @@ impl RpcConnection {
         self.outbox.push_answer(|line| Envelope::error(id.get()).write(line, &error));
     }
 
-    /// Tells the peer that a call is cancelled, if the protocol has cancellation.
+    /// Sends the peer the cancellation of a call, if the protocol has cancellation.
     fn cancel(&self, id: u64) {
         if self.cancellations.is_some() {
             self.notify(CANCEL_REQUEST, &CancelRequestParams { request_id: id });
@@ -299,8 +306,8 @@ impl RpcConnection {
     }
 }
 
-/// Stops waiting for the response to a request when dropped, and cancels the request if the
-/// protocol allows that.
+/// Guard of a request that was sent. Dropping it stops the waiting for the response, and cancels the request if the
+/// protocol has cancellation and there is no response yet.
 struct AbandonOnDrop {
     connection: Arc<RpcConnection>,
     id: u64,
@@ -320,7 +327,7 @@ impl Responder {
         self.id.as_deref()
     }
 
-    /// Answers.
+    /// Answers the request.
     pub fn send(mut self, result: Result<impl Serialize, Error>) {
         self.answered = true;
         let Some(id) = self.id.as_deref() else {
@@ -335,16 +342,15 @@ impl Responder {
         });
     }
 
-    /// Answers with the output of `work`. If the peer cancels the request before that, `work` is
-    /// dropped, and the answer is [`Error::cancelled`].
+    /// Answers with the output of `work`. If the peer cancels the request before `work` ends, `work` is dropped, and
+    /// the answer is [`Error::cancelled`].
     pub async fn send_output<R: Serialize>(self, work: impl Future<Output = Result<R, Error>>) {
         let output = self.cancellation().run_until_cancelled_owned(work).await;
         self.send(output.unwrap_or_else(|| Err(Error::cancelled())));
     }
 
-    /// Returns a token that fires when the peer cancels the request. The request is to be answered
-    /// all the same, with a result if that is of use; dropped without an answer, it is answered with
-    /// [`Error::cancelled`].
+    /// Returns a token that fires when the peer cancels the request. A cancelled request must be answered too, with a
+    /// result if that is of use. If the responder is dropped instead, the answer is [`Error::cancelled`].
     pub fn cancellation(&self) -> CancellationToken {
         self.cancellation.clone().unwrap_or_default()
     }
@@ -370,8 +376,8 @@ impl Drop for Responder {
 }
 
 impl Peer {
-    /// Sends a request at once; the future waits for its answer, and fails when none can come. A
-    /// future that is dropped before that cancels the request, if the protocol has cancellation.
+    /// Sends a request at once. The returned future waits for the answer, and fails when no answer can come. Dropping
+    /// the future before the answer cancels the request, if the protocol has cancellation.
     pub fn call<R: DeserializeOwned>(
         &self,
         method: &str,
@@ -380,8 +386,8 @@ impl Peer {
         self.call_cancellable(method, params, CancellationToken::new())
     }
 
-    /// Sends a request at once, as [`Self::call`] does. When `cancelled` fires, the peer is told so, if the protocol
-    /// has cancellation, and the peer's answer is waited for all the same.
+    /// Sends a request at once, as [`Self::call`] does. When `cancelled` fires, the peer is sent a cancellation, if the
+    /// protocol has cancellation. The future then goes on to wait for the peer's answer.
     pub fn call_cancellable<R: DeserializeOwned>(
         &self,
         method: &str,
@@ -419,7 +425,7 @@ impl Peer {
         self.0.notify(method, params);
     }
 
-    /// Waits until no more than `bytes` are unwritten.
+    /// Waits until at most `bytes` bytes to the peer are unwritten.
     pub async fn room(&self, bytes: usize) {
         self.0.outbox.room(bytes).await;
     }
@@ -436,7 +442,7 @@ impl Peer {
         params: &impl Serialize,
         register: impl FnOnce(&mut PendingCalls) -> u64,
     ) -> u64 {
-        // Held while the line is queued, so that ids ascend on the wire.
+        // The lock is held while the line is queued, so that ids ascend on the wire.
         let mut calls = self.0.calls.lock();
         let id = register(&mut calls);
         self.0.outbox.push(|line| Envelope::request(id, method).write(line, params));

@@ -1,9 +1,9 @@
 //! Standard input and output, as an editor or a shell connects them.
 //!
-//! Whatever the system can tell the state of (pipes, sockets, terminals) is used without waiting:
-//! a message then wakes the reader without a detour over another thread. The flags of the
-//! descriptors stay as they are, because other programs share them, and may be either way: a
-//! descriptor that is non-blocking is no ended one. Files go through tokio's own stdio.
+//! Pipes, sockets and terminals are read and written without blocking, because the system reports when they are ready:
+//! a message then wakes the reader directly, without a detour over another thread. The descriptors may be blocking or
+//! non-blocking, and their flags are not changed, because other programs share them. A non-blocking descriptor that is
+//! not ready is not taken for one that has ended. Files go through tokio's own stdio.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,13 +23,13 @@ use tokio_util::either::Either;
 const STDIN: &str = "/proc/self/fd/0";
 const STDOUT: &str = "/proc/self/fd/1";
 
-/// Size of standard output's pipe in bytes: two full writes, which clients read at once. The
-/// published client loses a line whose two halves come in two reads; it reads 8 KiB at a time,
-/// and so gets only whole lines.
+/// Size of standard output's pipe, in bytes: the size of two full writes. The published ACP client loses a line whose
+/// two halves come in two reads. It reads 8 KiB at a time, so each read empties a pipe of this size, and gets whole
+/// lines only.
 #[cfg(target_os = "linux")]
 const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET;
 
-/// Number of bytes read at once.
+/// Maximum number of bytes of one read.
 const BUFFER: usize = 64 * 1024;
 
 /// Standard input.
@@ -54,7 +54,7 @@ pub fn input() -> Input {
     }
 }
 
-/// Returns standard output; a pipe is made small.
+/// Returns standard output for an ACP client. A pipe is made small, so that each read of the client gets whole lines.
 pub fn output() -> Output {
     let output = plain_output();
     #[cfg(target_os = "linux")]
@@ -67,7 +67,7 @@ pub fn output() -> Output {
     output
 }
 
-/// Returns standard output for one who is no such client: a pipe keeps its size.
+/// Returns standard output for a reader that is no ACP client. A pipe keeps its size.
 pub fn plain_output() -> Output {
     let source = Descriptor::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
     match source.and_then(|source| source.watched(Interest::WRITABLE)) {
@@ -79,8 +79,8 @@ pub fn plain_output() -> Output {
     }
 }
 
-/// Waits until nobody can read standard output any more. Only a pipe tells; of anything else
-/// only [`nobody_reads`] or a failed write does.
+/// Waits until no process can read standard output any more. Only a pipe reports that. With any other kind of output
+/// this waits forever, and the caller learns it only from [`nobody_reads`] or from a failed write.
 pub async fn reader_gone() {
     let source = Descriptor::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
     if let Ok(pipe) = source
@@ -103,33 +103,33 @@ pub async fn reader_gone() {
     std::future::pending::<()>().await;
 }
 
-/// Returns whether nobody can read standard output any more.
+/// Returns `true` if no process can read standard output any more.
 pub fn nobody_reads() -> bool {
     let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
     state(io::stdout().as_fd(), PollFlags::OUT).intersects(gone)
 }
 
-/// Standard input whose state the system can tell.
+/// Standard input, of a kind for which the system reports when it is ready.
 pub struct StandardInput {
     source: AsyncFd<Descriptor>,
     /// Bytes that were read last.
     buffer: Vec<u8>,
-    /// Number of those bytes that are handed out.
+    /// Number of bytes at the start of `buffer` that are handed out.
     handed_out: usize,
 }
 
-/// Standard output whose state the system can tell.
+/// Standard output, of a kind for which the system reports when it is ready.
 pub struct StandardOutput(AsyncFd<Descriptor>);
 
-/// A descriptor that is read or written without waiting.
+/// A descriptor that is read or written without blocking.
 struct Descriptor {
     fd: OwnedFd,
     kind: DescriptorKind,
-    /// `true` if the descriptor is our own and non-blocking.
+    /// `true` if this program has opened the descriptor itself, as non-blocking.
     own: bool,
 }
 
-/// Kind of file that a descriptor leads to.
+/// Kind of file behind a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DescriptorKind {
     Pipe,
@@ -139,15 +139,15 @@ enum DescriptorKind {
 }
 
 impl Descriptor {
-    /// Opens what a descriptor leads to anew, so that the flags are our own; what cannot be opened
-    /// anew is used as it is.
+    /// Opens the pipe or terminal behind a descriptor again, so that its flags are not shared with other programs. Any
+    /// other descriptor, or one that cannot be opened again, is duplicated; the duplicate shares the flags.
     fn open(fd: BorrowedFd<'_>, path: &str, access: OFlags) -> io::Result<Self> {
         let kind = match FileType::from_raw_mode(fstat(fd)?.st_mode) {
             FileType::Fifo => DescriptorKind::Pipe,
             FileType::Socket => DescriptorKind::Socket,
             _ => DescriptorKind::Device,
         };
-        // To open another device anew can have effects.
+        // Other devices are not opened again, because opening a device can have side effects.
         if kind == DescriptorKind::Pipe || fd.is_terminal() {
             let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             match open(path, flags, Mode::empty()) {
@@ -158,7 +158,8 @@ impl Descriptor {
         Ok(Self { fd: fd.try_clone_to_owned()?, kind, own: false })
     }
 
-    /// Fails for files, of which nobody tells when they can be read.
+    /// Registers the descriptor for events of the system that report when it is ready. Fails for regular files, which
+    /// have no such events.
     #[expect(
         deprecated,
         reason = "what it is to be replaced by is unsafe to call; our descriptor is \
@@ -168,7 +169,7 @@ impl Descriptor {
         AsyncFd::with_interest(self, interest)
     }
 
-    /// Reads what there is into an empty buffer.
+    /// Reads the available bytes into an empty buffer, without blocking.
     fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         let read = retry_on_intr(|| match self.kind {
             DescriptorKind::Socket => {
@@ -186,7 +187,7 @@ impl Descriptor {
         let written = retry_on_intr(|| match self.kind {
             DescriptorKind::Socket => send(&self.fd, bytes, SendFlags::DONTWAIT),
             _ if self.own => rustix::io::write(&self.fd, bytes),
-            // So much is taken at once where anything is.
+            // A descriptor that is ready takes `PIPE_BUF` bytes without blocking.
             _ if self.is(PollFlags::OUT) => {
                 rustix::io::write(&self.fd, &bytes[..bytes.len().min(PIPE_BUF)])
             }
@@ -195,8 +196,7 @@ impl Descriptor {
         Ok(written?)
     }
 
-    /// Returns whether the descriptor is in this state, or in one in which to read or write fails
-    /// at once.
+    /// Returns `true` if the descriptor is in this state, or in a state in which reading or writing fails at once.
     fn is(&self, flags: PollFlags) -> bool {
         !state(self.fd.as_fd(), flags).is_empty()
     }
@@ -214,7 +214,7 @@ impl std::os::fd::AsRawFd for Descriptor {
     }
 }
 
-/// Returns the flags that are set now, among these and the error flags.
+/// Returns the flags that are set now, among the given flags and the error flags.
 fn state(fd: BorrowedFd<'_>, flags: PollFlags) -> PollFlags {
     let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -240,7 +240,8 @@ impl AsyncRead for StandardInput {
             if read == 0 {
                 return Poll::Ready(Ok(()));
             }
-            // That was all: to ask again would tell so. A terminal gives a line at a time.
+            // A short read has emptied a pipe, so another read would only find nothing. This does not hold for a
+            // terminal, which gives one line at a time.
             if read < BUFFER && source.get_ref().kind == DescriptorKind::Pipe {
                 ready.clear_ready();
             }

@@ -1,7 +1,6 @@
-//! Contents of calls, for every version of the protocol.
+//! Contents of calls, for both versions of the protocol.
 //!
-//! A proposal is shown with every character visible, because a person approves it; a result is shown
-//! as prose.
+//! A proposal is shown with every character made visible, because a person approves it. A result is shown as prose.
 
 use std::borrow::Cow;
 
@@ -27,14 +26,14 @@ pub(crate) enum CallContent<'a> {
     },
 }
 
-/// Returns the content of a call that is asked about.
+/// Returns the content of a call that waits for the answer to a question, if there is more to show than the title.
 pub(crate) fn proposal<'a>(
     started: &'a CallStarted,
     question: &Question,
 ) -> Option<CallContent<'a>> {
     match (&started.summary.diff, &started.access) {
         (Some(proposed), _) => Some(proposed.into()),
-        // The label holds one line; the user must see all of them.
+        // The label holds one line of the command, but the user must see all lines.
         (None, Access::Execute { command, .. }) if command.trim().contains('\n') => {
             Some(markdown(fence(&visible(&without_sandbox_marks(command)), "sh")))
         }
@@ -48,18 +47,19 @@ pub(crate) fn proposal<'a>(
             };
             Some(markdown(format!("{shown}\n{}", because(question)).trim_start().to_owned()))
         }
-        // The label names the first.
+        // The label names only the first host.
         (None, Access::Connect { others, .. }) if !others.is_empty() => {
             let hosts = fence(&visible(&started.access.hosts().join("\n")), "");
             Some(markdown(format!("{hosts}\n{}", because(question))))
         }
-        // This question has no other place for it.
+        // The editor's question has no other place for the reason.
         (None, Access::Fetch { .. } | Access::Connect { .. }) => Some(markdown(because(question))),
         _ => None,
     }
 }
 
-/// Returns what is sent to another agent, or what that asks, where no question has a place for it.
+/// Returns the message to another agent, or that agent's question, for protocols whose questions have no field for such
+/// a text.
 pub(crate) fn description(started: &CallStarted) -> Option<CallContent<'_>> {
     match &started.access {
         Access::Agent { description, .. } | Access::AgentQuestion { description, .. } => {
@@ -118,8 +118,8 @@ pub(crate) fn because(question: &Question) -> String {
     format!("Asked because {}", visible(&question.reason()))
 }
 
-/// Returns a file's text as people are shown it. Line ends of two characters are line ends to
-/// editors too, and stay.
+/// Returns a file's text with every character made visible. Line ends `\r\n` stay as they are, because editors take
+/// them as line ends too.
 fn file_text(text: &str) -> Cow<'_, str> {
     if !text.contains("\r\n") {
         return visible(text);

@@ -1,5 +1,6 @@
-//! Editors, over the Agent Client Protocol: the first message tells which version of it an editor
-//! speaks (`v0`: 0.0.9, `v1`: 1). Nothing is made before that.
+//! Front end for editors that speak the Agent Client Protocol. An editor's first message shows the version of the
+//! protocol that the editor speaks (`v0`: 0.0.9, `v1`: 1). Before that message, this front end creates nothing for the
+//! editor.
 
 mod content;
 mod servers;
@@ -25,45 +26,45 @@ use tandem_wire::acp::Dialect;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
 
-/// Function that is told the address of a page that asks for a key; returns whether the agent is to
-/// open it in a browser.
+/// Callback that gets the address of a page that asks for a key, and returns `true` if the agent should open the page
+/// in a browser.
 pub type PageOpened = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Credentials of the model's provider.
 pub trait Login: Send + Sync {
-    /// Returns the provider that sessions begin with.
+    /// Returns the provider of the model that new sessions use.
     fn provider(&self) -> Provider;
 
-    /// Returns the provider of a session's model, if there is a session.
+    /// Returns the provider of the session's model, or without a session the provider of new sessions.
     fn provider_of(&self, session: Option<&Session>) -> Provider {
         session
             .map_or(self.provider(), |session| Provider::of(&session.model(), Provider::Gemini).0)
     }
 
-    /// Obtains credentials, for the model of a session if there is one, and waits for them; the error
-    /// tells the user what to do. Dropped, it closes the page that asks for them.
+    /// Obtains credentials, for the model of `session` if a session is given, and waits until the credentials are
+    /// there. The error tells the user what to do. Dropping the future closes the page that asks for the key.
     fn authenticate(
         &self,
         session: Option<Arc<Session>>,
         opened: PageOpened,
     ) -> BoxFuture<'static, Result<(), String>>;
 
-    /// Returns whether a turn of a session may find a key, though there is none as yet: it looks where
-    /// that takes a while.
+    /// Returns `true` if there is no key yet for the session's model, but a turn may find one: a turn also searches in
+    /// places that take a while to ask.
     fn may_find_key(&self, session: &Session) -> bool;
 
     /// Checks a key that the client has asked its user for, and stores it.
     fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>>;
 
-    /// Forgets the stored key. Returns a sentence about the key that is used from then on, if there is one: the
-    /// environment may have one.
+    /// Deletes the stored key. If another key is used from then on, such as a key from the environment, returns a
+    /// sentence about that key.
     fn logout(&self) -> Result<Option<String>, String>;
 }
 
-/// Sessions and credentials that an editor is served with.
+/// Sessions, credentials and connections that the front end needs to serve an editor.
 #[derive(Clone)]
 pub struct EditorService {
-    /// All sessions of the process.
+    /// Registry of all sessions of the process.
     pub sessions: Arc<Sessions>,
     /// The session that the process was started for.
     pub own: Arc<OwnSession>,
@@ -71,33 +72,35 @@ pub struct EditorService {
     pub origin: Origin,
     /// Credentials of the model's provider.
     pub login: Arc<dyn Login>,
-    /// The way to sessions that another process of this machine has open.
+    /// Function that connects to another process of this machine, to drive a session which that process has open.
     pub connect_acp: ConnectAcp,
-    /// Fires when this process ends: requests that another process carries out are not waited for any longer.
+    /// Token that fires when this process ends. Requests that were passed on to another process are then answered with
+    /// an error, and no longer waited for.
     pub closing: CancellationToken,
 }
 
-/// Function that connects to the ACP endpoint of the tandem that listens on a port of this machine. Each line of the
-/// stream is a message. The error says, for people, why there is no connection.
+/// Function that connects to the ACP endpoint of the tandem process that listens on a port of this machine. Each line
+/// of the stream is a message. The error tells the user why there is no connection.
 pub type ConnectAcp =
     Arc<dyn Fn(u16) -> BoxFuture<'static, Result<DuplexStream, String>> + Send + Sync>;
 
-/// The session that the process was started for: the only one that an editor of 0.0.9 knows. Made
-/// when it is first needed.
+/// The session that the process was started for. An editor that speaks ACP 0.0.9 knows no other session. If there is
+/// none yet when such an editor needs it, it is created then.
 #[derive(Default)]
 pub struct OwnSession {
+    /// The session, once it is created. The lock is held during the creation, so that only one session is created.
     session: Mutex<Option<Arc<LoadedSession>>>,
-    /// `true` if an editor drives it.
+    /// `true` once an editor drives the session.
     taken: AtomicBool,
 }
 
 impl OwnSession {
-    /// Returns the own session of a process that has it already.
+    /// Wraps the session of a process that has already created its session.
     pub fn new(session: Arc<LoadedSession>) -> Self {
         Self { session: Mutex::new(Some(session)), taken: AtomicBool::new(false) }
     }
 
-    /// Returns the session, if there is one.
+    /// Returns the session, if it has been created.
     fn get(&self) -> Option<Arc<LoadedSession>> {
         self.session.lock().clone()
     }
@@ -112,8 +115,8 @@ impl OwnSession {
         Ok(Arc::clone(session.insert(created)))
     }
 
-    /// Returns the session for an editor that wants a new one in this directory, if there is one and
-    /// nobody has used it yet.
+    /// Returns the session to an editor that wants a new session in `directory`, if the session works there, has no
+    /// prompt yet and has not been taken by another editor.
     fn take_unused(&self, directory: &Path) -> Option<Arc<LoadedSession>> {
         let session = self.get().filter(|session| session.session().roots() == [directory])?;
         let is_unused = session.summary().prompts == 0 && !self.taken.swap(true, Ordering::Relaxed);
@@ -121,8 +124,8 @@ impl OwnSession {
     }
 }
 
-/// Serves one editor until it hangs up and all its requests are answered. An error means that nobody
-/// reads the answers any more.
+/// Serves one editor until the editor hangs up and all its requests are answered. An error means that the editor gets
+/// no more answers: the connection broke, or the task that shows the editor a session panicked.
 pub async fn serve(
     service: EditorService,
     input: impl AsyncRead + Unpin,
@@ -148,15 +151,15 @@ pub async fn serve(
 struct Connection {
     service: EditorService,
     peer: Peer,
-    /// Maximum size of a message that is read, in bytes.
+    /// Maximum size of a message from the editor, in bytes.
     max_line: usize,
-    /// Ends the connection when it fires.
+    /// Token that ends the connection when it fires.
     ended: CancellationToken,
 }
 
 impl Connection {
-    /// Runs what shows the editor a session, until it is dropped. A panic of it ends the connection:
-    /// nobody would answer prompts any more.
+    /// Spawns the task that shows the editor a session; dropping the handle stops the task. If the task panics, the
+    /// connection ends, because the task would no longer answer prompts.
     fn spawn(&self, view: impl Future<Output = ()> + Send + 'static) -> AbortOnDropHandle<()> {
         let ended = self.ended.clone();
         AbortOnDropHandle::new(tokio::spawn(async move {
@@ -167,13 +170,13 @@ impl Connection {
     }
 }
 
-/// One editor, of whichever version its first message shows.
+/// Handler of one editor. The editor's first message decides the version of the protocol.
 struct EditorHandler {
     connection: Connection,
     dialect: OnceLock<Editor>,
 }
 
-/// An editor whose version is known.
+/// Handler of an editor whose version of the protocol is known.
 enum Editor {
     V0(v0::Editor),
     V1(Arc<v1::Editor>),

@@ -1,15 +1,15 @@
-//! The MCP servers that an editor brings.
+//! MCP servers that an editor sends along when it opens a session.
 
 use std::path::Path;
 
 use tandem_agent::session::{Origin, Program, ServerConfig, ServerReach};
 use tandem_net::Reach;
 
-/// A server as an editor describes it.
+/// Description of an MCP server by an editor.
 pub(crate) enum EditorServer {
-    /// A program to start.
+    /// A program to start, which speaks MCP over its standard input and output.
     Stdio {
-        /// Path, or a name that is searched for.
+        /// Path of the program, or a name that is searched for.
         command: String,
         /// Arguments of the command.
         args: Vec<String>,
@@ -25,8 +25,8 @@ pub(crate) enum EditorServer {
     },
 }
 
-/// Returns the configuration of a server for a session in this directory. The list of servers shows
-/// why a server cannot be used, which may be the error of its description.
+/// Returns the configuration of a server for a session in `directory`. If the server cannot be used, for example
+/// because its description has an error, the configuration holds the reason, which the list of servers shows.
 pub(crate) fn config(
     name: &str,
     server: Result<EditorServer, String>,
@@ -35,7 +35,8 @@ pub(crate) fn config(
 ) -> ServerConfig {
     let from = origin.to_string();
     let reach = match server {
-        // The editor has started this process, and could start any. Others come over a port.
+        // An editor that has started this process could start any program by itself. Programs that connect over a port
+        // must not start programs here.
         Ok(EditorServer::Stdio { .. }) if *origin != Origin::Editor => {
             ServerReach::Wrong(format!("programs are not started for {from}"))
         }
@@ -45,7 +46,8 @@ pub(crate) fn config(
         Ok(EditorServer::Http { url, headers }) => ServerReach::Http { url, headers },
         Err(why) => ServerReach::Wrong(format!("{from} describes it wrongly: {why}")),
     };
-    // This machine's own session is what those share that come over a port.
+    // Programs that connect over a port share a session of this machine, so their servers may not be at the address
+    // where a cloud keeps the machine's secrets.
     let confined = (*origin != Origin::Editor).then_some(Reach::Private);
     ServerConfig { confined, ..ServerConfig::new(name, reach, &from) }
 }

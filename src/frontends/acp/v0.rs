@@ -1,7 +1,7 @@
-//! An editor drives the process's own session over ACP 0.0.9.
+//! ACP 0.0.9, over which an editor drives the process's own session.
 //!
-//! [`Editor`] answers the editor's calls; `view` shows the editor the session's events, and answers
-//! each `sendUserMessage` when all of its turn has been shown.
+//! [`Editor`] answers the editor's calls. `view` shows the editor the session's events, and answers each
+//! `sendUserMessage` once the whole turn of the message has been shown.
 
 mod cards;
 mod content;
@@ -26,20 +26,20 @@ use tandem_wire::acp::{AUTHENTICATE, INITIALIZE};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
-/// One editor, as the session's user.
+/// Handler of one editor, which is a user of the session.
 pub(crate) struct Editor {
     session: Arc<Session>,
     login: Arc<dyn Login>,
     client: Arc<AcpClient>,
-    /// The last turn that the editor began.
+    /// Last turn that the editor began. The lock is held while the next turn begins.
     turn: Mutex<Option<TurnId>>,
-    /// Keeps the session loaded.
+    /// Reference that keeps the session loaded.
     _loaded: Arc<LoadedSession>,
     _view: AbortOnDropHandle<()>,
 }
 
 impl Editor {
-    /// Begins to show the editor what happens in the session.
+    /// Creates the handler, and begins to show the editor the session's events.
     pub(crate) fn new(connection: &Connection, loaded: Arc<LoadedSession>) -> Self {
         let Connection { service, peer, .. } = connection;
         let (session, login) = (Arc::clone(loaded.session()), Arc::clone(&service.login));
@@ -87,13 +87,13 @@ impl Editor {
         self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
         let is_authenticated = self.session.ready().is_ok();
         responder.send(Ok(InitializeResponse { protocol_version: VERSION, is_authenticated }));
-        // After the answer, which nothing may delay.
+        // The servers start only after the answer, which nothing may delay.
         let servers = servers::configs(&params.context_servers, &self.session, &self.client.origin);
         self.session.add_servers(servers);
         self.session.start_servers();
     }
 
-    /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
+    /// Begins a turn. The view answers the request when the turn has ended and has been shown completely.
     fn send_user_message(&self, params: Params<'_>, responder: Responder) {
         let params: SendUserMessageParams = match params.parse() {
             Ok(params) => params,
@@ -118,18 +118,20 @@ impl Editor {
             return responder.send(Err::<(), _>(Error::internal(error)));
         }
         let mut turn = self.turn.lock();
-        // The protocol's first agent: a second message ends the turn of the first.
+        // As in the protocol's first agent, a second message cancels the turn of the first message.
         if let Some(before) = *turn {
             self.session.cancel(before);
         }
-        // Held over both, or the view could look for a responder that is not there yet.
+        // Held until the responder is in the map: otherwise the view could handle the turn before its responder is
+        // there, and the request would stay unanswered.
         let mut replies = self.client.replies.lock();
         let begun = self.session.prompt(prompt, self.client.origin.clone());
         replies.insert(begun, responder);
         *turn = Some(begun);
     }
 
-    /// Ends the editor's own turn, or else the running one. Answered before the turn's prompt.
+    /// Cancels the editor's own turn, or else the running turn of another front end. This request is answered before
+    /// the request that began the turn.
     fn cancel_send_message(&self, responder: Responder) {
         let own = self.turn.lock().filter(|turn| self.client.replies.lock().contains_key(turn));
         let Some(turn) = own.or_else(|| self.session.turns().running()) else {

@@ -1,7 +1,7 @@
-//! An editor drives any number of sessions over ACP 1.
+//! ACP 1, over which an editor drives any number of sessions.
 //!
-//! [`Editor`] answers the editor's calls; a `view` for each session shows the editor what happens
-//! there, and answers each prompt when all of its turn has been shown.
+//! [`Editor`] answers the editor's calls. A `view` for each session shows the editor the session's events, and answers
+//! each prompt once the whole turn of the prompt has been shown.
 
 mod answer;
 mod call_terminals;
@@ -45,7 +45,7 @@ use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
 impl Editor {
-    /// Begins to answer a request that need not wait.
+    /// Begins to answer a request that does not have to wait in its session's queue.
     pub(super) fn serve(self: &Arc<Self>, method: &str, params: Params<'_>, responder: Responder) {
         if let Some(remote) = self.remote_session(method, params) {
             return remote.relay(method, params, responder);
@@ -70,7 +70,7 @@ impl Editor {
         }
     }
 
-    /// Begins a turn. The view answers when the turn has ended and all of it has been shown.
+    /// Begins a turn. The session's view answers the request when the turn has ended and has been shown completely.
     fn prompt(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let prompt = params.parse::<PromptParams>().and_then(|params| {
             let opened = self.opened(&params.session_id)?;
@@ -87,8 +87,8 @@ impl Editor {
         let Err(error) = self.check_ready(opened.session()) else {
             return opened.client.prompt(opened.session(), prompt, responder);
         };
-        // A slash command works without a model, and may be the way to get one. To recognise a command, files may be
-        // read: only later requests about this session wait for that.
+        // A slash command works without a model, and may make a model available. Recognising a command may read files,
+        // so that is done on another thread: only later requests about this session wait for it.
         let lock = self.lock(&opened.client.id);
         tokio::spawn(async move {
             let session = Arc::clone(opened.session());
@@ -104,7 +104,7 @@ impl Editor {
         });
     }
 
-    /// Ends the turn that runs, and the editor's own that wait.
+    /// Cancels the running turn of any front end, and all of this editor's turns that wait.
     fn cancel(&self, params: Params<'_>) {
         let opened =
             params.parse::<SessionIdParams>().and_then(|params| self.opened(&params.session_id));
@@ -114,7 +114,8 @@ impl Editor {
         }
     }
 
-    /// Tells the model something in the turn that runs, or begins a turn.
+    /// Adds a text of the user to the running turn. Without a running turn, begins a new turn, or answers that a prompt
+    /// is required if the editor asks for that.
     fn steer(&self, params: Params<'_>) -> Result<SteeringResponse, Error> {
         let params: PromptParams = params.parse()?;
         let opened = self.opened(&params.session_id)?;
@@ -163,8 +164,8 @@ impl Editor {
         });
     }
 
-    /// Changes a setting, and answers when that is done. Requests about the session that come after it
-    /// wait for that.
+    /// Changes a setting, and answers when the change is done. A change of the model takes time: until then, later
+    /// requests about the session wait.
     fn change<R: Serialize + 'static>(
         self: &Arc<Self>,
         setting: Result<(Arc<OpenedSession>, Setting), Error>,
@@ -182,7 +183,7 @@ impl Editor {
                 answer(responder, changed.map(|()| result(&opened)).map_err(Error::invalid_params));
             }
             Ok((opened, Setting::Model(id))) => {
-                // A prompt that comes behind this is for the new model.
+                // A prompt that the editor sends after this request is meant for the new model.
                 let lock = self.lock(&opened.client.id);
                 tokio::spawn(async move {
                     let changed =

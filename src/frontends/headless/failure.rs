@@ -4,34 +4,35 @@ use std::fmt;
 
 use tandem_agent::session::{ModelError, StopReason, explain_error, explain_stop};
 
-/// Number that a shell adds to the number of a signal.
+/// Number that a shell adds to the number of a signal, for the exit code of a program that the signal has ended.
 const SIGNALLED: i32 = 128;
 
-/// The number of SIGINT.
+/// Number of SIGINT.
 const INTERRUPT: i32 = 2;
 
-/// Failure of a prompt. Names and codes are those of Gemini CLI, which has none for a cut answer and for refused calls.
+/// Failure of a prompt. The names and exit codes are Gemini CLI's, except for a cut answer and refused calls, for which
+/// Gemini CLI has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunFailure {
-    /// There is no key, or it is not accepted.
+    /// There is no key, or the provider does not accept it.
     NotAuthenticated(String),
     /// The input is no prompt.
     Input(String),
-    /// The model was to be asked more often than is allowed.
+    /// The turn needs more requests to the model than are allowed.
     TurnLimit(String),
     /// The answer was cut at the model's output limit.
     AnswerCut(String),
-    /// Tool calls were refused, in a run that is to fail then.
+    /// Tool calls were refused, in a run that refused calls make fail.
     CallsRefused(String),
-    /// Cancellation: by a signal, of this number, or else by somebody who has joined.
+    /// The prompt was cancelled, by the signal of this number, or without a number by another client of the session.
     Cancelled(Option<i32>),
     /// Anything else.
     Other(String),
 }
 
 impl RunFailure {
-    /// Returns the failure that a turn's end is, if it is one.
-    /// `signal`: the number of the signal that has cancelled the prompt, if one has.
+    /// Returns the failure for a turn that ended for the given reason; `None` if the turn has not failed. `signal` is
+    /// the number of the signal that has cancelled the prompt, if a signal has.
     pub(super) fn of(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
         let why = explain_stop(reason)?;
         Some(match reason {
@@ -44,7 +45,7 @@ impl RunFailure {
         })
     }
 
-    /// Returns the failure that a model's error is.
+    /// Returns the failure for an error of the model.
     pub(super) fn of_model(error: &ModelError) -> Self {
         let why = explain_error(error);
         match error {

@@ -16,12 +16,12 @@ use super::stats::Stats;
 /// Format of standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// The model's text, as it comes.
+    /// The model's text, as it arrives.
     #[default]
     Text,
     /// One JSON object at the end.
     Json,
-    /// A JSON object a line, as things happen.
+    /// One JSON object on each line, as events happen.
     StreamJson,
 }
 
@@ -48,17 +48,17 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// End of a run.
+/// End of a run, as the printers write it.
 pub(super) struct RunEnd<'a> {
-    /// Reason for which the turn ended; `None` if none began.
+    /// Reason for which the turn ended; `None` if no turn began.
     pub(super) reason: Option<&'a StopReason>,
-    /// The failure, if the run has failed.
+    /// Failure of the run, if it has failed.
     pub(super) failure: Option<&'a RunFailure>,
-    /// The calls that were refused.
+    /// Calls that were refused.
     pub(super) refusals: &'a Refusals,
 }
 
-/// Printer of one of the formats.
+/// Printer of one of the formats. It returns the text to write for each event of the turn.
 pub(super) enum Printer {
     Text(TextPrinter),
     Json(Box<JsonPrinter>),
@@ -94,10 +94,10 @@ impl Printer {
     }
 }
 
-/// The format `text`: the model's text, as it comes.
+/// Printer of the format `text`: the model's text, as it arrives.
 #[derive(Default)]
 pub(super) struct TextPrinter {
-    /// `true` if a line has begun and not ended.
+    /// `true` if the last line that was printed has no line end yet.
     in_line: bool,
 }
 
@@ -111,7 +111,7 @@ impl TextPrinter {
                 }
                 text.into_owned()
             }
-            // What was printed cannot be taken back.
+            // The part of the answer that was printed cannot be taken back, so a text marks the new beginning.
             UpdateKind::Retry { retry, restarts: true } => {
                 format!("{}\n{}\n\n", self.end_line(), visible_prose(&retry.interruption()))
             }
@@ -136,12 +136,12 @@ impl TextPrinter {
     }
 }
 
-/// The format `json`: one object at the end, of Gemini CLI's shape.
+/// Printer of the format `json`: one object at the end, in the shape of Gemini CLI.
 pub(super) struct JsonPrinter {
     id: String,
     stats: Stats,
     answer: LastAnswer,
-    /// Output of a command.
+    /// Output of the prompt's slash command, printed if the model has not answered.
     output: String,
 }
 
@@ -183,7 +183,7 @@ impl JsonPrinter {
     }
 }
 
-/// The format `stream-json`: an object a line as events happen, of Gemini CLI's shape.
+/// Printer of the format `stream-json`: one object on each line as events happen, in the shape of Gemini CLI.
 pub(super) struct StreamPrinter {
     id: String,
     model: String,
@@ -261,7 +261,7 @@ impl StreamPrinter {
     }
 }
 
-/// Returns the result of a call.
+/// Returns the result of a call in the form of the format `stream-json`.
 fn result(call: &str, outcome: &ToolOutcome) -> Value {
     let unknown;
     let (kind, message) = match outcome {

@@ -1,7 +1,7 @@
-//! One prompt from the command line: what comes of it goes to standard output, and nothing else.
+//! Front end that runs one prompt from the command line. Standard output gets the prompt's result and nothing else.
 //!
-//! [`run`] reads the session's log until the prompt's turn has ended. Nobody can be asked, unless
-//! others have joined the session: a question is answered with a refusal that tells the model so.
+//! [`run`] reads the session's log until the prompt's turn has ended. Unless the session is shared, no person can
+//! answer questions: each question is then answered with a refusal, which tells the model that no person can be asked.
 
 mod failure;
 mod format;
@@ -29,26 +29,26 @@ use tandem_agent::session::{
 pub struct HeadlessOptions {
     /// Format of standard output.
     pub format: Format,
-    /// `true` if others have joined, who can answer questions.
+    /// `true` if the session is shared, so that other clients can answer questions.
     pub shared: bool,
-    /// `true` if a person watches: then it is told what goes on.
+    /// `true` if a person watches. Then the notes also report calls and retries.
     pub progress: bool,
-    /// `true` if the run fails when a tool call was refused.
+    /// `true` if a refused tool call makes the run fail.
     pub fail_on_refusal: bool,
-    /// The signal that has cancelled the prompt, if one has.
+    /// Number of the signal that has cancelled the prompt, if a signal has.
     pub signal: Arc<OnceLock<i32>>,
 }
 
 /// Destinations of a run's output.
 pub struct OutputStreams<'a, W> {
-    /// The answer.
+    /// Destination of the answer.
     pub answer: W,
-    /// Notes for people.
+    /// Destination of the notes for people.
     pub notes: &'a mut (dyn Write + Send),
 }
 
-/// Runs a prompt to its end. What went wrong with it has been said when this returns; an error says
-/// that the answer cannot be written.
+/// Runs a prompt to its end. Returns the failure of the prompt, if it failed; the failure has been written to the
+/// outputs before. An error means that the answer cannot be written.
 pub async fn run<W: AsyncWrite + Unpin>(
     session: &Arc<Session>,
     prompt: Vec<PromptPart>,
@@ -77,7 +77,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
     loop {
         let entry = log.next_entry().await;
         let Some(update) = projection.apply(&entry) else { continue };
-        // Other turns are those of others who have joined.
+        // Other turns belong to other clients of the session.
         if update.turn != Some(view.turn) {
             continue;
         }
@@ -88,14 +88,14 @@ pub async fn run<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Writes the reason why a prompt is not run at all.
+/// Writes the reason for which a prompt is not run at all.
 pub async fn refuse<W: AsyncWrite + Unpin>(
     failure: &RunFailure,
     format: Format,
     outputs: OutputStreams<'_, W>,
 ) -> io::Result<()> {
     let OutputStreams { mut answer, notes } = outputs;
-    // There is no session, and still an id for programs that want one.
+    // There is no session, but the programs that read the JSON formats expect an id.
     let id = uuid::Uuid::now_v7().to_string();
     let end = Printer::new(format, &id, "").end(&RunEnd {
         reason: None,
@@ -106,13 +106,13 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
     write(&mut answer, &end).await
 }
 
-/// Shows one turn.
+/// View that shows one turn.
 struct TurnView<'a, W> {
     session: &'a Arc<Session>,
     turn: TurnId,
-    /// Reason why the prompt's command did not work, if so.
+    /// Reason for which the prompt's command failed, if it failed.
     failed: Option<String>,
-    /// Calls that were refused so far.
+    /// Calls of the turn that were refused so far.
     refusals: Refusals,
     options: HeadlessOptions,
     printer: Printer,
@@ -132,7 +132,7 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
             } else {
                 self.notes.not_allowed(started, question);
                 let refusal = Answer::Nobody(question::refusal(question));
-                // The turn may have been cancelled meanwhile.
+                // The answer is not accepted if the turn has been cancelled meanwhile; then it is not needed.
                 let _ = self.session.answer(&started.call.id, refusal, Origin::Terminal);
             }
         }

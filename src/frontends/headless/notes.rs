@@ -1,4 +1,4 @@
-//! Notes for people besides the answer: on standard error.
+//! Notes for people, on standard error, beside the answer on standard output.
 
 use std::io::Write;
 
@@ -11,12 +11,12 @@ use tandem_agent::session::{
 use tandem_content::shorten::ellipsis;
 use tandem_content::visible::{visible, visible_line};
 
-/// Maximum length of a title or a message, in characters.
+/// Maximum length of a title or a message in a note, in characters.
 const SHOWN: usize = 200;
 
 pub(super) struct Notes<'a> {
     output: &'a mut (dyn Write + Send),
-    /// `true` if calls and retries are shown too, for a person who watches.
+    /// `true` if the notes also report calls and retries, for a person who watches.
     progress: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Notes<'a> {
         Self { output, progress }
     }
 
-    /// Tells what goes on.
+    /// Writes the note for an update, if it has one.
     pub(super) fn update(&mut self, update: &UpdateKind<'_>) {
         match update {
             UpdateKind::CommandReplied(text) => self.say("tandem: ", text),
@@ -50,7 +50,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Notes a question that somebody who has joined must answer.
+    /// Writes a question that another client of the session must answer.
     pub(super) fn asked(&mut self, started: &CallStarted, question: &Question) {
         let why = line(&question.reason());
         let what = title(started);
@@ -60,7 +60,7 @@ impl<'a> Notes<'a> {
         }
     }
 
-    /// Nobody could be asked.
+    /// Writes that a call was refused because no person can be asked, and what would have allowed the call.
     pub(super) fn not_allowed(&mut self, started: &CallStarted, question: &Question) {
         let why = line(&question.reason());
         let what = title(started);
@@ -71,7 +71,7 @@ impl<'a> Notes<'a> {
         self.write(&format!("tandem: not allowed{without}: {what} ({why})"));
     }
 
-    /// Tells why the prompt came to nothing.
+    /// Writes the reason for which the prompt failed.
     pub(super) fn failed(&mut self, failure: &RunFailure) {
         for (n, text) in failure.to_string().lines().enumerate() {
             let begin = if n == 0 { "tandem: " } else { "  " };
@@ -84,19 +84,19 @@ impl<'a> Notes<'a> {
     }
 
     fn write(&mut self, text: &str) {
-        // If standard error is closed there is nobody to tell.
+        // An error is ignored: if standard error is closed, no person reads the notes.
         let _ = writeln!(self.output, "{text}");
     }
 }
 
-/// Returns a call's title, or the tool's name if it has none, as one line.
+/// Returns a call's title as one line, or the tool's name if the call has no title.
 fn title(started: &CallStarted) -> String {
     let title = &started.summary.label;
     let title = visible_line(if title.is_empty() { &started.call.name } else { title });
     ellipsis(&title, SHOWN).into_owned()
 }
 
-/// Returns a text of several lines as one.
+/// Returns a text of several lines as one line, shortened to [`SHOWN`] characters.
 fn line(text: &str) -> String {
     let line = text.trim().replace("\r\n", " ").replace(['\n', '\t'], " ");
     ellipsis(&visible(&line), SHOWN).into_owned()

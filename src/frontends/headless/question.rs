@@ -1,9 +1,9 @@
-//! The refusal that the model is told when it wants something that a person would have to allow.
+//! Refusal of calls that a person would have to allow: the text for the model, and a hint for people.
 
 use tandem_agent::session::{Question, QuestionSubject, RuleName, Scope};
 
-/// Tells the model why a call is not run, and what to do instead. How it could be allowed is for people to
-/// know.
+/// Returns the text that tells the model why a call is not run, and what to do instead. The text does not say how the
+/// call could be allowed: [`allowing`] tells people.
 pub(super) fn refusal(question: &Question) -> String {
     format!(
         "Not run: this needs a person's permission ({}), and this run has nobody who can be asked, \
@@ -13,8 +13,8 @@ pub(super) fn refusal(question: &Question) -> String {
     )
 }
 
-/// Returns the narrowest flag, variable, setting or rule with which it would not have been asked, for people;
-/// none if somebody has written a rule that asks.
+/// Returns, for people, the narrowest flag, variable, setting or rule with which the question would not have been
+/// asked; `None` if a rule that a person has written asks the question.
 pub(super) fn allowing(question: &Question) -> Option<String> {
     match question.subject {
         QuestionSubject::FolderPrograms => return Some("`GEMINI_CLI_TRUST_WORKSPACE=true`".into()),
@@ -53,7 +53,7 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
     })
 }
 
-/// Returns whether a flag can have the beginning of a command as it is.
+/// Returns `true` if a flag can hold the beginning of a command without quoting.
 fn is_plain(prefix: &str) -> bool {
     prefix.chars().all(|c| c.is_ascii_alphanumeric() || " -_./:=@".contains(c))
 }

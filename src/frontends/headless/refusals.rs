@@ -1,11 +1,12 @@
-//! Tool calls of a run that were refused: by a rule, by a person who has joined, or because nobody can be asked.
+//! Tool calls of a run that were refused: by a rule, by another client of the session, or because no person can be
+//! asked.
 
 use serde_json::{Value, json};
 use tandem_agent::session::{CallStarted, CallStep, ToolOutcome, UpdateKind};
 
 use super::failure::RunFailure;
 
-/// Kind of the error of a call that was refused because nobody can be asked.
+/// Kind of the error of a call that was refused because no person can be asked.
 pub(super) const NOBODY: &str = "nobody_to_ask";
 
 /// Kind of the error of a call that a rule or the mode denies.
@@ -26,14 +27,14 @@ struct Refusal {
 }
 
 impl Refusals {
-    /// Notes the call of an update, if it is refused.
+    /// Adds the call of an update, if the call was refused.
     pub(super) fn update(&mut self, update: &UpdateKind<'_>) {
         if let UpdateKind::Call(started, CallStep::Finished(outcome)) = update {
             self.0.extend(Refusal::of(started, outcome));
         }
     }
 
-    /// Returns the failure of a run in which calls must not be refused, if one was.
+    /// Returns the failure for a run that refused calls make fail; `None` if no call was refused.
     pub(super) fn failure(&self) -> Option<RunFailure> {
         let mut tools: Vec<_> = self.0.iter().map(|refusal| refusal.tool.as_str()).collect();
         tools.sort_unstable();
@@ -49,7 +50,7 @@ impl Refusals {
         )))
     }
 
-    /// Returns the refused calls as the JSON formats list them.
+    /// Returns the refused calls in the form of the JSON formats.
     pub(super) fn to_value(&self) -> Value {
         self.0.iter().map(Refusal::to_value).collect()
     }

@@ -1,4 +1,4 @@
-//! Costs of a turn, in the shapes that Gemini CLI gives them.
+//! Statistics of a turn, in the shapes of Gemini CLI.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use tandem_agent::session::{
     ToolOutcome, Update, UpdateKind, Usage,
 };
 
-/// Counts of requests, tokens, calls and lines.
+/// Counts of requests, tokens, calls and changed lines, and the times that they took.
 pub(super) struct Stats {
-    /// The model that answers now.
+    /// Id of the current model.
     model: String,
     models: BTreeMap<String, RequestStats>,
     tools: BTreeMap<String, CallCounts>,
@@ -21,11 +21,11 @@ pub(super) struct Stats {
     first: Option<Millis>,
     /// Time of the last event.
     last: Millis,
-    /// Time at which the model was asked.
+    /// Time at which the current request to the model began.
     asked: Millis,
 }
 
-/// Requests to one model, and their tokens.
+/// Counts of the requests to one model, their times in milliseconds, and their tokens.
 #[derive(Default)]
 struct RequestStats {
     requests: u64,
@@ -34,7 +34,7 @@ struct RequestStats {
     usage: Usage,
 }
 
-/// The calls of a tool.
+/// Counts of a tool's calls, and their time in milliseconds.
 #[derive(Default)]
 struct CallCounts {
     done: u64,
@@ -43,7 +43,7 @@ struct CallCounts {
     decisions: Decisions,
 }
 
-/// Decisions that let calls run or did not.
+/// Counts of the decisions about calls.
 #[derive(Default, Clone, Copy)]
 struct Decisions {
     accept: u64,
@@ -142,7 +142,7 @@ impl Stats {
         }
     }
 
-    /// As `json` has it.
+    /// Returns the statistics in the form of the format `json`.
     pub(super) fn full(&self) -> Value {
         let models = self.models.iter().map(|(model, asked)| (model.clone(), asked.full()));
         let mut all = CallCounts::default();
@@ -179,7 +179,7 @@ impl Stats {
         })
     }
 
-    /// As `stream-json` has it.
+    /// Returns the statistics in the form of the format `stream-json`.
     pub(super) fn brief(&self) -> Value {
         let mut all = Usage::default();
         for RequestStats { usage, .. } in self.models.values() {

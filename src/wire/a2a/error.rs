@@ -1,4 +1,4 @@
-//! Errors of A2A: its own codes (spec 8.2), and errors whose message says all.
+//! Errors of A2A: the protocol's own codes (spec 8.2), and errors whose message holds all details.
 
 use std::borrow::Cow;
 
@@ -21,22 +21,23 @@ pub const EXTENDED_CARD_NOT_CONFIGURED: i64 = -32007;
 /// Code: the agent does not speak that version.
 pub const VERSION_NOT_SUPPORTED: i64 = -32009;
 
-/// Code: the caller has used up a quota. tandem's own; the data says when to try again.
+/// Code: the caller has used up a quota. The code is tandem's own; the error's data says when to try again.
 pub const QUOTA_EXCEEDED: i64 = -32029;
 
-/// Code: the server cannot do this now. tandem's own; the data says when to try again.
+/// Code: the server cannot carry out the request now. The code is tandem's own; the error's data says when to try
+/// again.
 pub const UNAVAILABLE: i64 = -32030;
 
-/// Time in seconds after which clients are to try again what the server cannot do now.
+/// Time in seconds after which clients should send a request again that the server could not carry out.
 const RETRY_SECONDS: u64 = 5;
 
-/// Returns the error for what the server cannot do now, and may do later.
+/// Returns the error for a request that the server cannot carry out now, but perhaps later.
 pub fn unavailable(why: &str) -> Error {
     let error = Error::new(UNAVAILABLE, format!("{why}; try again in {RETRY_SECONDS} s"));
     error.with(json!({ "retryAfterSeconds": RETRY_SECONDS }))
 }
 
-/// Returns the error for wrong parameters. Clients of A2A show the message, and not the data.
+/// Returns the error for wrong parameters. The message holds the details, because clients of A2A do not show the data.
 pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(Error::INVALID_PARAMS, message)
 }

@@ -9,11 +9,11 @@ use crate::development_tool::EventMetadata;
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum StreamResponse<'a> {
-    /// The task as it is now.
+    /// Current state of the whole task.
     Task(Task<'a>),
-    /// Another status.
+    /// New status of a task, or a message about the work on the task.
     StatusUpdate(StatusUpdate<'a>),
-    /// A result.
+    /// A result of a task, or a further part of a result.
     ArtifactUpdate(ArtifactUpdate<'a>),
 }
 
@@ -178,7 +178,7 @@ impl<'a> From<&'a super::StatusUpdate> for StatusUpdate<'a> {
     }
 }
 
-/// A result of a task, or more of it.
+/// Event that gives a result of a task, or a further part of a result.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactUpdate<'a> {
@@ -203,7 +203,7 @@ impl<'a> From<&'a super::ArtifactUpdate> for ArtifactUpdate<'a> {
     }
 }
 
-/// A receiver of notifications, with the task that it is for.
+/// Receiver of push notifications, with its task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPushNotificationConfig<'a> {
@@ -217,7 +217,7 @@ impl<'a> From<&'a super::TaskPushNotificationConfig> for TaskPushNotificationCon
     }
 }
 
-/// A receiver of notifications.
+/// Receiver of push notifications.
 #[derive(Debug, Serialize)]
 pub struct PushNotificationConfig<'a> {
     id: &'a str,

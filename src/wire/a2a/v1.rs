@@ -1,6 +1,7 @@
 //! A2A 1.0, as JSON (section 5.5): <https://a2a-protocol.org/v1.0.0/specification>.
 //!
-//! An event says what it is by its wrapper, not by `kind`, and a stream's end is no field.
+//! In contrast to version 0.3, the name of an event's wrapper object shows the type of the event, in place of the field
+//! `kind`, and there is no field for the end of a stream.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -13,11 +14,11 @@ use crate::jsonrpc::Error;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StreamResponse<'a> {
-    /// The task as it is now.
+    /// Current state of the whole task.
     Task(Task<'a>),
-    /// Another status.
+    /// New status of a task, or a message about the work on the task.
     StatusUpdate(StatusUpdate<'a>),
-    /// A result.
+    /// A result of a task, or a further part of a result.
     ArtifactUpdate(ArtifactUpdate<'a>),
 }
 
@@ -193,7 +194,7 @@ impl<'a> From<&'a super::StatusUpdate> for StatusUpdate<'a> {
     }
 }
 
-/// A result of a task, or more of it.
+/// Event that gives a result of a task, or a further part of a result.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactUpdate<'a> {
@@ -218,7 +219,7 @@ impl<'a> From<&'a super::ArtifactUpdate> for ArtifactUpdate<'a> {
     }
 }
 
-/// The receivers of notifications of a task (section 9.4.7).
+/// Receivers of a task's push notifications (section 9.4.7).
 #[derive(Debug, Serialize)]
 pub struct ListTaskPushNotificationConfigsResponse<'a> {
     configs: Vec<TaskPushNotificationConfig<'a>>,
@@ -232,7 +233,7 @@ impl<'a> From<&'a [super::TaskPushNotificationConfig]>
     }
 }
 
-/// A receiver of notifications, with the task that it is for.
+/// Receiver of push notifications, with its task.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPushNotificationConfig<'a> {
@@ -272,14 +273,14 @@ impl<'a> From<&'a super::PushAuthentication> for PushAuthentication<'a> {
     }
 }
 
-/// Returns an error with what version 1.0 adds to A2A's own (section 9.5).
+/// Adds the error info of version 1.0 to the data of an error whose code is A2A's own (section 9.5).
 #[must_use]
 pub fn error(error: Error) -> Error {
     let Some(reason) = reason(error.code) else { return error };
     error.with(json!([error_info(reason, None)]))
 }
 
-/// Returns the name of the reason, if the code is A2A's own.
+/// Returns the name of the reason for an error code, if the code is A2A's own.
 fn reason(code: i64) -> Option<&'static str> {
     Some(match code {
         error::TASK_NOT_FOUND => "TASK_NOT_FOUND",
@@ -293,7 +294,7 @@ fn reason(code: i64) -> Option<&'static str> {
     })
 }
 
-/// Returns the object that tells programs why something was refused.
+/// Returns the object of `google.rpc` that tells programs the reason of an error.
 fn error_info(reason: &str, metadata: Option<Map<String, Value>>) -> Value {
     let mut info = json!({
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -306,13 +307,13 @@ fn error_info(reason: &str, metadata: Option<Map<String, Value>>) -> Value {
     info
 }
 
-/// Status of a failed request in the HTTP+JSON binding: HTTP's own, and that of `google.rpc`
-/// (sections 5.4 and 11.6).
+/// Status of a failed request in the HTTP+JSON binding: the status of HTTP, and the status of `google.rpc` (sections
+/// 5.4 and 11.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpStatus {
     /// Status of the response.
     pub code: u16,
-    /// Seconds after which the request may be carried out.
+    /// Time in seconds after which the client may send the request again, if known.
     pub retry_after: Option<u64>,
     name: &'static str,
     reason: Option<&'static str>,
@@ -360,7 +361,7 @@ impl HttpStatus {
         let mut status =
             json!({ "code": self.code, "status": self.name, "message": error.message });
         if let Some(reason) = self.reason {
-            // In the metadata all values are texts.
+            // The metadata of an error info has only texts as values.
             let data = error.data.as_ref().and_then(|data| data.as_object());
             let texts = data.map(|data| {
                 let text =

@@ -1,7 +1,7 @@
-//! The Agent Client Protocol 0.0.9 (requirements `acp-0.0.9.ts`): an editor drives an agent.
+//! Version 0.0.9 of the Agent Client Protocol (requirements `acp-0.0.9.ts`), over which an editor drives an agent.
 //!
-//! Field order is the order on the wire. With 0.0.10 came `updatePlan`, with 0.0.11
-//! `contextServers`; nothing else that is written here differs between 0.0.8 and 0.0.11.
+//! The order of fields is the order on the wire. Version 0.0.10 added `updatePlan`, and version 0.0.11 added
+//! `contextServers`. The other types in this module are the same from 0.0.8 to 0.0.11.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub const VERSION: &str = "0.0.9";
 pub const SEND_USER_MESSAGE: &str = "sendUserMessage";
 /// Editor to agent: stops the running turn.
 pub const CANCEL_SEND_MESSAGE: &str = "cancelSendMessage";
-/// Agent to editor: more of the assistant's message.
+/// Agent to editor: appends text to the assistant's message.
 pub const STREAM_ASSISTANT_MESSAGE_CHUNK: &str = "streamAssistantMessageChunk";
 /// Agent to editor: shows a tool call and asks for permission to run it.
 pub const REQUEST_TOOL_CALL_CONFIRMATION: &str = "requestToolCallConfirmation";
@@ -27,29 +27,29 @@ pub const REQUEST_TOOL_CALL_CONFIRMATION: &str = "requestToolCallConfirmation";
 pub const PUSH_TOOL_CALL: &str = "pushToolCall";
 /// Agent to editor: changes a tool call that is shown.
 pub const UPDATE_TOOL_CALL: &str = "updateToolCall";
-/// Agent to editor, since 0.0.10: the plan as it is now.
+/// Agent to editor, since 0.0.10: replaces the plan.
 pub const UPDATE_PLAN: &str = "updatePlan";
 
 /// Parameters of [`INITIALIZE`](super::INITIALIZE).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
-    /// The client's latest version. Read as any JSON: old and new clients send odd ones.
+    /// Latest version that the client speaks. It is read as any JSON, because old and new clients send other types too.
     #[serde(default)]
     pub protocol_version: serde_json::Value,
-    /// MCP servers that the client brings (since 0.0.11), each a [`ContextServer`] under its name.
-    /// Read as any JSON: a wrong one must not be in the way of the others.
+    /// MCP servers that the client sends along (since 0.0.11), each a [`ContextServer`] under its name. They are read
+    /// as any JSON, so that a wrong description does not keep the session from using the other servers.
     #[serde(default)]
     pub context_servers: serde_json::Value,
 }
 
-/// An MCP server that the client brings.
+/// An MCP server that the client sends along.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ContextServer {
     /// A program to start.
     Stdio {
-        /// Path, or a name that is searched for.
+        /// Path of the program, or a name that is searched for.
         command: String,
         /// Arguments of the command.
         #[serde(default)]
@@ -74,7 +74,7 @@ pub enum ContextServer {
 pub struct InitializeResponse {
     /// Version that the agent speaks.
     pub protocol_version: &'static str,
-    /// `true` if a model can be called, as far as is known without the network.
+    /// `true` if a model can be called, as far as the agent knows without the network.
     pub is_authenticated: bool,
 }
 
@@ -95,7 +95,7 @@ pub enum UserMessageChunk {
     Path(String),
 }
 
-/// Fields of a chunk: the one that is there decides its kind. Unknown fields are ignored.
+/// Fields of a chunk. The kind of the chunk is decided by the field that is present; unknown fields are ignored.
 #[derive(Deserialize)]
 struct UserMessageChunkFields {
     text: Option<String>,
@@ -131,7 +131,7 @@ pub enum AssistantMessageChunk<'a> {
     Thought(&'a str),
 }
 
-/// Icon of a call; the set is complete: a client that gets another one never answers.
+/// Icon of a call. These are all icons that clients know: a client that gets another icon never answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the names are all there is")]
@@ -163,7 +163,7 @@ pub struct PushToolCallParams<'a> {
     pub icon: Icon,
     /// Title of the call, one line.
     pub label: &'a str,
-    /// Files of the call; always sent, even if empty: a real client needs that.
+    /// Files that the call is about. The list is sent even if it is empty, because a client in use needs it.
     pub locations: Vec<ToolCallLocation<'a>>,
 }
 
@@ -181,8 +181,8 @@ fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ToolCallId, D:
     id.ok_or_else(|| D::Error::custom("`id` is null"))
 }
 
-/// The client's id for a call: a number, by the schema, and any JSON in the wild. Sent back as it
-/// came.
+/// The client's id for a call: a number according to the schema, but any JSON from clients in use. It is sent back
+/// unchanged.
 pub type ToolCallId = Box<RawValue>;
 
 /// Parameters of [`REQUEST_TOOL_CALL_CONFIRMATION`].
@@ -196,7 +196,7 @@ pub struct RequestToolCallConfirmationParams<'a> {
     pub content: Option<ToolCallContent<'a>>,
     /// The question.
     pub confirmation: ToolCallConfirmation<'a>,
-    /// Files of the call; always sent.
+    /// Files that the call is about. The list is sent even if it is empty.
     pub locations: Vec<ToolCallLocation<'a>>,
 }
 
@@ -230,7 +230,7 @@ pub enum ToolCallConfirmation<'a> {
     },
 }
 
-/// Result of [`REQUEST_TOOL_CALL_CONFIRMATION`]. Both fields are required, and clients forget both.
+/// Result of [`REQUEST_TOOL_CALL_CONFIRMATION`]. The protocol requires both fields, but clients leave out either.
 #[derive(Debug, Deserialize)]
 #[serde(remote = "Self")]
 pub struct RequestToolCallConfirmationResponse {
@@ -241,8 +241,8 @@ pub struct RequestToolCallConfirmationResponse {
     pub outcome: serde_json::Value,
 }
 
-/// Implements `Deserialize` for objects only. A struct would also be read from an array of its
-/// fields, and an array is never consent.
+/// Implements `Deserialize` for JSON objects only. By default, `serde` would also read the struct from an array of its
+/// fields, but an array must never count as the user's consent.
 macro_rules! only_an_object {
     ($result:ident) => {
         impl<'de> Deserialize<'de> for $result {
@@ -296,7 +296,7 @@ pub struct UpdateToolCallParams<'a> {
     pub tool_call_id: &'a RawValue,
     /// Status of the call.
     pub status: ToolCallStatus,
-    /// Content that replaces the shown one; null leaves nothing but the label.
+    /// Content that replaces the shown content; null leaves only the label.
     pub content: Option<ToolCallContent<'a>>,
 }
 
@@ -348,7 +348,7 @@ pub struct PlanEntry<'a> {
     pub status: PlanEntryStatus,
 }
 
-/// Priority of a step. The agent's todo list has no priorities: all are medium.
+/// Priority of a step. The agent's todo list has no priorities, so all steps are medium.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanEntryPriority {

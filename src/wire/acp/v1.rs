@@ -1,7 +1,7 @@
-//! The Agent Client Protocol 1, which today's editors speak (schema 1.15.1).
+//! Version 1 of the Agent Client Protocol, which current editors speak (schema 1.15.1).
 //!
-//! Messages of clients are read leniently: a capability of the wrong shape is one that is not there.
-//! Field order is the order on the wire.
+//! Messages of clients are read leniently: a capability of the wrong shape counts as missing. The order of fields is
+//! the order on the wire.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,17 @@ use serde_json::{Map, Value};
 /// Version that this program speaks.
 pub const VERSION: u16 = 1;
 
-/// Client to agent: forgets the credentials.
+/// Client to agent: deletes the stored credentials.
 pub const LOGOUT: &str = "logout";
-/// Client to agent: begins a session.
+/// Client to agent: creates a session.
 pub const NEW_SESSION: &str = "session/new";
-/// Client to agent: opens a session, and shows all of it.
+/// Client to agent: opens an existing session, and shows all its earlier events.
 pub const LOAD_SESSION: &str = "session/load";
-/// Client to agent: opens a session, and shows nothing of it.
+/// Client to agent: opens an existing session, without showing its earlier events.
 pub const RESUME_SESSION: &str = "session/resume";
 /// Client to agent: lists sessions.
 pub const LIST_SESSIONS: &str = "session/list";
-/// Client to agent: has no more use for a session, which stays stored.
+/// Client to agent: closes a session, which stays stored.
 pub const CLOSE_SESSION: &str = "session/close";
 /// Client to agent: deletes a session.
 pub const DELETE_SESSION: &str = "session/delete";
@@ -37,34 +37,34 @@ pub const CANCEL: &str = "session/cancel";
 pub const SET_MODE: &str = "session/set_mode";
 /// Client to agent: changes an option of a session.
 pub const SET_CONFIG_OPTION: &str = "session/set_config_option";
-/// Client to agent: changes the model. Removed from the protocol, and still called.
+/// Client to agent: changes the model. The method was removed from the protocol, but some clients still call it.
 pub const SET_MODEL: &str = "session/set_model";
-/// Client to agent, an extension of several agents: tells the model something in a running turn.
+/// Client to agent, an extension of several agents: adds a text of the user to a running turn.
 pub const STEERING: &str = "_session/steering";
-/// Agent to client, a notification: shows what happens in a session.
+/// Agent to client, a notification: shows an event of a session.
 pub const UPDATE: &str = "session/update";
 /// Agent to client: asks for permission to run a tool call.
 pub const REQUEST_PERMISSION: &str = "session/request_permission";
-/// Agent to client: has the user open a page.
+/// Agent to client: asks the user to open a page.
 pub const CREATE_ELICITATION: &str = "elicitation/create";
-/// Agent to client, a notification: what a page was opened for is done.
+/// Agent to client, a notification: the purpose of a page that was opened is fulfilled.
 pub const COMPLETE_ELICITATION: &str = "elicitation/complete";
-/// Agent to client: returns a file's text, with changes that are not saved.
+/// Agent to client: returns a file's text, including changes that are not saved.
 pub const READ_TEXT_FILE: &str = "fs/read_text_file";
 /// Agent to client: writes a file.
 pub const WRITE_TEXT_FILE: &str = "fs/write_text_file";
 /// Agent to client: runs a command in a new terminal.
 pub const CREATE_TERMINAL: &str = "terminal/create";
-/// Agent to client: answered when the command has ended.
+/// Agent to client: waits for the end of the command, and is answered then.
 pub const WAIT_FOR_TERMINAL_EXIT: &str = "terminal/wait_for_exit";
-/// Agent to client: returns what the command has written so far.
+/// Agent to client: returns the output of the command so far.
 pub const TERMINAL_OUTPUT: &str = "terminal/output";
-/// Agent to client: ends the command.
+/// Agent to client: kills the command, and keeps the terminal.
 pub const KILL_TERMINAL: &str = "terminal/kill";
-/// Agent to client: ends the command, and frees the terminal.
+/// Agent to client: kills the command, if it still runs, and frees the terminal.
 pub const RELEASE_TERMINAL: &str = "terminal/release";
 
-/// Reads a value; one of the wrong shape is the default.
+/// Reads a value. A value of the wrong shape is read as the default.
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -73,7 +73,7 @@ where
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// Reads a list; items of the wrong shape, and all that is no list, are left out.
+/// Reads a list. Items of the wrong shape are left out, and a value that is no list is read as an empty list.
 fn lenient_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -87,37 +87,37 @@ where
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InitializeParams {
-    /// Version that the client would speak.
+    /// Version that the client proposes to speak.
     #[serde(deserialize_with = "lenient")]
     pub protocol_version: Value,
     #[serde(deserialize_with = "lenient")]
     client_capabilities: Option<ClientCapabilities>,
     #[serde(deserialize_with = "lenient")]
     client_info: Option<ClientInfo>,
-    /// The client's capabilities, in the field that version 2 of the protocol has for them.
+    /// The client's capabilities, in the field of version 2 of the protocol.
     #[serde(deserialize_with = "lenient")]
     capabilities: Option<ClientCapabilities>,
-    /// The client's program, in the field that version 2 of the protocol has for it.
+    /// Name of the client's program, in the field of version 2 of the protocol.
     #[serde(deserialize_with = "lenient")]
     info: Option<ClientInfo>,
 }
 
 impl InitializeParams {
-    /// Returns the capabilities of the client. Of a client that sends both shapes, as clients that speak
-    /// versions 1 and 2 do, those of version 1 count: it is the version that the agent answers.
+    /// Returns the capabilities of the client. Clients that speak both versions 1 and 2 send the capabilities in the
+    /// fields of both. Then the field of version 1 is used, because the agent answers with version 1.
     pub fn client_capabilities(&self) -> ClientCapabilities {
         let sent = self.client_capabilities.as_ref().or(self.capabilities.as_ref());
         sent.cloned().unwrap_or_default()
     }
 
-    /// Returns the name of the client's program, if it says one.
+    /// Returns the name of the client's program, if the client has sent it.
     pub fn client_name(&self) -> Option<&str> {
         let info = self.client_info.as_ref().or(self.info.as_ref())?;
         Some(&info.name)
     }
 
-    /// Returns the calls for files that the client answers. A client of a later version alone has none, whatever
-    /// it calls by that name.
+    /// Returns the requests about files that the client answers. A client that speaks only a later version answers
+    /// none, even if it sends a capability with the same name.
     pub fn file_system(&self) -> FileSystemCapabilities {
         if self.is_later() {
             FileSystemCapabilities::default()
@@ -126,7 +126,7 @@ impl InitializeParams {
         }
     }
 
-    /// Returns `true` if the client runs commands in its terminals. A client of a later version alone does not.
+    /// Returns `true` if the client runs commands in its terminals. A client that speaks only a later version does not.
     pub fn runs_commands(&self) -> bool {
         self.client_capabilities().terminal && !self.is_later()
     }
@@ -145,59 +145,59 @@ pub struct ClientInfo {
     pub name: String,
 }
 
-/// Capabilities of a client that this program has a use for.
+/// Capabilities of a client, as far as this program uses them.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientCapabilities {
-    /// Calls for files.
+    /// Requests about files that the client answers.
     #[serde(deserialize_with = "lenient")]
     pub fs: FileSystemCapabilities,
-    /// Calls for terminals: [`CREATE_TERMINAL`] and the like.
+    /// `true` if the client answers requests about terminals, such as [`CREATE_TERMINAL`].
     #[serde(deserialize_with = "lenient")]
     pub terminal: bool,
-    /// Ways to log in.
+    /// Ways to log in that the client supports.
     #[serde(deserialize_with = "lenient")]
     pub auth: ClientAuth,
-    /// Updates of sessions that not every client takes.
+    /// Optional session updates that the client takes.
     #[serde(deserialize_with = "lenient")]
     pub session: ClientSession,
-    /// Ways to ask the user beside permissions.
+    /// Ways in which the client asks its user, besides questions for permission.
     #[serde(deserialize_with = "lenient")]
     pub elicitation: ClientElicitation,
-    /// Capabilities that are agreed on outside of the protocol.
+    /// Capabilities that clients and agents have agreed on outside of the protocol.
     #[serde(rename = "_meta", deserialize_with = "lenient")]
     pub meta: ClientMeta,
 }
 
-/// Updates of sessions that a client takes, each if there is an object.
+/// Optional session updates that a client takes. An object, also an empty one, says that the client takes the update.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientSession {
-    /// [`SessionUpdate::Notice`].
+    /// Capability for [`SessionUpdate::Notice`].
     #[serde(deserialize_with = "lenient")]
     pub notices: Option<Map<String, Value>>,
-    /// [`SessionUpdate::CompactionUpdate`].
+    /// Capability for [`SessionUpdate::CompactionUpdate`].
     #[serde(deserialize_with = "lenient")]
     pub compaction: Option<Map<String, Value>>,
 }
 
-/// Calls for files that a client answers.
+/// Requests about files that a client answers.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FileSystemCapabilities {
-    /// [`READ_TEXT_FILE`].
+    /// `true` if the client answers [`READ_TEXT_FILE`].
     #[serde(deserialize_with = "lenient")]
     pub read_text_file: bool,
-    /// [`WRITE_TEXT_FILE`].
+    /// `true` if the client answers [`WRITE_TEXT_FILE`].
     #[serde(deserialize_with = "lenient")]
     pub write_text_file: bool,
 }
 
-/// Ways to log in.
+/// Ways to log in that a client supports.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientAuth {
-    /// `true`, or an object: the client can run the agent's program in a terminal.
+    /// Capability to run the agent's program in a terminal: present if the value is `true` or an object.
     #[serde(deserialize_with = "lenient")]
     pub terminal: Value,
 }
@@ -209,11 +209,11 @@ impl ClientAuth {
     }
 }
 
-/// Ways in which a client asks its user beside permissions. Each is there by itself.
+/// Ways in which a client asks its user, besides questions for permission. They do not depend on each other.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientElicitation {
-    /// An object: the client shows the addresses of pages to open.
+    /// Capability to show the addresses of pages to open: present if the value is an object.
     #[serde(deserialize_with = "lenient")]
     pub url: Value,
 }
@@ -225,19 +225,19 @@ impl ClientElicitation {
     }
 }
 
-/// Parameters of [`CREATE_ELICITATION`] for a page, while the agent answers a request.
+/// Parameters of [`CREATE_ELICITATION`] for a page that the agent needs to answer a request.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UrlElicitationParams<'a> {
     /// Id of the client's request that needs the page.
     pub request_id: &'a RawValue,
-    /// `url`.
+    /// Always `url`.
     pub mode: &'static str,
     /// Id of the elicitation.
     pub elicitation_id: &'a str,
     /// Address of the page.
     pub url: &'a str,
-    /// Message to the user: what the page is for.
+    /// Message that tells the user the purpose of the page.
     pub message: &'a str,
 }
 
@@ -260,10 +260,10 @@ pub struct ElicitationIdParams<'a> {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientMeta {
-    /// The client shows a terminal that the agent writes to.
+    /// `true` if the client shows terminals that the agent writes to.
     #[serde(deserialize_with = "lenient")]
     pub terminal_output: bool,
-    /// The client runs the agent's program in a terminal to log in: the older way to say so.
+    /// `true` if the client can run the agent's program in a terminal to log in; the older form of [`ClientAuth`].
     #[serde(rename = "terminal-auth", deserialize_with = "lenient")]
     pub terminal_auth: bool,
 }
@@ -278,14 +278,14 @@ pub struct InitializeResponse {
     pub agent_capabilities: AgentCapabilities,
     /// Name of the agent.
     pub agent_info: Implementation,
-    /// Ways to log in.
+    /// Ways to log in that the agent offers.
     pub auth_methods: Vec<AuthMethod>,
-    /// Capabilities that are agreed on outside of the protocol.
+    /// Capabilities that clients and agents have agreed on outside of the protocol.
     #[serde(rename = "_meta")]
     pub meta: AgentMeta,
 }
 
-/// Capability that has no particulars.
+/// Capability without options, sent as an empty object.
 #[derive(Debug, Default, Serialize)]
 pub struct Supported {}
 
@@ -293,19 +293,19 @@ pub struct Supported {}
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCapabilities {
-    /// `session/load` is there.
+    /// `true` if the agent has `session/load`.
     pub load_session: bool,
-    /// Content of prompts.
+    /// Content that prompts may have.
     pub prompt_capabilities: PromptCapabilities,
-    /// MCP servers.
+    /// Transports of MCP servers.
     pub mcp_capabilities: McpCapabilities,
-    /// Methods of sessions.
+    /// Optional methods of sessions.
     pub session_capabilities: SessionCapabilities,
-    /// Methods of credentials.
+    /// Optional methods for credentials.
     pub auth: AuthCapabilities,
 }
 
-/// Content that prompts may have beside text and links.
+/// Content that prompts may have besides text and links.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
@@ -315,7 +315,7 @@ pub struct PromptCapabilities {
     pub embedded_context: bool,
 }
 
-/// Transports of MCP servers beside standard input and output.
+/// Transports of MCP servers besides standard input and output.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the protocol's own names")]
 pub struct McpCapabilities {
@@ -323,7 +323,7 @@ pub struct McpCapabilities {
     pub sse: bool,
 }
 
-/// Methods of sessions that are there.
+/// Optional methods of sessions that the agent has.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
@@ -335,7 +335,7 @@ pub struct SessionCapabilities {
     pub additional_directories: Supported,
 }
 
-/// Methods of credentials that are there.
+/// Optional methods for credentials that the agent has.
 #[derive(Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "the protocol's own names")]
 pub struct AuthCapabilities {
@@ -345,14 +345,14 @@ pub struct AuthCapabilities {
 /// Capabilities of the agent that are agreed on outside of the protocol.
 #[derive(Debug, Serialize)]
 pub struct AgentMeta {
-    /// [`STEERING`].
+    /// Capability for [`STEERING`].
     pub steering: SteeringCapability,
 }
 
-/// The extension [`STEERING`].
+/// Capability for the extension [`STEERING`].
 #[derive(Debug, Serialize)]
 pub struct SteeringCapability {
-    /// `true` if the method is there.
+    /// `true` if the agent has the method.
     pub supported: bool,
 }
 
@@ -371,15 +371,15 @@ pub struct Implementation {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum AuthMethod {
-    /// The agent does it, when the client calls `authenticate`.
+    /// The agent logs in when the client calls `authenticate`.
     Agent {
         /// Id for `authenticate`.
         id: String,
         /// Name for people.
         name: String,
-        /// What happens, for people.
+        /// Description of the login, for people.
         description: String,
-        /// The same in a terminal, for clients that know it by this name.
+        /// The login in a terminal, for clients that read it from `_meta`.
         #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
         meta: Option<TerminalAuthMeta>,
     },
@@ -391,7 +391,7 @@ pub enum AuthMethod {
         id: &'static str,
         /// Name for people.
         name: &'static str,
-        /// Arguments after the client's own.
+        /// Arguments that follow the arguments with which the client starts the agent.
         args: Vec<String>,
     },
 }
@@ -421,7 +421,7 @@ pub struct TerminalAuth {
 pub struct AuthenticateParams {
     /// Id of the way to log in.
     pub method_id: String,
-    /// A key that the client has asked its user for.
+    /// Members of `_meta`, with a key that the client has asked its user for.
     #[serde(rename = "_meta", default, deserialize_with = "lenient")]
     pub meta: AuthenticateMeta,
 }
@@ -434,17 +434,17 @@ pub struct AuthenticateMeta {
     pub api_key: Option<String>,
 }
 
-/// Parameters of [`NEW_SESSION`]; and of [`LOAD_SESSION`] and [`RESUME_SESSION`], but for the id.
+/// Parameters of [`NEW_SESSION`], and of [`LOAD_SESSION`] and [`RESUME_SESSION`] without the id.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionSetup {
-    /// The directory to work in.
+    /// Directory to work in.
     pub cwd: PathBuf,
-    /// The other directories to work in.
+    /// Other directories to work in.
     #[serde(default, deserialize_with = "lenient_list")]
     pub additional_directories: Vec<PathBuf>,
-    /// MCP servers, each a [`McpServer`]. Read as any JSON: a wrong one must not be in the way of the
-    /// others.
+    /// MCP servers, each a [`McpServer`]. They are read as any JSON, so that a wrong description does not keep the
+    /// session from using the other servers.
     #[serde(default)]
     pub mcp_servers: Option<Vec<Value>>,
 }
@@ -467,12 +467,12 @@ pub struct OpenSessionParams {
     pub setup: SessionSetup,
 }
 
-/// An MCP server that the client brings.
+/// An MCP server that the client sends along for the session.
 #[derive(Debug, Deserialize)]
 pub struct McpServer {
     /// Name of the server.
     pub name: String,
-    /// Transport; none is standard input and output.
+    /// Transport; `None` for standard input and output.
     #[serde(default)]
     pub r#type: Option<String>,
     /// Program to start.
@@ -500,7 +500,7 @@ pub struct NamedValue {
     pub value: String,
 }
 
-/// Parameters of methods that need the session's id alone.
+/// Parameters of methods that need only the session's id.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionIdParams {
@@ -512,9 +512,9 @@ pub struct SessionIdParams {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ListSessionsParams {
-    /// Only the sessions that started in this directory.
+    /// Directory of the sessions to list: only sessions that started there are listed.
     pub cwd: Option<PathBuf>,
-    /// End of the page before.
+    /// Cursor that ended the page before.
     pub cursor: Option<String>,
 }
 
@@ -524,7 +524,7 @@ pub struct ListSessionsParams {
 pub struct ListSessionsResponse {
     /// The sessions, the last changed first.
     pub sessions: Vec<SessionInfo>,
-    /// Place where the next page begins.
+    /// Cursor for the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -535,13 +535,13 @@ pub struct ListSessionsResponse {
 pub struct SessionInfo {
     /// Id of the session.
     pub session_id: String,
-    /// The directory that it started in.
+    /// Directory that the session started in.
     pub cwd: PathBuf,
     /// Title of the session.
     pub title: String,
-    /// Time of the last change, as ISO 8601 has it.
+    /// Time of the last change, in the format of ISO 8601.
     pub updated_at: String,
-    /// Members that are not the protocol's.
+    /// Members that are not part of the protocol.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<SessionInfoMeta>,
 }
@@ -549,7 +549,7 @@ pub struct SessionInfo {
 /// Members of `_meta` of a session in a list.
 #[derive(Debug, Serialize)]
 pub struct SessionInfoMeta {
-    /// Sentence that says which other process has the session open, and how to get to it.
+    /// Sentence that says which other process has the session open, and how to open the session there.
     #[serde(rename = "openElsewhere")]
     pub open_elsewhere: String,
 }
@@ -580,7 +580,7 @@ pub struct SteeringMeta {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SteeringOptions {
-    /// `promptRequired`: if no turn runs, none is to begin.
+    /// Behaviour if no turn runs: with `promptRequired`, no turn begins.
     pub idle_behavior: Option<String>,
 }
 
@@ -589,7 +589,7 @@ pub struct SteeringOptions {
 pub struct SteeringResponse {
     /// `injected`, `startedNewTurn`, or `promptRequired`.
     pub outcome: &'static str,
-    /// Reason for the last.
+    /// Reason for the outcome `promptRequired`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
 }
@@ -603,7 +603,7 @@ pub enum ContentBlock {
         /// The text.
         text: String,
     },
-    /// A file, a directory or something else that is mentioned.
+    /// A link to a file, a directory or another resource that the user mentions.
     ResourceLink {
         /// Address: `file://` for a file.
         uri: String,
@@ -623,9 +623,9 @@ pub enum ContentBlock {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MediaContent {
-    /// Base64.
+    /// Content in base64.
     pub data: String,
-    /// Such as `image/png`.
+    /// MIME type, such as `image/png`.
     pub mime_type: String,
 }
 
@@ -638,10 +638,10 @@ pub struct EmbeddedResource {
     /// Text of the content, if it is text.
     #[serde(default)]
     pub text: Option<String>,
-    /// Base64 of the content, if it is no text.
+    /// Content in base64, if it is no text.
     #[serde(default)]
     pub blob: Option<String>,
-    /// Type of the content.
+    /// MIME type of the content.
     #[serde(default)]
     pub mime_type: Option<String>,
 }
@@ -694,7 +694,7 @@ pub struct SetConfigOptionParams {
     pub value: String,
 }
 
-/// State of a session that clients show and change: part of several results.
+/// State of a session that clients show and change. It is part of several results.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionOptions {
@@ -704,7 +704,7 @@ pub struct SessionOptions {
     /// Approval modes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<SessionModes>,
-    /// All options.
+    /// All options of the session.
     pub config_options: Vec<ConfigOption>,
 }
 
@@ -712,9 +712,9 @@ pub struct SessionOptions {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionModes {
-    /// The mode that is set.
+    /// Id of the current mode.
     pub current_mode_id: String,
-    /// The modes to choose from.
+    /// Modes to choose from.
     pub available_modes: Vec<SessionMode>,
 }
 
@@ -727,7 +727,7 @@ pub struct SessionMode {
     pub description: &'static str,
 }
 
-/// An option of a session: a choice.
+/// An option of a session: a choice among values.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
@@ -741,7 +741,7 @@ pub struct ConfigOption {
     pub options: Vec<ConfigValue>,
 }
 
-/// A value to choose.
+/// A value of an option.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the protocol's own names")]
 pub struct ConfigValue {
@@ -754,7 +754,7 @@ pub struct ConfigValue {
 /// Result of [`LOGOUT`].
 #[derive(Debug, Serialize)]
 pub struct LogoutResponse {
-    /// The key that is still used, if there is one.
+    /// Members of `_meta`, if another key is still used.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<LogoutMeta>,
 }
@@ -762,7 +762,7 @@ pub struct LogoutResponse {
 /// Members of `_meta` of [`LogoutResponse`].
 #[derive(Debug, Serialize)]
 pub struct LogoutMeta {
-    /// Sentence that names the variable of the environment which has the key.
+    /// Sentence that names the environment variable with the key that is still used.
     pub message: String,
 }
 
@@ -779,7 +779,7 @@ pub struct SessionNotification<'a> {
     pub update: SessionUpdate<'a>,
 }
 
-/// Something that has happened in a session.
+/// An event of a session.
 #[derive(Debug, Serialize)]
 #[serde(tag = "sessionUpdate", rename_all = "snake_case", rename_all_fields = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
@@ -846,7 +846,7 @@ pub enum NoticeSeverity {
 #[expect(missing_docs, reason = "the protocol's own names")]
 pub struct Cost {
     pub amount: f64,
-    /// Code of ISO 4217.
+    /// Currency code of ISO 4217.
     pub currency: &'static str,
 }
 
@@ -868,13 +868,13 @@ pub struct TextContent<'a> {
     pub text: Cow<'a, str>,
 }
 
-/// A tool call, whole or as far as it changes.
+/// A tool call: all its fields, or only the fields that change.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall<'a> {
     /// Id of the call.
     pub tool_call_id: &'a str,
-    /// One line.
+    /// Title of the call, one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<Cow<'a, str>>,
     /// Name of the tool.
@@ -886,19 +886,19 @@ pub struct ToolCall<'a> {
     /// Status of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolCallStatus>,
-    /// Content, in place of the content before.
+    /// Content of the call, which replaces the content before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Vec<ToolCallContent<'a>>>,
-    /// Files of the call.
+    /// Files that the call is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locations: Option<Vec<ToolCallLocation<'a>>>,
     /// Arguments of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_input: Option<&'a Value>,
-    /// Text that the call has read, or the output of a command whose content is a terminal of the client.
+    /// Text that the call has read, or the output of a command that ran in a terminal of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<Cow<'a, str>>,
-    /// The terminal that shows what a command writes.
+    /// Terminal in which the client shows the output that the agent sends.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<TerminalMeta<'a>>,
 }
@@ -993,17 +993,17 @@ pub enum PlanEntryStatus {
 pub struct AvailableCommand {
     /// Name without the slash.
     pub name: String,
-    /// One line.
+    /// Description of the command, one line.
     pub description: String,
-    /// Text that may follow the name.
+    /// Arguments that may follow the name, if the command takes any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<CommandInput>,
 }
 
-/// Text that may follow the name of a command.
+/// Arguments that may follow the name of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandInput {
-    /// Arguments, for people.
+    /// Description of the arguments, for people.
     pub hint: String,
 }
 
@@ -1064,7 +1064,7 @@ pub enum PermissionOutcome {
 pub struct ReadTextFileParams<'a> {
     /// Id of the session.
     pub session_id: &'a str,
-    /// Absolute.
+    /// Absolute path of the file.
     pub path: &'a Path,
 }
 
@@ -1081,9 +1081,9 @@ pub struct ReadTextFileResponse {
 pub struct WriteTextFileParams<'a> {
     /// Id of the session.
     pub session_id: &'a str,
-    /// Absolute.
+    /// Absolute path of the file.
     pub path: &'a Path,
-    /// All that shall be in the file.
+    /// New text of the whole file.
     pub content: &'a str,
 }
 
@@ -1097,11 +1097,11 @@ pub struct CreateTerminalParams<'a> {
     pub command: &'a str,
     /// Arguments of the program.
     pub args: &'a [String],
-    /// Environment variables besides those of the client.
+    /// Environment variables that are added to the client's environment.
     pub env: Vec<EnvVariable<'a>>,
-    /// Absolute.
+    /// Absolute path of the working directory.
     pub cwd: &'a Path,
-    /// Bytes of output that the client keeps, the last ones.
+    /// Maximum size of the output that the client keeps, in bytes. If there is more, the client keeps the end.
     pub output_byte_limit: usize,
 }
 
@@ -1146,7 +1146,7 @@ pub struct TerminalExitResponse {
 /// Result of [`TERMINAL_OUTPUT`].
 #[derive(Debug, Deserialize)]
 pub struct TerminalOutputResponse {
-    /// Output of the command, with control characters.
+    /// Output of the command, including control characters.
     pub output: String,
     /// `true` if the beginning of the output is missing.
     #[serde(default)]
@@ -1154,7 +1154,7 @@ pub struct TerminalOutputResponse {
 }
 
 impl NamedValue {
-    /// Returns values with their names.
+    /// Returns the values as pairs of name and value.
     pub fn pairs(values: Vec<Self>) -> Vec<(String, String)> {
         values.into_iter().map(|Self { name, value }| (name, value)).collect()
     }

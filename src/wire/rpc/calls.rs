@@ -1,4 +1,4 @@
-//! Requests that were sent and have no response yet.
+//! Pending calls: requests that were sent and have no response yet.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 
 use crate::jsonrpc::{Error, Response};
 
-/// Maximum number of requests remembered by their method whose responses nobody waits for.
+/// Maximum number of requests without a waiting future whose methods are remembered, for the log.
 const REMEMBERED: usize = 1024;
 
-/// The way of a response to the future that waits for it.
+/// Sender of a response to the future that waits for it.
 pub(super) type ResponseSender = oneshot::Sender<Result<Box<RawValue>, Error>>;
 
 /// Requests that were sent and have no response yet.
@@ -18,16 +18,16 @@ pub(super) type ResponseSender = oneshot::Sender<Result<Box<RawValue>, Error>>;
 pub(super) struct PendingCalls {
     next_id: u64,
     waiting: HashMap<u64, ResponseSender>,
-    /// The latest requests without a waiting future, by ascending id.
+    /// Ids and methods of the latest requests without a waiting future, by ascending id.
     unawaited: VecDeque<(u64, &'static str)>,
-    /// Methods whose refusal has been logged.
+    /// Methods whose refusal by the peer has been logged as a warning.
     refused: HashSet<&'static str>,
     /// `true` if no response can come any more.
     closed: bool,
 }
 
 impl PendingCalls {
-    /// Returns the id of a new request whose response is awaited.
+    /// Adds a request whose response is waited for, and returns its id.
     pub(super) fn awaited(&mut self, response: ResponseSender) -> u64 {
         let id = self.next_id();
         if !self.closed {
@@ -36,10 +36,10 @@ impl PendingCalls {
         id
     }
 
-    /// Returns the id of a new request whose response nobody waits for.
+    /// Adds a request whose response is not waited for, and returns its id.
     pub(super) fn unawaited(&mut self, method: &'static str) -> u64 {
         let id = self.next_id();
-        // Some peers never answer.
+        // The list is bounded, because some peers never answer.
         if self.unawaited.len() == REMEMBERED {
             self.unawaited.pop_front();
         }
@@ -53,12 +53,12 @@ impl PendingCalls {
         id
     }
 
-    /// Returns whether a request with this id was sent.
+    /// Returns `true` if a request with this id was sent.
     pub(super) fn has_sent(&self, id: u64) -> bool {
         id < self.next_id
     }
 
-    /// Stops waiting for a response. Returns `false` if it has come, or cannot come any more.
+    /// Stops waiting for a response. Returns `false` if the response has come, or can no longer come.
     pub(super) fn abandon(&mut self, id: u64) -> bool {
         self.waiting.remove(&id).is_some()
     }
@@ -68,12 +68,13 @@ impl PendingCalls {
         let waiting = id.and_then(|id| self.waiting.remove(&id));
         let method = id.and_then(|id| self.take_unawaited(id)).unwrap_or("?");
         match (waiting, result) {
-            // The future may be gone; the response is then of no use.
+            // Sending fails if the future was dropped; the response is then of no use.
             (Some(waiting), result) => drop(waiting.send(result.map(ToOwned::to_owned))),
             (None, Err(error)) if error.code == Error::CANCELLED => {
                 tracing::trace!(?id, "a cancelled request was answered");
             }
-            // A peer that does not know a method refuses it each time.
+            // Only the first refusal of a method is a warning: a peer that does not know the method refuses it each
+            // time.
             (None, Err(error)) if self.refused.insert(method) => {
                 tracing::warn!(?id, method, %error, "the peer refused a request");
             }
@@ -84,13 +85,13 @@ impl PendingCalls {
         }
     }
 
-    /// Removes a request that is answered now, and returns its method.
+    /// Removes a request whose response was not waited for, when the response comes, and returns the request's method.
     fn take_unawaited(&mut self, id: u64) -> Option<&'static str> {
         let at = self.unawaited.binary_search_by_key(&id, |(id, _)| *id).ok()?;
         self.unawaited.remove(at).map(|(_, method)| method)
     }
 
-    /// Lets every waiting future know that no response will come.
+    /// Makes every waiting future fail, now and from now on, because no response can come.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.waiting.clear();

@@ -6,26 +6,26 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Both ways: the sender of a request no longer needs its result.
+/// Notification in both directions: the sender of a request no longer needs the result.
 pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// Parameters of [`CANCEL_REQUEST`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CancelRequestParams<Id> {
-    /// Id of the request.
+    /// Id of the request to cancel.
     pub(super) request_id: Id,
 }
 
-/// Cancellation tokens of the requests that are not answered yet, by the JSON text of their ids: a
-/// peer writes an id the same way each time.
+/// Cancellation tokens of the requests that are not answered yet, by the JSON text of their ids. The text is enough,
+/// because a peer writes an id the same way each time.
 #[derive(Default)]
 pub(super) struct Cancellations(Mutex<HashMap<Box<str>, OpenRequest>>);
 
 #[derive(Default)]
 struct OpenRequest {
     token: CancellationToken,
-    /// Number of unanswered requests; more than one if the peer has used the id again.
+    /// Number of unanswered requests with this id; more than one if the peer has used the id again.
     requests: usize,
 }
 
@@ -52,7 +52,7 @@ impl Cancellations {
     /// Fires the token of a request, unless it is answered.
     pub(super) fn cancel(&self, id: &str) {
         let token = self.0.lock().get(id).map(|entry| entry.token.clone());
-        // Without the lock: tasks that wait for the token may be woken here.
+        // The lock is released before: firing the token may wake tasks that wait for it.
         if let Some(token) = token {
             token.cancel();
         } else {

@@ -1,8 +1,7 @@
-//! The queue of lines to write, and the one task that writes them.
+//! Queue of the lines to write to a peer. A single task writes them.
 //!
-//! Messages are serialised straight into the buffer that is written. Every `write` holds whole
-//! lines: queued ones are packed up to [`PACKET`] bytes, which a pipe takes in one piece; a longer
-//! line is a write of its own.
+//! Messages are serialised straight into the buffer that is written. Every `write` holds whole lines: up to [`PACKET`]
+//! bytes of queued lines, which a pipe takes in one piece, or a single longer line.
 
 use std::io;
 use std::sync::Arc;
@@ -15,10 +14,10 @@ use parking_lot::Mutex;
 /// Number of bytes that a pipe takes in one piece (`PIPE_BUF`).
 pub const PACKET: usize = 4096;
 
-/// Memory that a drained buffer may keep, in bytes.
+/// Maximum capacity of the write buffer after its lines are written, in bytes.
 const KEEP: usize = 256 * 1024;
 
-/// Sees a line, without its end, as it is read or written.
+/// Function that is called with each line, without its end, when the line is read or written.
 pub type Tap = Arc<dyn Fn(LineDirection, &[u8]) + Send + Sync>;
 
 /// Direction of a line.
@@ -30,12 +29,12 @@ pub enum LineDirection {
     Out,
 }
 
-/// The queue of lines to write.
+/// Queue of lines to write.
 #[derive(Default)]
 pub(super) struct Outbox {
     /// Whole lines that the writer has not taken yet.
     waiting: Mutex<Waiting>,
-    /// Wakes the writer, the only one that waits for it.
+    /// Notification that wakes the writer, which is the only task that waits for it.
     more: Notify,
     backlog: watch::Sender<Backlog>,
 }
@@ -52,14 +51,14 @@ struct Waiting {
 #[derive(Default)]
 struct Backlog {
     all: usize,
-    /// Size of the answers, until all lines that were taken with them are written.
+    /// Size of the answers. The answers of a batch count until the whole batch is written.
     answers: usize,
     /// Number of writes so far.
     written: u64,
 }
 
 impl Outbox {
-    /// Queues one line. `line` writes it without its end.
+    /// Queues one line. `line` writes the line without its end.
     pub(super) fn push(&self, line: impl FnOnce(&mut Vec<u8>)) {
         self.queue(line, false);
     }
@@ -80,7 +79,8 @@ impl Outbox {
         let added = waiting.lines.len() - before;
         let answers = if answers { added } else { 0 };
         waiting.answers += answers;
-        // Nobody waits for the backlog to grow.
+        // The backlog grows while `waiting` is locked: otherwise the writer could take the line and subtract its size
+        // first. No task is woken, because none waits for the backlog to grow.
         self.backlog.send_if_modified(|backlog| {
             backlog.all += added;
             backlog.answers += answers;
@@ -105,27 +105,27 @@ impl Outbox {
         self.backlog.borrow().written
     }
 
-    /// Waits until no more than `bytes` are unwritten.
+    /// Waits until at most `bytes` bytes are unwritten.
     pub(super) async fn room(&self, bytes: usize) {
         if self.backlog() > bytes {
-            // The sender lives as long as `self`.
+            // No error is possible: the sender lives as long as `self`.
             let _ = self.backlog.subscribe().wait_for(|backlog| backlog.all <= bytes).await;
         }
     }
 
-    /// Waits until no more than `bytes` of answers are unwritten.
+    /// Waits until at most `bytes` bytes of answers are unwritten.
     pub(super) async fn room_for_answers(&self, bytes: usize) {
         let _ = self.backlog.subscribe().wait_for(|backlog| backlog.answers <= bytes).await;
     }
 
-    /// Lets the writer end once all is written.
+    /// Closes the queue: no more lines are queued, and the writer ends once the queued lines are written.
     pub(super) fn close(&self) {
         self.waiting.lock().closed = true;
         self.more.notify_one();
     }
 
-    /// Swaps the queued lines for an empty `batch`, and returns the number of bytes of answers among
-    /// them; `None` when the queue is closed and drained.
+    /// Waits for queued lines, swaps them for an empty `batch`, and returns the number of bytes of answers among them;
+    /// `None` when the queue is closed and drained.
     async fn take(&self, batch: &mut Vec<u8>) -> Option<usize> {
         loop {
             {
@@ -142,7 +142,7 @@ impl Outbox {
         }
     }
 
-    /// Writes until the outbox is closed and drained, or nobody reads any more.
+    /// Writes the queued lines until the queue is closed and drained. An error means that the peer no longer reads.
     pub(super) async fn write_to(
         &self,
         mut output: impl AsyncWrite + Unpin,
@@ -173,7 +173,8 @@ impl Outbox {
     }
 }
 
-/// Returns the number of bytes of `lines`, which are whole, that go into the next write.
+/// Returns the size of the next write: as many of the whole `lines` as fit into [`PACKET`] bytes, but at least one
+/// line.
 fn packet(lines: &[u8]) -> usize {
     if lines.len() <= PACKET {
         return lines.len();

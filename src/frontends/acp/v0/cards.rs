@@ -1,7 +1,7 @@
-//! Cards of tool calls in an editor, each under the id that the editor gives it.
+//! Cards of tool calls in an editor. The editor gives each card an id.
 //!
-//! The id comes in the editor's answer to `pushToolCall` or `requestToolCallConfirmation`. One small
-//! task per call waits for the id; updates that come before it are shown when it is known.
+//! The id comes in the editor's answer to `pushToolCall` or `requestToolCallConfirmation`. One task for each call waits
+//! for the id. If the call ends before the id comes, the end is shown when the id is known.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,8 +26,9 @@ use tandem_wire::rpc::{CallError, Peer};
 pub(super) struct Cards {
     session: Arc<Session>,
     peer: Peer,
-    /// Origin of the answers.
+    /// Origin of the editor's answers to questions.
     origin: Origin,
+    /// Cards of the open calls, by the calls' ids. The task that waits for the editor's id shares its card.
     open: HashMap<String, Arc<Mutex<Card>>>,
 }
 
@@ -49,16 +50,16 @@ impl Cards {
         Self { session, peer, origin, open: HashMap::new() }
     }
 
-    /// Shows a call that begins; `own`: in a turn that came from this editor.
+    /// Shows a call that begins. `own` is `true` if this editor began the call's turn.
     pub(super) fn start(&mut self, started: &CallStarted, own: bool) {
-        // A late editor is shown open calls at once, and reads of them again in the log.
+        // The view shows calls with open questions at once when it begins, and may read their start in the log again.
         if self.open.contains_key(&started.call.id) {
             return;
         }
         let card = Arc::default();
         self.open.insert(started.call.id.clone(), Arc::clone(&card));
         match &started.question {
-            // A question that is answered already is shown as a call.
+            // If the question is answered already, the call is shown without it.
             Some(question) if self.session.questions().is_open(&started.call.id) => {
                 self.ask(started, question, card, own);
             }
@@ -66,7 +67,7 @@ impl Cards {
         }
     }
 
-    /// Shows live output, if the editor has an id to show it under.
+    /// Shows live output of a call, if the editor's id for the call is known.
     pub(super) fn progress(&self, call: &str, output: &str) {
         let Some(card) = self.open.get(call) else { return };
         if let Some(id) = &card.lock().id {
@@ -97,7 +98,7 @@ impl Cards {
                     card.lock().identified(id, &peer);
                     Ok(())
                 }
-                // The editor hung up; its turns go on.
+                // The editor has hung up, but its turns go on, so the call may run.
                 Err(CallError::Gone) => Ok(()),
                 Err(error) => Err(error.to_string()),
             };
@@ -119,12 +120,14 @@ impl Cards {
         let origin = self.origin.clone();
         tokio::spawn(async move {
             let (answer, id) = read_answer(reply.await, &question);
-            // For a turn that this editor began, no answer counts as one; others go on without it.
+            // Without an id there is no usable answer. If this editor began the turn, the failure counts as an answer;
+            // else the question stays open for other front ends.
             if id.is_none() && !own {
                 return;
             }
             let declined = matches!(answer.decision(), Decision::Reject(_) | Decision::CancelTurn);
-            // Another front end may have been faster, or the turn has ended: the log shows that.
+            // The session refuses the answer if another front end has been faster or the turn has ended. Nothing is to
+            // be done here then, because the log shows it.
             if let Err(error) = session.answer(&call, answer, origin) {
                 tracing::debug!(call, ?error, "the editor's answer does not count");
             }
@@ -180,7 +183,7 @@ fn read_answer(
 
 fn read_outcome(outcome: &Value, question: &Question) -> Answer {
     use ToolCallConfirmationOutcome as Outcome;
-    // A name alone: an object would be read as one too.
+    // Only a JSON string is an outcome's name: `serde` would read an object like `{"allow": null}` as a name too.
     let outcome_name = outcome.is_string().then(|| serde_json::from_value(outcome.clone()).ok());
     let Some(outcome_name) = outcome_name.flatten() else {
         return Answer::Unclear(format!("`outcome` is {outcome}"));
@@ -202,7 +205,8 @@ fn read_outcome(outcome: &Value, question: &Question) -> Answer {
             find(question, server).or_else(|| always(&|scope| matches!(scope, Scope::Tool(_))))
         }
     };
-    // Every editor shows the same buttons: an "always" that is not offered is the plain yes.
+    // Every editor shows the same buttons. If the user chooses an "always" that the question does not offer, the answer
+    // counts as the first choice that allows the call.
     let found = found.or_else(|| find(question, |choice| choice.kind.allows()));
     found.unwrap_or_else(|| Answer::Unclear(format!("{outcome} is not offered")))
 }

@@ -1,4 +1,4 @@
-//! Translation of calls into ACP 0.0.9: icons, questions, contents.
+//! Translation of calls into ACP 0.0.9: their icons, questions and contents.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) fn icon(kind: ToolKind) -> Icon {
     }
 }
 
-/// Returns the title of a call. A client knows the call that reads several files by how its title begins.
+/// Returns the title of a call. Clients recognise a call of `read_many_files` by the first words of its title.
 pub(super) fn title(started: &CallStarted) -> Cow<'_, str> {
     let title = visible_line(&started.summary.label);
     match title.strip_prefix("Read ").filter(|_| started.call.name == "read_many_files") {
@@ -84,7 +84,7 @@ pub(super) fn confirmation<'a>(
                 buttons(question)
             ),
         },
-        // The reason names one file only.
+        // The reason names only one of the files.
         Access::ReadFiles { paths, .. } => {
             let paths: String = paths.iter().map(|path| shown_path(path) + "\n").collect();
             let description = format!("{paths}\n{}", because(question));
@@ -94,7 +94,8 @@ pub(super) fn confirmation<'a>(
     }
 }
 
-/// Returns the meaning of an editor's buttons, whose labels are the protocol's, where these do not tell it.
+/// Returns a text that explains the editor's buttons for a question that is not about a call. The protocol fixes the
+/// labels of the buttons, which do not tell their meaning there.
 fn buttons(question: &Question) -> String {
     let choices = question.choices();
     let label = |allows| choices.iter().find(|choice| choice.kind.allows() == allows);
@@ -118,7 +119,7 @@ pub(super) fn status(outcome: &ToolOutcome) -> ToolCallStatus {
     }
 }
 
-/// Returns a content as it is on the wire.
+/// Returns a content in the form of the protocol.
 pub(super) fn wire(content: CallContent<'_>) -> ToolCallContent<'_> {
     match content {
         CallContent::Markdown(markdown) => ToolCallContent::Markdown { markdown },

@@ -1,4 +1,4 @@
-//! The MCP servers that an editor of 0.0.11 brings.
+//! MCP servers that an editor which speaks ACP 0.0.11 sends along.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::servers::{EditorServer, config};
 use tandem_agent::session::{Origin, ServerConfig, Session};
 use tandem_wire::acp::v0::ContextServer;
 
-/// Returns the configurations of the servers among the parameters of `initialize`.
+/// Returns the configurations of the servers in the parameters of `initialize`.
 pub(super) fn configs(servers: &Value, session: &Session, origin: &Origin) -> Vec<ServerConfig> {
     let directory = session.roots().first().cloned().unwrap_or_default();
     let servers = servers.as_object().into_iter().flatten();

@@ -1,4 +1,5 @@
-//! Shows an editor the events of a session: reads the log, in order, at the editor's pace.
+//! View that shows an editor the events of a session. It reads the session's log in order, no faster than the editor
+//! reads.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,13 +22,13 @@ use tandem_wire::acp::v0::{
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{PACKET, Peer, Responder};
 
-/// Number of unwritten bytes from which on the view stops reading the log.
+/// Number of bytes queued for the editor above which the view waits before it shows the next event.
 const HIGH_WATER: usize = 64 * 1024;
 
-/// Maximum size of a chunk's text in bytes of JSON, so that its line stays under [`PACKET`].
+/// Maximum size of the text in one message chunk, in bytes of JSON, so that the chunk's line stays under [`PACKET`].
 const TEXT: usize = PACKET - 160;
 
-/// Kind of a chunk.
+/// Kind of a message chunk: text of the answer, or a thought.
 #[derive(Clone, Copy)]
 enum MessageVoice {
     Text,
@@ -38,11 +39,11 @@ enum MessageVoice {
 pub(super) struct AcpClient {
     /// Origin of the editor's prompts and answers.
     pub(super) origin: Origin,
-    /// The prompts that are not answered yet.
+    /// Requests of the editor that are not answered yet, by the turns that they began.
     pub(super) replies: Mutex<HashMap<TurnId, Responder>>,
     /// `true` if the editor knows `updatePlan`.
     pub(super) plans: AtomicBool,
-    /// The turn that the editor cancelled last: no more of its text is sent.
+    /// Turn that the editor cancelled last. No further text of this turn is sent.
     pub(super) silenced: Mutex<Option<TurnId>>,
 }
 
@@ -62,8 +63,10 @@ pub(super) struct EditorView {
     projection: Projection,
     cards: Cards,
     client: Arc<AcpClient>,
-    /// The calls that are shown as a plan instead.
+    /// Ids of the running `write_todos` calls, whose result is shown as a plan instead of a card.
     todos: Vec<String>,
+    /// Guard: while it lives, a call of the editor's turns that needs no question waits until the editor has shown it,
+    /// but at most two seconds.
     _watching: Watching,
 }
 
@@ -72,7 +75,7 @@ impl EditorView {
         Self {
             session: Arc::clone(session),
             cards: Cards::new(session, &peer, client.origin.clone()),
-            // Earlier events are not this editor's.
+            // The editor is shown only events from now on.
             log: session.events(session.position()),
             projection: Projection::default(),
             todos: Vec::new(),
@@ -82,7 +85,7 @@ impl EditorView {
         }
     }
 
-    /// Runs until it is dropped.
+    /// Shows the open questions, then each event as it happens. Runs until the future is dropped.
     pub(super) async fn run(mut self) {
         let open = self.session.questions().open_now();
         self.projection = Projection::joining(&open);
@@ -119,7 +122,8 @@ impl EditorView {
             }
             UpdateKind::Retry { retry, restarts } => {
                 self.say(MessageVoice::Thought, &format!("**{retry}**\n"));
-                // The editor cannot take back what is shown.
+                // The editor cannot take back the part of the answer that it shows already, so a text marks the new
+                // beginning.
                 if *restarts && !silenced {
                     self.say(MessageVoice::Text, &format!("\n\n{}\n\n", retry.interruption()));
                 }
@@ -136,8 +140,8 @@ impl EditorView {
             UpdateKind::Call(started, step) => self.call(update.turn, started, *step, entry),
             UpdateKind::TurnStarted => self.quote(update.turn),
             UpdateKind::TurnFinished(reason) => self.end(update.turn, reason),
-            // This version of the protocol has no way to show these; a command prints what people
-            // need to know.
+            // This version of the protocol has no way to show these events. A command prints by itself what the user
+            // needs to know.
             UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
@@ -178,7 +182,7 @@ impl EditorView {
         }
     }
 
-    /// Quotes the prompt of a turn that another front end has begun.
+    /// Quotes the prompt of a turn that has another origin than this editor.
     fn quote(&self, turn: Option<TurnId>) {
         let Some(turn) = turn.and_then(|turn| self.projection.turn(turn)) else { return };
         if let Some(origin) = turn.origin.as_ref().filter(|it| **it != self.client.origin) {
@@ -188,18 +192,19 @@ impl EditorView {
         }
     }
 
-    /// Returns whether a turn came from this editor.
+    /// Returns `true` if this editor began a turn.
     fn is_own(&self, turn: Option<TurnId>) -> bool {
         let turn = turn.and_then(|turn| self.projection.turn(turn));
         turn.is_some_and(|turn| turn.origin.as_ref() == Some(&self.client.origin))
     }
 
-    /// Returns whether this editor has cancelled a turn.
+    /// Returns `true` if a turn is the last that this editor has cancelled.
     fn is_silenced(&self, turn: Option<TurnId>) -> bool {
         turn.is_some() && turn == *self.client.silenced.lock()
     }
 
-    /// Returns the text, joined with the text that follows in the log if the editor is behind.
+    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`TEXT`]
+    /// bytes, so that a slow editor gets fewer messages.
     fn join<'a>(&mut self, voice: MessageVoice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
         while self.peer.backlog() >= PACKET && joined.len() < TEXT {
@@ -218,7 +223,7 @@ impl EditorView {
         joined
     }
 
-    /// Shows what people should know.
+    /// Shows a note for the user, as a thought.
     fn note(&self, text: &str) {
         self.say(MessageVoice::Thought, &format!("**Note** {text}\n"));
     }
@@ -232,7 +237,7 @@ impl EditorView {
                 MessageVoice::Text => AssistantMessageChunk::Text(piece),
                 MessageVoice::Thought => AssistantMessageChunk::Thought(piece),
             };
-            // Some editors never answer: nobody waits.
+            // Sent without waiting for the answer, because some editors never answer this request.
             let params = StreamAssistantMessageChunkParams { chunk };
             self.peer.send(STREAM_ASSISTANT_MESSAGE_CHUNK, &params);
             rest = after;
@@ -249,7 +254,8 @@ impl EditorView {
         }
     }
 
-    /// Answers the prompt that began the turn, if this editor did.
+    /// Shows why the turn ended, if that needs a text, and answers the request that began the turn, if this editor sent
+    /// it.
     fn end(&self, turn: Option<TurnId>, reason: &StopReason) {
         let why = explain_stop(reason);
         if let Some(why) = why.as_ref().filter(|_| is_text(reason)) {
@@ -275,8 +281,8 @@ impl EditorView {
     }
 }
 
-/// Returns whether the end of a turn is explained as text: the editor knows its own cancel, and a
-/// failure is the answer to its prompt.
+/// Returns `true` if the editor is shown a text that explains the end of a turn. A cancel is not explained, unless it
+/// comes from an unanswered question. A failure is the answer to the editor's request instead.
 fn is_text(reason: &StopReason) -> bool {
     match TurnResult::of(reason) {
         TurnResult::Completed => true,
@@ -285,10 +291,10 @@ fn is_text(reason: &StopReason) -> bool {
     }
 }
 
-/// Returns the length of the longest beginning of a text that takes at most `bytes` as JSON: at
-/// least one character.
+/// Returns the length of the longest prefix of a text that takes at most `bytes` bytes as JSON, but at least the length
+/// of one character.
 fn fitting(text: &str, bytes: usize) -> usize {
-    // Six bytes is the most that one takes.
+    // No byte of a text takes more than six bytes in JSON.
     if text.len() * 6 <= bytes {
         return text.len();
     }

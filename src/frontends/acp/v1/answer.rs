@@ -1,4 +1,4 @@
-//! Answers as editors read them.
+//! Answers to an editor's requests, and their errors.
 
 use serde::Serialize;
 
@@ -7,23 +7,23 @@ use tandem_content::visible::visible_prose;
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::Responder;
 
-/// Code of an error: no credentials.
+/// Error code for missing credentials.
 pub(super) const AUTH_REQUIRED: i64 = -32000;
 
-/// Code of an error: no such session.
+/// Error code for a session that does not exist.
 const NOT_FOUND: i64 = -32002;
 
-/// Answers with the reason of an error as its message, if it is one.
+/// Answers a request. The message of an error includes the details, because many clients show nothing else.
 pub(super) fn answer(responder: Responder, result: Result<impl Serialize, Error>) {
     responder.send(result.map_err(Error::reasoned));
 }
 
-/// Returns the error for a session that is not there.
+/// Returns the error for a session that does not exist, or that the client may not know of.
 pub(super) fn not_found(id: &str) -> Error {
     Error::detailed(NOT_FOUND, "Session not found", format_args!("there is no session `{id}`"))
 }
 
-/// Returns the error for a model that gives no answer.
+/// Returns the error for a model that does not answer.
 pub(super) fn model_error(error: &ModelError) -> Error {
     let why = explain_error(error);
     let why = visible_prose(&why);
@@ -35,7 +35,7 @@ pub(super) fn model_error(error: &ModelError) -> Error {
     }
 }
 
-/// Returns a time as ISO 8601 has it.
+/// Returns a time in the format of ISO 8601, with milliseconds.
 pub(super) fn timestamp(at: Millis) -> String {
     let at = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
     format!("{at:.3}")

@@ -1,11 +1,12 @@
-//! The calls that an editor is shown, and the terminals of the editor that they run in.
+//! Tool calls that an editor shows, and the terminals of the editor in which they run.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// The calls that an editor is shown, and the terminals of the editor that they run in. A call and its
-/// terminal come from two sides, in any order: the editor must know a call before its terminal.
+/// Tool calls that an editor shows, by their ids, with the terminals of the editor in which they run. The view reports
+/// a call and the editor's answer reports its terminal, in either order, but the editor must know a call before it is
+/// shown the call's terminal. So messages about either are sent while the lock is held.
 #[derive(Default)]
 pub(super) struct CallTerminals(Mutex<HashMap<String, CallTerminal>>);
 
@@ -13,12 +14,12 @@ pub(super) struct CallTerminals(Mutex<HashMap<String, CallTerminal>>);
 struct CallTerminal {
     /// `true` if the editor knows the call.
     is_shown: bool,
-    /// Id of the terminal.
+    /// Id of the call's terminal, once there is one.
     id: Option<String>,
 }
 
 impl CallTerminals {
-    /// Shows a call, with its terminal if it has one already.
+    /// Records that the editor knows a call, and calls `show` with the call's terminal if there is one already.
     pub(super) fn start(&self, call: &str, show: impl FnOnce(Option<&str>)) {
         let mut calls = self.0.lock();
         let terminal = calls.entry(call.to_owned()).or_default();
@@ -26,7 +27,7 @@ impl CallTerminals {
         show(terminal.id.as_deref());
     }
 
-    /// Gives a call its terminal, and shows the terminal if the editor knows the call.
+    /// Records the terminal of a call, and calls `show` if the editor knows the call.
     pub(super) fn set(&self, call: &str, id: &str, show: impl FnOnce()) {
         let mut calls = self.0.lock();
         let terminal = calls.entry(call.to_owned()).or_default();
@@ -36,12 +37,12 @@ impl CallTerminals {
         }
     }
 
-    /// Returns whether a call has a terminal.
+    /// Returns `true` if a call has a terminal.
     pub(super) fn contains(&self, call: &str) -> bool {
         self.0.lock().get(call).is_some_and(|terminal| terminal.id.is_some())
     }
 
-    /// Forgets the terminal of a call, unless the editor is shown it: that one stays visible.
+    /// Forgets the terminal of a call, unless the editor knows the call: the editor then goes on to show the terminal.
     pub(super) fn release(&self, call: &str) {
         let mut calls = self.0.lock();
         if calls.get(call).is_some_and(|terminal| !terminal.is_shown) {
@@ -49,7 +50,7 @@ impl CallTerminals {
         }
     }
 
-    /// Forgets a call that has ended; returns the id of the terminal that shows it, if one does.
+    /// Removes a call that has ended. Returns the id of the call's terminal, if it has one.
     pub(super) fn finish(&self, call: &str) -> Option<String> {
         self.0.lock().remove(call)?.id
     }
@@ -59,7 +60,7 @@ impl CallTerminals {
 mod tests {
     use super::CallTerminals;
 
-    /// Terminals that the editor was shown in the call, with it and after it.
+    /// Terminal that the editor was shown together with the call, and a mark if it was shown a terminal after the call.
     #[derive(Debug, Default, PartialEq)]
     struct Shown {
         with_call: Option<String>,

@@ -1,4 +1,4 @@
-//! Tool calls, as editors are shown them.
+//! Tool calls as an editor shows them, and their live output.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,18 +22,20 @@ use tandem_wire::acp::v1::{
     ToolCallContent, ToolCallLocation, ToolCallStatus,
 };
 
-/// Minimum time between two pieces of a call's output, which takes the place of the one before.
+/// Minimum time between two updates of a running call's output. Without a terminal, each update replaces the output
+/// before.
 const EVERY: Duration = Duration::from_millis(300);
 
-/// Bytes of the end of what a terminal shows by which its continuation is found.
+/// Length of the end of a terminal's text that is searched for in newer output, to find where the output continues; in
+/// bytes.
 const ANCHOR: usize = 256;
 
-/// The calls that have not ended.
+/// Calls of a session that the editor shows and that have not ended.
 pub(super) struct Calls {
     client: Arc<SessionClient>,
     /// `true` if the editor shows terminals that the agent writes to.
     has_terminals: bool,
-    /// `true` while what has happened before is shown: a call as it ended, at once.
+    /// `true` while earlier events are shown: each call is then shown once, with its end.
     pub(super) replays: bool,
     open: HashMap<String, OpenCall>,
 }
@@ -41,13 +43,13 @@ pub(super) struct Calls {
 /// A call that has not ended.
 #[derive(Default)]
 struct OpenCall {
-    /// `true` if a terminal shows the output.
+    /// `true` if the editor shows the output in a terminal that the agent writes to.
     terminal: bool,
-    /// Output that is shown.
+    /// Output that the editor shows.
     shown: String,
-    /// Time at which output may be shown again.
+    /// Earliest time of the next update of the output.
     next: Option<Instant>,
-    /// Output that is to be shown then.
+    /// Pending output, to be shown at `next`.
     waiting: Option<String>,
 }
 
@@ -56,8 +58,8 @@ impl Calls {
         Self { client, has_terminals, replays: false, open: HashMap::new() }
     }
 
-    /// Shows a call that begins: it waits for an answer, or runs. Returns `false` if it is shown
-    /// already.
+    /// Shows a call that begins. If `waits`, the call waits for the answer to a question, else it runs. Returns `false`
+    /// if the call is shown already.
     pub(super) fn start(&mut self, started: &CallStarted, waits: bool) -> bool {
         let id = &started.call.id;
         if self.open.contains_key(id) {
@@ -81,7 +83,7 @@ impl Calls {
         true
     }
 
-    /// Shows that a call runs that had to be asked about.
+    /// Shows that a call runs after its question was answered.
     pub(super) fn runs(&self, started: &CallStarted) {
         let id = &started.call.id;
         if let Some(open) = self.open.get(id) {
@@ -94,7 +96,8 @@ impl Calls {
         }
     }
 
-    /// Shows what a running call has put out so far, now or soon.
+    /// Shows the whole output of a running call so far, now or after the minimum time between two updates. If the call
+    /// runs in a terminal of the editor, the editor shows the output by itself.
     pub(super) fn progress(&mut self, id: &str, output: &str) {
         let Some(open) = self.open.get_mut(id) else { return };
         if self.client.terminals.contains(id) {
@@ -110,7 +113,7 @@ impl Calls {
         show_output(&self.client, id, open, output);
     }
 
-    /// Waits until there is output to show that had to wait.
+    /// Waits until pending output is due. Without pending output, waits forever.
     pub(super) async fn due(&self) {
         let waiting = self.open.values().filter(|open| open.waiting.is_some());
         match waiting.filter_map(|open| open.next).min() {
@@ -119,7 +122,7 @@ impl Calls {
         }
     }
 
-    /// Shows output that had to wait.
+    /// Shows the pending output that is due.
     pub(super) fn show_due(&mut self) {
         let now = Instant::now();
         for (id, open) in &mut self.open {
@@ -159,7 +162,7 @@ impl Calls {
             call.meta =
                 Some(TerminalMeta::TerminalExit { terminal_id: id, exit_code, signal: None });
         } else if let Some(terminal_id) = &terminal {
-            // It shows what the command has written, and the command's end.
+            // The editor's terminal shows the command's output and end, so only other content is added to it.
             let ended = ended.filter(|_| !is_output(end)).into_iter().flatten();
             let terminal = ToolCallContent::Terminal { terminal_id };
             call.content = Some([terminal].into_iter().chain(ended).collect());
@@ -172,8 +175,8 @@ impl Calls {
     }
 }
 
-/// Returns the content of a call that has ended. Of a call that reads the workspace, the content is all text and all
-/// images that the model gets; `read`: that text.
+/// Returns the content of a call that has ended. If the call's tool only reads the workspace, the content also has all
+/// text (`read`) and all images that the model gets.
 fn result<'a>(
     started: &CallStarted,
     end: &'a ToolOutcome,
@@ -181,7 +184,7 @@ fn result<'a>(
 ) -> Option<Vec<ToolCallContent<'a>>> {
     let shown = outcome(end).map(content);
     let media = media_read(started, end);
-    // The text beside attached media only names them.
+    // A result with media has a text that only names the media.
     let read = read.filter(|_| media.is_empty()).map(|read| text(fence(read, "")));
     let images = media.iter().filter(|media| media.kind() == "image");
     let images = images.map(|Media { mime_type, data }| ToolCallContent::Content {
@@ -191,13 +194,14 @@ fn result<'a>(
     Some(content).filter(|content| !content.is_empty())
 }
 
-/// Returns the text that a call which looks at the workspace has given to the model.
+/// Returns the text that the model gets from a call whose tool only reads the workspace; `None` for other calls.
 fn text_read<'a>(started: &CallStarted, end: &'a ToolOutcome) -> Option<Cow<'a, str>> {
     let ToolOutcome::Done(output) = end else { return None };
     started.kind.only_reads().then(|| visible_prose(&output.text))
 }
 
-/// Returns the images, audio and other media that a call which looks at the workspace has given to the model.
+/// Returns the images, audio and other media that the model gets from a call whose tool only reads the workspace; none
+/// for other calls.
 fn media_read<'a>(started: &CallStarted, end: &'a ToolOutcome) -> &'a [Media] {
     match end {
         ToolOutcome::Done(output) if started.kind.only_reads() => &output.media,
@@ -205,7 +209,8 @@ fn media_read<'a>(started: &CallStarted, end: &'a ToolOutcome) -> &'a [Media] {
     }
 }
 
-/// Returns a call as it is asked about.
+/// Returns the call to show with its question. Its content is the proposed change or command, the description and the
+/// reason of the question.
 pub(super) fn asked<'a>(started: &'a CallStarted, question: &'a Question) -> ToolCall<'a> {
     let shown = [proposal(started, question), description(started)];
     let why = text(because(question));
@@ -213,7 +218,7 @@ pub(super) fn asked<'a>(started: &'a CallStarted, question: &'a Question) -> Too
     ToolCall { content: Some(content), ..whole(started, ToolCallStatus::Pending) }
 }
 
-/// Shows what a call has put out so far: in its terminal what is new of that, or else all of it.
+/// Shows the output of a call so far. A terminal gets only the new part of the output, a call without a terminal all.
 fn show_output(client: &SessionClient, id: &str, open: &mut OpenCall, output: &str) {
     let mut call = ToolCall { tool_call_id: id, ..ToolCall::default() };
     if open.terminal {
@@ -230,8 +235,8 @@ fn show_output(client: &SessionClient, id: &str, open: &mut OpenCall, output: &s
     output.clone_into(&mut open.shown);
 }
 
-/// Returns what follows in an output after what is shown of it. Of a long output, only the end is
-/// known.
+/// Returns the part of `output` that follows the part `shown`. The beginning of a long output is cut off, so `shown`
+/// may not be a prefix of `output`; then the end of `shown` is searched for in `output`.
 fn continuation<'a>(shown: &str, output: &'a str) -> &'a str {
     if let Some(new) = output.strip_prefix(shown) {
         return new;
@@ -243,7 +248,7 @@ fn continuation<'a>(shown: &str, output: &'a str) -> &'a str {
     }
 }
 
-/// Returns the output that a command has ended with.
+/// Returns the final output of a command, or the message of its failure.
 fn last_output(end: &ToolOutcome) -> Option<String> {
     let shown = match end {
         ToolOutcome::Done(output) => output.shown.as_ref(),
@@ -260,7 +265,7 @@ fn last_output(end: &ToolOutcome) -> Option<String> {
     }
 }
 
-/// Returns whether people are shown of a call what a command has written, and nothing else.
+/// Returns `true` if the content that is shown for the end of a command is only the command's output.
 fn is_output(end: &ToolOutcome) -> bool {
     match end {
         ToolOutcome::Done(_) => true,
@@ -272,7 +277,8 @@ fn is_output(end: &ToolOutcome) -> bool {
     }
 }
 
-/// Returns the exit code of a command that has ended, if it has one.
+/// Returns the exit code of a command that has ended, if there is one. The code of a failed command is read from the
+/// message to the model.
 fn exit_code(end: &ToolOutcome) -> Option<i32> {
     match end {
         ToolOutcome::Done(_) => Some(0),
@@ -287,7 +293,7 @@ fn exit_code(end: &ToolOutcome) -> Option<i32> {
     }
 }
 
-/// Returns a call that begins to run, with its terminal if it has one.
+/// Adds the call's terminal, which the agent writes to, to a call that begins to run, if the call has one.
 fn in_terminal<'a>(
     started: &'a CallStarted,
     open: &OpenCall,
@@ -303,7 +309,7 @@ fn in_terminal<'a>(
     call
 }
 
-/// Returns a call with all that is known of it when it begins.
+/// Returns a call with everything that is known when the call begins.
 fn whole(started: &CallStarted, status: ToolCallStatus) -> ToolCall<'_> {
     let diff = started.summary.diff.as_ref().map(|change| vec![content(change.into())]);
     let locations = started.summary.locations.iter();

@@ -1,4 +1,4 @@
-//! A session as an editor drives it: the prompts that wait for their answers, and the way to the editor.
+//! State of one session for one editor: the prompts that wait for their answers, and the connection to the editor.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
 use tandem_wire::acp::v1::{FileSystemCapabilities, SessionNotification, SessionUpdate, UPDATE};
 use tandem_wire::rpc::{Peer, Responder};
 
-/// Properties of a client that decide what it is shown.
+/// Properties of an editor that decide which messages it is sent, and in which form.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a capability of its own")]
 pub(super) struct ClientKind {
@@ -21,7 +21,7 @@ pub(super) struct ClientKind {
     pub(super) has_terminals: bool,
     /// `true` if commands can run in terminals of the client.
     pub(super) runs_commands: bool,
-    /// `true` if the client shows the names of answers.
+    /// `true` if the client shows the name of each answer to a question.
     pub(super) shows_names: bool,
     /// `true` if the client shows notices.
     pub(super) has_notices: bool,
@@ -29,30 +29,30 @@ pub(super) struct ClientKind {
     pub(super) has_compactions: bool,
     /// `true` if the client shows the addresses of pages to open.
     pub(super) shows_pages: bool,
-    /// Calls for files that the client answers.
+    /// Requests about files that the client answers.
     pub(super) files: FileSystemCapabilities,
 }
 
-/// A session as the handler and the view of one editor share it.
+/// State of a session that the handler and the view of one editor share.
 pub(super) struct SessionClient {
-    /// Id by which the editor calls the session.
+    /// Id of the session in the editor's messages.
     pub(super) id: String,
-    /// The models that are known by name.
+    /// Ids of the models that are known by name.
     pub(super) models: Vec<String>,
     pub(super) kind: ClientKind,
     pub(super) peer: Peer,
     pub(super) origin: Origin,
     pub(super) terminals: CallTerminals,
-    /// The editor's turns that have not ended, with the prompts to answer.
+    /// Turns of the editor that have not ended, each with its prompt to answer; `None` for a turn that no prompt began.
     replies: Mutex<HashMap<TurnId, Option<Reply>>>,
-    /// Number of these turns.
+    /// Number of turns of the editor that have not ended and been answered.
     unanswered: watch::Sender<usize>,
 }
 
 /// A prompt that is not answered yet.
 pub(super) struct Reply {
     pub(super) responder: Responder,
-    /// Ends the wait for the prompt's cancellation.
+    /// Guard that ends the task which waits for the prompt's cancellation.
     _waiting: DropGuard,
 }
 
@@ -70,12 +70,13 @@ impl SessionClient {
         }
     }
 
-    /// Returns the client with the models that are known by name.
+    /// Sets the ids of the models that are known by name.
     pub(super) fn with_models(self, models: Vec<String>) -> Self {
         Self { models, ..self }
     }
 
-    /// Begins a turn. The view answers.
+    /// Begins a turn for a prompt. The view answers the prompt when the turn ends; if the editor cancels the request,
+    /// the turn is cancelled.
     pub(super) fn prompt(
         &self,
         session: &Arc<Session>,
@@ -94,13 +95,14 @@ impl SessionClient {
         });
     }
 
-    /// Begins a turn of the editor's that is no answer to a prompt.
+    /// Begins a turn of the editor without a request to answer at its end.
     pub(super) fn begin(&self, session: &Session, prompt: Vec<PromptPart>) {
         self.push(session, prompt, None);
     }
 
     fn push(&self, session: &Session, prompt: Vec<PromptPart>, reply: Option<Reply>) -> TurnId {
-        // Held over both, or the view could look for a reply that is not there yet.
+        // Held until the reply is in the map: otherwise the view could handle the turn before its reply is there, and
+        // the prompt would stay unanswered.
         let mut replies = self.replies.lock();
         let turn = session.prompt(prompt, self.origin.clone());
         replies.insert(turn, reply);
@@ -108,7 +110,7 @@ impl SessionClient {
         turn
     }
 
-    /// Ends the turn that runs, and the editor's own that wait.
+    /// Cancels the running turn of any front end, and all turns of this editor.
     pub(super) fn cancel(&self, session: &Session) {
         self.cancel_own(session);
         if let Some(turn) = session.turns().running() {
@@ -116,29 +118,30 @@ impl SessionClient {
         }
     }
 
-    /// Ends the editor's own turns.
+    /// Cancels the running and waiting turns of this editor.
     pub(super) fn cancel_own(&self, session: &Session) {
         let mut own: Vec<_> = self.replies.lock().keys().copied().collect();
-        // The last first, or one that waits would begin when the one before ends.
+        // The last turn is cancelled first: if the running turn were cancelled first, the next waiting turn would
+        // begin.
         own.sort_unstable();
         for turn in own.into_iter().rev() {
             session.cancel(turn);
         }
     }
 
-    /// Waits until the editor's turns have ended.
+    /// Waits until all turns of the editor have ended and their prompts are answered.
     pub(super) async fn answered(&self) {
-        // The sender lives as long as `self`.
+        // No error is possible: the sender lives as long as `self`.
         let _ = self.unanswered.subscribe().wait_for(|unanswered| *unanswered == 0).await;
     }
 
-    /// Takes out a turn that has ended; returns the prompt to answer, if the turn is the editor's and
-    /// began with one.
+    /// Removes a turn that has ended. Returns the prompt to answer, if the turn is the editor's and a prompt began it.
     pub(super) fn take(&self, turn: TurnId) -> Option<Reply> {
         self.replies.lock().remove(&turn).flatten()
     }
 
-    /// Updates the number of the editor's turns that have not ended, and so wakes [`Self::answered`] at 0.
+    /// Updates the number of the editor's turns that have not ended, and so wakes [`Self::answered`] at 0. To be called
+    /// after the prompt that [`Self::take`] returned was answered, so that [`Self::answered`] waits for the answer too.
     pub(super) fn count_unanswered(&self) {
         self.unanswered.send_replace(self.replies.lock().len());
     }

@@ -1,10 +1,10 @@
-//! The slash commands of a session, as editors list them.
+//! Slash commands of a session, as ACP lists them.
 
 use tandem_agent::commands::{Command, Registry};
 use tandem_agent::session::{Session, SessionCommand};
 use tandem_wire::acp::v1::{AvailableCommand, CommandInput};
 
-/// Returns the commands of a session. May read files.
+/// Returns the built-in commands and the session's own. May read files.
 pub(super) fn available(session: &Session) -> Vec<AvailableCommand> {
     let registry = Registry::default();
     let built_in = registry.list().iter().map(built_in);

@@ -1,4 +1,4 @@
-//! Credentials: obtained, missed and forgotten.
+//! Credentials: the requests to log in and out, and the error for a prompt without credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tandem_wire::acp::v1::{AuthenticateParams, Empty, LogoutMeta, LogoutResponse
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
-/// Time for a browser that cannot be opened to fail. The answer to `authenticate` waits no longer:
-/// clients give up after some seconds.
+/// Time in which an attempt to open a browser is expected to fail, if it fails. The answer to `authenticate` does not
+/// wait longer, because clients give up after some seconds.
 const LAUNCH: Duration = Duration::from_millis(500);
 
 impl Editor {
-    /// Checks and stores the key that comes with the request. Without one, opens a page that asks for
-    /// it, unless there is a key, or has an editor show the page that can: the page stays open when the
-    /// request is answered.
+    /// Checks and stores the key that comes with the request. If neither the request nor the agent has a key, opens a
+    /// page that asks for the key: in the editor if it can show pages, else in a browser. The page stays open after the
+    /// request was answered.
     pub(super) fn authenticate(&self, params: Params<'_>, responder: Responder) {
         let login = &self.connection.service.login;
         let expected = format!("{}-api-key", login.provider().name());
@@ -46,7 +46,7 @@ impl Editor {
             );
             return;
         }
-        // Those that come over a port are not told where the user enters a key.
+        // A program that connects over a port is not told the address of the page where the user enters a key.
         let shows_page = self.client.lock().shows_pages && self.is_user();
         let elicitation = responder.id().filter(|_| shows_page);
         let elicitation = elicitation.map(|id| Elicitation::new(&self.connection.peer, id));
@@ -58,15 +58,15 @@ impl Editor {
             match timeout(patience, outcome).await {
                 Ok(Ok(Err(why))) => Err(failed(why)),
                 Ok(Err(_)) => Err(Error::internal("the login was ended by another").reasoned()),
-                // After an error some clients begin anew with another agent, which does not know of the
-                // page. With this answer they go on, and a prompt that comes before the key is told
-                // where to enter it.
+                // A login that takes longer counts as a success. After an error some clients start another agent
+                // process, which does not know of the page. After a success they go on, and the error of a prompt that
+                // comes before the key says where to enter the key.
                 Ok(Ok(Ok(()))) | Err(_) => Ok(Empty {}),
             }
         }));
     }
 
-    /// Begins a login, unless it is under way.
+    /// Begins a login. Returns `None` if a login for the same provider is pending.
     fn begin_login(&self, elicitation: Option<Elicitation>) -> Option<LoginOutcome> {
         let login = &*self.connection.service.login;
         let session = self.session_to_log_in();
@@ -75,14 +75,15 @@ impl Editor {
         if pending.as_ref().is_some_and(|pending| pending.is_for(provider)) {
             return None;
         }
-        // There is one page at a time, so that of another provider is closed first.
+        // Only one page is open at a time, so the page for another provider is closed first.
         *pending = None;
         let (begun, outcome) = PendingLogin::begin(login, session, elicitation);
         *pending = Some(begun);
         Some(outcome)
     }
 
-    /// Returns a session that the editor has opened; one without credentials, if there is one.
+    /// Returns a session that the editor has opened, if there is one, preferably a session whose model has no
+    /// credentials.
     fn session_to_log_in(&self) -> Option<Arc<Session>> {
         let opened = self.opened.lock();
         let mut sessions = opened.values().map(|opened| opened.session());
@@ -90,7 +91,7 @@ impl Editor {
         sessions.find(|session| session.ready().is_err()).or(any).cloned()
     }
 
-    /// Checks that a session's model can be called, or that a turn may find the key for that.
+    /// Checks that a session's model can be called, or that a turn may find the missing key.
     pub(super) fn check_ready(&self, session: &Session) -> Result<(), Error> {
         match session.ready() {
             Err(error) if !self.connection.service.login.may_find_key(session) => {
@@ -100,8 +101,9 @@ impl Editor {
         }
     }
 
-    /// Returns the error for a session whose model cannot be called. It names the page that asks the
-    /// user for the key, if that is open; to nobody else, or others could enter a key of theirs.
+    /// Returns the error for a session whose model cannot be called. If the page that asks for the key is open, the
+    /// error has its address. Only an editor that the user has started gets the address: another program could enter a
+    /// key of its own there.
     fn not_ready(&self, session: &Session, error: &ModelError) -> Error {
         let provider = self.connection.service.login.provider_of(Some(session));
         let pending = self.login.lock();
@@ -119,7 +121,7 @@ impl Editor {
         )
     }
 
-    /// Forgets the stored key.
+    /// Deletes the stored key.
     pub(super) fn logout(&self) -> Result<LogoutResponse, Error> {
         self.check_user()?;
         let kept = self.connection.service.login.logout().map_err(Error::internal)?;

@@ -1,4 +1,4 @@
-//! One editor, and the sessions that it has opened.
+//! Handler of one editor, and the sessions that the editor has opened.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -18,39 +18,40 @@ use tandem_agent::sessions::LoadedSession;
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
-/// One editor.
+/// Handler of one editor.
 pub(crate) struct Editor {
     pub(super) connection: Connection,
+    /// Properties of the editor, which `initialize` sets.
     pub(super) client: Mutex<ClientKind>,
-    /// Parameters of `initialize` as they came, for processes whose sessions are joined.
+    /// Parameters of the editor's `initialize`, unchanged, to be sent to other processes whose sessions are joined.
     pub(super) introduction: Mutex<Option<Box<RawValue>>>,
     pub(super) opened: OpenedSessions,
     /// Joined sessions of other processes, by their ids.
     pub(super) remote: RemoteSessions,
-    /// A login that goes on after `authenticate` was answered.
+    /// Pending login, which goes on after `authenticate` was answered.
     pub(super) login: Mutex<Option<PendingLogin>>,
-    /// Requests that wait for a session.
+    /// Requests that wait until a session is open, closed, deleted or has another model.
     queues: RequestQueues,
 }
 
 /// The sessions that an editor has opened and not closed, by their ids.
 pub(super) type OpenedSessions = Arc<Mutex<HashMap<String, Arc<OpenedSession>>>>;
 
-/// A session that the editor has opened. It stays loaded as long as this lives.
+/// A session that the editor has opened. The session stays loaded as long as this value lives.
 pub(super) struct OpenedSession {
     pub(super) loaded: Arc<LoadedSession>,
     pub(super) client: Arc<SessionClient>,
     pub(super) _view: AbortOnDropHandle<()>,
-    /// Lets the editor's texts of files count.
+    /// Guard: while it lives, the session reads and writes files through the editor.
     pub(super) _buffers: Option<BuffersGuard>,
-    /// Has commands run in the editor's terminals.
+    /// Guard: while it lives, the session runs commands in the editor's terminals.
     pub(super) _terminals: Option<TerminalsGuard>,
 }
 
-/// Lock of a session that is being opened, closed, deleted or given another model; dropped, it lets the
-/// requests be served that wait.
+/// Lock of a session that is being opened, closed, deleted or given another model. Dropping the lock serves the
+/// requests about the session that wait.
 pub(super) struct SessionLock {
-    /// The lock may be held by what the editor owns.
+    /// Weak reference: a task or value that the editor owns may hold the lock.
     editor: Weak<Editor>,
     id: String,
 }
@@ -84,7 +85,7 @@ impl Editor {
         })
     }
 
-    /// Begins to answer a request, unless it has to wait.
+    /// Begins to answer a request, or queues it if its session is locked.
     pub(crate) fn request(
         self: &Arc<Self>,
         method: &str,
@@ -96,13 +97,13 @@ impl Editor {
         }
     }
 
-    /// Lets the requests about a session wait that come after the one that is being served.
+    /// Locks a session: requests about the session that follow the current request wait until the lock is dropped.
     pub(super) fn lock(self: &Arc<Self>, id: &str) -> SessionLock {
         self.queues.lock(id);
         SessionLock { editor: Arc::downgrade(self), id: id.to_owned() }
     }
 
-    /// Returns the session of this id, which the editor must have opened.
+    /// Returns the session with this id. The error says that the editor has not opened such a session.
     pub(super) fn opened(&self, id: &str) -> Result<Arc<OpenedSession>, Error> {
         self.opened.lock().get(id).cloned().ok_or_else(|| not_found(id))
     }

@@ -1,4 +1,4 @@
-//! Files as an editor has them: its texts that are not saved yet, and its way of writing them.
+//! Files read and written through an editor, which may have texts that are not saved yet.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +13,18 @@ use tandem_wire::acp::v1::{
 };
 use tandem_wire::rpc::Peer;
 
-/// Files of a session as an editor has them.
+/// Files of a session, read and written through an editor.
 pub(super) struct EditorFiles {
     peer: Peer,
     session: String,
     takes_writes: bool,
-    /// Directories of the editor: the real path of each, and its path as the editor calls it.
+    /// Directories of the session: the canonical path of each, and the path that the editor uses.
     directories: Vec<(PathBuf, PathBuf)>,
 }
 
 impl EditorFiles {
-    /// Returns the files of an editor that can be asked for their texts. `directories` are those of the
-    /// session as the editor calls them.
+    /// Returns the files of an editor, if the editor can be asked for the texts of files. `directories` are the
+    /// session's directories, by the paths that the editor uses.
     pub(super) fn new(client: &SessionClient, directories: &[PathBuf]) -> Option<Self> {
         let capabilities = client.kind.files;
         let real = |path: &PathBuf| Some((path.canonicalize().ok()?, path.clone()));
@@ -36,7 +36,7 @@ impl EditorFiles {
         })
     }
 
-    /// Returns a path as the editor calls it.
+    /// Returns the path that the editor uses for a canonical path.
     fn named(&self, path: &Path) -> PathBuf {
         let named = self.directories.iter().find_map(|(real, named)| {
             let below = path.strip_prefix(real).ok()?;
@@ -60,7 +60,7 @@ impl TextBuffers for EditorFiles {
         let params = ReadTextFileParams { session_id: &self.session, path: &path };
         let answer = self.peer.call::<ReadTextFileResponse>(READ_TEXT_FILE, &params);
         let text = async move {
-            // A file that is not there, and one that the editor has nothing to do with.
+            // Editors answer with an error for a file that does not exist, and for a file that they do not handle.
             let failed =
                 |error| tracing::debug!(path = %path.display(), %error, "not in the editor");
             answer.await.map_err(failed).ok().map(|response| response.content)
@@ -71,7 +71,7 @@ impl TextBuffers for EditorFiles {
     fn write(&self, path: &Path, text: &str) -> BoxFuture<'static, Result<(), String>> {
         let path = self.named(path);
         let params = WriteTextFileParams { session_id: &self.session, path: &path, content: text };
-        // Some editors answer with null.
+        // Some editors answer with `null` in place of an object.
         let answer = self.peer.call::<IgnoredAny>(WRITE_TEXT_FILE, &params);
         async move { answer.await.map(drop).map_err(|error| error.to_string()) }.boxed()
     }

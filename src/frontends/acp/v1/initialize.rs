@@ -1,4 +1,4 @@
-//! The first call: what the agent can do, and the ways to log in.
+//! Answer to `initialize`: the agent's capabilities and the ways to log in.
 
 use super::client::ClientKind;
 use super::editor::Editor;
@@ -10,8 +10,8 @@ use tandem_wire::acp::v1::{
 };
 use tandem_wire::jsonrpc::{Error, Params};
 
-/// Names of the programs that show the name of each answer to a question, so that several answers of
-/// one kind can be told apart. Others have one key, or one label of their own, for a kind.
+/// Names of the client programs that show the name of each answer to a question, so that their user can tell several
+/// answers of one kind apart. Other programs show one key, or one fixed label, for each kind.
 const NAME_SHOWING: [&str; 3] = ["zed", "acpx", "toad"];
 
 impl Editor {
@@ -19,7 +19,7 @@ impl Editor {
         let introduction = params.0.map(ToOwned::to_owned);
         let params: InitializeParams = params.parse()?;
         *self.introduction.lock() = introduction;
-        // Those that come over a port must not give or get files of a session that others drive.
+        // A program that connects over a port must not supply or receive files of a session that other clients share.
         let files = Some(params.file_system()).filter(|_| self.is_user()).unwrap_or_default();
         let runs_commands = params.runs_commands() && self.is_user();
         let capabilities = params.client_capabilities();
@@ -57,7 +57,8 @@ impl Editor {
         })
     }
 
-    /// Returns the ways to log in. Programs that come over a port are on no terminal of the user's.
+    /// Returns the ways to log in. The ways that need a terminal are not offered to programs that connect over a port:
+    /// these have no terminal of the user.
     fn auth_methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod> {
         const LABEL: &str = "Log in in a terminal";
         let provider = self.connection.service.login.provider();
@@ -85,14 +86,14 @@ impl Editor {
         methods
     }
 
-    /// Checks that the user has started the editor: those that come over a port cannot change what the
-    /// user has set, such as how much is allowed without a question.
+    /// Checks that the editor is one that the user has started, and no program that connects over a port. Such programs
+    /// cannot change the user's settings, for example the approval mode.
     pub(super) fn check_user(&self) -> Result<(), Error> {
         let refused = || Error::internal("only an editor that started the agent can change this");
         self.is_user().then_some(()).ok_or_else(refused)
     }
 
-    /// Returns `true` if the user has started the editor.
+    /// Returns `true` if the editor is one that the user has started, and no program that connects over a port.
     pub(super) fn is_user(&self) -> bool {
         self.connection.service.origin == Origin::Editor
     }

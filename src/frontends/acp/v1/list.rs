@@ -1,4 +1,4 @@
-//! The list of sessions, in pages.
+//! List of sessions, in pages.
 
 use std::cmp::Reverse;
 use std::future::ready;
@@ -19,7 +19,8 @@ use tandem_wire::rpc::Responder;
 /// Number of sessions on a page.
 const PAGE: usize = 50;
 
-/// Position in the list, which is in the order of the store: the time of the last change and the id, the last first.
+/// Position in the list: the time of the session's last change, and the session's id. Like the store, the list begins
+/// with the latest change.
 type Position = Reverse<(Millis, String)>;
 
 impl Editor {
@@ -44,8 +45,8 @@ impl Editor {
     }
 }
 
-/// Returns the sessions with a prompt after a position, in no order: all that are loaded, and as many of the
-/// stored ones as can be on the page.
+/// Returns the sessions after a position that have a prompt, in no order: all such loaded sessions, and at most one
+/// page and one session of the stored ones.
 async fn list(
     service: &EditorService,
     cwd: Option<&Path>,
@@ -55,7 +56,7 @@ async fn list(
     let real = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
     let info = |id: String, directory: &Path, title: String, changed, meta| {
         let updated_at = timestamp(changed);
-        // As the client has written it: clients compare it.
+        // The path as the client has written it, because clients compare the paths.
         let cwd = cwd.unwrap_or(directory).to_owned();
         let position = Reverse((changed, id.clone()));
         (position, SessionInfo { session_id: id, cwd, title, updated_at, meta })
@@ -72,7 +73,7 @@ async fn list(
         .filter(|it| it.prompts > 0 && is_wanted(&it.directory))
         .map(|it| info(it.id, &it.directory, it.title, it.last_activity.unwrap_or_default(), None));
     let mut list: Vec<_> = loaded.filter(follows).collect();
-    // Those that come over a port may know only of what is loaded.
+    // A program that connects over a port may know loaded sessions only.
     if service.origin == Origin::Editor {
         let stored = sessions
             .stored(real.clone())
@@ -88,7 +89,7 @@ async fn list(
     Ok(list)
 }
 
-/// Returns the first of the sessions, as many as are on a page.
+/// Returns the first page of the sessions, with a cursor if more sessions follow.
 fn page(mut list: Vec<(Position, SessionInfo)>) -> ListSessionsResponse {
     list.sort_by(|(one, _), (other, _)| one.cmp(other));
     let is_more = list.len() > PAGE;
@@ -98,7 +99,7 @@ fn page(mut list: Vec<(Position, SessionInfo)>) -> ListSessionsResponse {
     ListSessionsResponse { sessions: list.into_iter().map(|(_, info)| info).collect(), next_cursor }
 }
 
-/// Reads a cursor.
+/// Reads a cursor, which an earlier page ended with.
 fn position(cursor: &str) -> Result<Position, Error> {
     let position = cursor
         .split_once(':')

@@ -1,4 +1,4 @@
-//! A login that goes on after `authenticate` was answered.
+//! Pending login, which goes on after `authenticate` was answered.
 
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
@@ -18,22 +18,22 @@ use tandem_wire::acp::v1::{
 };
 use tandem_wire::rpc::Peer;
 
-/// A login that goes on. Dropped, it closes the page that asks for the key.
+/// A pending login. Dropping it closes the page that asks for the key.
 pub(super) struct PendingLogin {
     provider: Provider,
-    /// Address of the page, once there is one.
+    /// Address of the page that asks for the key, once the page is open.
     address: Arc<OnceLock<String>>,
     task: AbortOnDropHandle<()>,
 }
 
-/// What to do instead.
+/// Advice at the end of an error message: other ways to log in.
 const ELSE: &str = "Authenticate again, or run `tandem login` in a terminal.";
 
-/// Way to the outcome of a login, or to the user's consent to open the page; the error tells the user
-/// what to do.
+/// Receiver of a login's outcome, or, if the editor shows the page, of the user's consent to open the page. The error
+/// tells the user what to do.
 pub(super) type LoginOutcome = oneshot::Receiver<Result<(), String>>;
 
-/// Request to the editor to show the page.
+/// Request to the editor to show the page that asks for the key.
 pub(super) struct Elicitation {
     peer: Peer,
     /// Id of the editor's request that needs the page.
@@ -42,8 +42,8 @@ pub(super) struct Elicitation {
 }
 
 impl PendingLogin {
-    /// Begins a login for the model of a session, if there is one. Without an elicitation, a browser
-    /// is opened.
+    /// Begins a login, for the model of `session` if a session is given. With an elicitation, the editor shows the
+    /// page; without one, the agent opens a browser.
     pub(super) fn begin(
         login: &dyn Login,
         session: Option<Arc<Session>>,
@@ -53,7 +53,7 @@ impl PendingLogin {
         let address = Arc::<OnceLock<String>>::default();
         let (page, in_browser) = (Arc::clone(&address), elicitation.is_none());
         let opened = move |url: &str| {
-            // There is one page.
+            // This cannot fail: a login opens one page only.
             let _ = page.set(url.to_owned());
             in_browser
         };
@@ -63,32 +63,33 @@ impl PendingLogin {
         let task = tokio::spawn(async move {
             match elicitation {
                 Some(elicitation) => elicitation.run(provider, &page, credentials, ended).await,
-                // Nobody waits any more if it takes long.
+                // Sending fails if the login takes long: `authenticate` was then answered already.
                 None => drop(ended.send(credentials.await)),
             }
         });
         (Self { provider, address, task: AbortOnDropHandle::new(task) }, outcome)
     }
 
-    /// Returns `true` if a provider's key is still waited for.
+    /// Returns `true` if this login still waits for the key of `provider`.
     pub(super) fn is_for(&self, provider: Provider) -> bool {
         self.provider == provider && !self.task.is_finished()
     }
 
-    /// Returns the address of the page that asks for the key, if there is one.
+    /// Returns the address of the page that asks for the key, once the page is open.
     pub(super) fn address(&self) -> Option<&str> {
         self.address.get().map(String::as_str)
     }
 }
 
 impl Elicitation {
-    /// Makes one for a request of the editor's.
+    /// Creates an elicitation for the editor's request whose id is `request`.
     pub(super) fn new(peer: &Peer, request: &RawValue) -> Self {
         let id = format!("login-{}", request.get().trim_matches('"'));
         Self { peer: peer.clone(), request: request.to_owned(), id }
     }
 
-    /// Has the editor show the page when there is one, and waits for the credentials.
+    /// Asks the editor to show the page as soon as the page is open, sends the user's consent or the outcome of the
+    /// login to `ended`, and waits for the credentials.
     async fn run(
         self,
         provider: Provider,
@@ -96,7 +97,7 @@ impl Elicitation {
         mut credentials: BoxFuture<'static, Result<(), String>>,
         mut ended: oneshot::Sender<Result<(), String>>,
     ) {
-        // The page is opened by polling them.
+        // Polling the credentials opens the page and sets its address.
         let consent = poll_fn(|context| {
             let result = credentials.as_mut().poll(context);
             match (result.is_pending(), page.get()) {
@@ -110,7 +111,7 @@ impl Elicitation {
             Err(result) => return drop(ended.send(result)),
         };
         // If the login ends here, the page closes before the editor learns the outcome. Dropping `consent` withdraws
-        // the request that the editor shows the page.
+        // the request that the editor shows the page. `ended` closes when the editor cancels `authenticate`.
         let consent = tokio::select! {
             result = &mut credentials => return drop(ended.send(result)),
             () = ended.closed() => return drop(credentials),
@@ -120,7 +121,7 @@ impl Elicitation {
             drop(credentials);
             return drop(ended.send(consent));
         }
-        // The answer to the request does not wait for the key.
+        // The answer to `authenticate` waits only for the consent, not for the key.
         let _ = ended.send(consent);
         if credentials.await.is_ok() {
             let params = ElicitationIdParams { elicitation_id: &self.id };
@@ -128,7 +129,7 @@ impl Elicitation {
         }
     }
 
-    /// Asks the editor to show the page; the future waits for the user's consent.
+    /// Asks the editor to show the page. The returned future waits for the user's consent.
     fn ask(&self, provider: Provider, url: &str) -> BoxFuture<'static, Result<(), String>> {
         let message = format!("Enter your {} API key in this page.", provider.title());
         let answer = self.peer.call::<ElicitationResponse>(

@@ -1,4 +1,4 @@
-//! Sessions are begun, opened, closed and deleted.
+//! Requests that create, open, close and delete sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Editor {
         }
     }
 
-    /// Opens a session that there is.
+    /// Opens an existing session, which may be loaded here, stored, or open in another process.
     pub(super) fn open_session(
         self: &Arc<Self>,
         params: Params<'_>,
@@ -94,7 +94,7 @@ impl Editor {
         Opener { connection, opened, client, directories }
     }
 
-    /// Ends the editor's use of a session; the session too, unless somebody else uses it.
+    /// Ends the editor's use of a session, and unloads the session unless another client uses it.
     pub(super) fn close_session(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let opened = params.parse::<SessionIdParams>().and_then(|params| {
             let opened = self.opened.lock().remove(&params.session_id);
@@ -114,7 +114,7 @@ impl Editor {
         }
     }
 
-    /// Deletes a session, here and in the store, unless somebody else uses it.
+    /// Closes a session and deletes its stored log, unless another client uses the session.
     pub(super) fn delete_session(self: &Arc<Self>, params: Params<'_>, responder: Responder) {
         let SessionIdParams { session_id } = match params.parse() {
             Ok(params) => params,
@@ -123,7 +123,8 @@ impl Editor {
         let opened = self.opened.lock().remove(&session_id);
         let (service, lock) = (self.connection.service.clone(), self.lock(&session_id));
         tokio::spawn(async move {
-            // Others come over a port, and what is stored is not theirs.
+            // Programs that connect over a port may delete only sessions that they have opened, because they may not
+            // know which sessions are stored. Their other requests are answered as for a session that does not exist.
             let may = opened.is_some() || service.origin == Origin::Editor;
             if let Some(opened) = opened {
                 close(&service, opened).await;
@@ -135,18 +136,18 @@ impl Editor {
     }
 }
 
-/// The parts that a session is opened for an editor with.
+/// Parts that are needed to show an editor a session that is loaded in this process.
 struct Opener {
     connection: Connection,
     opened: OpenedSessions,
     client: SessionClient,
-    /// Directories of the session as the editor calls them.
+    /// Directories of the session, by the paths that the editor uses.
     directories: Vec<PathBuf>,
 }
 
 impl Opener {
-    /// Answers, and shows the editor the session from then on; what is shown of it before that comes
-    /// before the answer.
+    /// Shows the editor the session's earlier events if `start` asks for that, then answers the request, then shows the
+    /// session's events as they happen.
     async fn open(
         self,
         loaded: Arc<LoadedSession>,
@@ -157,10 +158,11 @@ impl Opener {
         let Self { connection, opened, client, directories } = self;
         let session = Arc::clone(loaded.session());
         let models = session.known_models().await.unwrap_or_default();
-        // Held until the session is there: the editor may prompt as soon as it has its answer.
+        // Held until the session is in the map: the editor may send a prompt as soon as the spawned view has answered.
         let mut opened = opened.lock();
         let before = opened.get(&client.id).map(|before| Arc::clone(&before.client));
-        // Prompts that are not answered yet are answered by the new view.
+        // If the editor has the session open already, the old client is used again: it holds the prompts that are not
+        // answered yet, and the new view answers them.
         let client = before.unwrap_or_else(|| Arc::new(client.with_models(models)));
         let id = client.id.clone();
         let files = EditorFiles::new(&client, &directories);
@@ -175,7 +177,7 @@ impl Opener {
             let options = session_options(&session, &shown.models).opened(new_id);
             responder.send(Ok(options));
             drop(lock);
-            // After the answer, which nothing may delay.
+            // The servers start only after the answer, which nothing may delay.
             session.start_servers();
             view.run().await;
         });
@@ -187,19 +189,20 @@ impl Opener {
     }
 }
 
-/// A session that an editor asked for.
+/// Result of opening a session.
 enum Opening {
     /// The session is loaded in this process.
     Loaded(Arc<LoadedSession>),
-    /// The session of another process is joined; the result of the editor's request.
+    /// The session is open in another process and was joined; holds that process's result for the editor's request.
     Joined(Box<RawValue>),
 }
 
 /// Reason for which a session cannot be loaded in this process.
 enum Unloaded {
-    /// Another process of this machine has the session open, and can be joined over a port.
+    /// Another process of this machine has the session open and listens on `port`, over which the session can be
+    /// joined.
     Elsewhere { port: u16, refusal: StoreError },
-    /// The error that the editor is answered.
+    /// Loading failed; holds the error for the editor.
     Refused(Error),
 }
 
@@ -209,7 +212,7 @@ impl From<Error> for Unloaded {
     }
 }
 
-/// The parts that a session of another process is joined with.
+/// Parts that are needed to join a session that another process has open.
 struct Joiner {
     connection: Connection,
     remote: RemoteSessions,
@@ -224,8 +227,8 @@ struct Joiner {
 }
 
 impl Joiner {
-    /// Joins the session at the process that listens on a port. If there is no connection, the error also has `refusal`,
-    /// the reason for which the session is not loaded here.
+    /// Joins the session at the process that listens on `port`, and returns that process's result. If there is no
+    /// connection, the error also has `refusal`, the reason for which this process cannot load the session.
     async fn join(self, port: u16, refusal: &StoreError) -> Result<Box<RawValue>, Error> {
         let Self { connection, remote, introduction, id, method, params } = self;
         let joined = RemoteSession::connect(&connection, port, id.clone(), introduction).await;
@@ -240,11 +243,12 @@ impl Joiner {
     }
 }
 
-/// Begins a session.
+/// Creates a session. If the process's own session is unused and works in the wanted directory alone, returns that
+/// session.
 fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSession>, Error> {
     let directory = directory(&setup.cwd)?;
     let more = more_directories(&setup)?;
-    // Those that come over a port work where the process's own session does.
+    // Programs that connect over a port may work only in directories where the process's own session works.
     if service.origin != Origin::Editor {
         let own = service.own.get().ok_or_else(|| Error::internal("no session is open"))?;
         for directory in more.iter().chain([&directory]) {
@@ -263,8 +267,8 @@ fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSess
     created.map_err(refused)
 }
 
-/// Loads a session from the store, unless it is loaded. Those that come over a port may know of what
-/// is loaded, as other clients there do, and not of what is stored.
+/// Returns the session if it is loaded, else loads the session from the store. A program that connects over a port can
+/// open loaded sessions only, as all clients of the port can; stored sessions are answered as not found.
 async fn load(
     service: &EditorService,
     OpenSessionParams { session_id, setup }: OpenSessionParams,
@@ -300,7 +304,7 @@ fn unloaded(error: LoadError) -> Unloaded {
             StoreError::Held(_, ref holder) if let Some(port) = holder.joinable_port() => {
                 return Unloaded::Elsewhere { port, refusal };
             }
-            // The session is there, and the message says how to get to it.
+            // The session exists, and the message of the refusal tells the user how to open it.
             StoreError::Held(..) | StoreError::Checkpoint(_) | StoreError::Newer(_) => {
                 Error::invalid_params(format_args!("`sessionId`: {refusal}"))
             }
@@ -309,7 +313,8 @@ fn unloaded(error: LoadError) -> Unloaded {
     })
 }
 
-/// Ends an editor's use of a session: first its prompts, each of which is answered.
+/// Ends an editor's use of a session: cancels the editor's turns, waits until their prompts are answered, and unloads
+/// the session unless another client uses it.
 async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
     let session = opened.session();
     opened.client.cancel_own(session);
@@ -336,7 +341,7 @@ fn refused(error: CreateError) -> Error {
     Error::internal(error)
 }
 
-/// Returns the real path of a directory that a client names.
+/// Returns the canonical path of a directory that a client names.
 fn directory(path: &Path) -> Result<PathBuf, Error> {
     if !path.is_absolute() {
         let path = path.display();
@@ -353,7 +358,7 @@ fn more_directories(setup: &SessionSetup) -> Result<Vec<PathBuf>, Error> {
     setup.additional_directories.iter().map(|path| directory(path)).collect()
 }
 
-/// Returns the configurations of the servers that a client brings.
+/// Returns the configurations of the MCP servers that a client sends along.
 fn servers(servers: Option<Vec<Value>>, directory: &Path, origin: &Origin) -> Vec<ServerConfig> {
     let servers = servers.unwrap_or_default().into_iter().enumerate();
     let config = |(n, server): (usize, Value)| {

@@ -1,4 +1,4 @@
-//! Options that an editor can set in a session: the approval mode, the model, and how much it thinks.
+//! Options of a session that an editor can set: the approval mode, the model, and the model's level of thinking.
 
 use tandem_agent::session::{DEFAULT_THINKING, Mode, Session, ThinkingLevels};
 use tandem_wire::acp::v1::{ConfigOption, ConfigValue, SessionMode, SessionModes, SessionOptions};
@@ -16,12 +16,12 @@ const THINKING: &str = "thinking";
 pub(super) enum Setting {
     Mode(Mode),
     Model(String),
-    /// Level of thinking; `None` for as much as without a choice.
+    /// Level of thinking; `None` for the default of the settings or the model.
     Thinking(Option<String>),
 }
 
 impl Setting {
-    /// Reads a value of an option. The error lists what there is.
+    /// Reads a value of an option. The error for an unknown option lists the options.
     pub(super) fn read(option: &str, value: String) -> Result<Self, String> {
         match option {
             MODE => Self::mode(&value).map(Self::Mode),
@@ -39,13 +39,13 @@ impl Setting {
     }
 }
 
-/// The choices of a session, as they are now.
+/// Options of a session, with their current and possible values.
 pub(super) struct Choices {
     modes: SessionModes,
     options: Vec<ConfigOption>,
 }
 
-/// Returns the choices of a session. `known`: the models that are known by name.
+/// Returns the options of a session. `known` are the ids of the models that are known by name.
 pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
     let option = |id, name, category, current_value, options| ConfigOption {
         id,
@@ -84,13 +84,13 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
 }
 
 impl Choices {
-    /// Returns the result of a session's opening; a new one has an id.
+    /// Returns the result of a request that opens a session. The result for a new session has the session's id.
     pub(super) fn opened(self, session_id: Option<String>) -> SessionOptions {
         let Self { modes, options } = self;
         SessionOptions { session_id, modes: Some(modes), config_options: options }
     }
 
-    /// Returns the result of a change.
+    /// Returns the result of a request that changes an option.
     pub(super) fn changed(self) -> SessionOptions {
         SessionOptions { session_id: None, modes: None, config_options: self.options }
     }
@@ -101,7 +101,7 @@ impl Choices {
     }
 }
 
-/// Returns the levels of thinking to choose from, unless the model offers none.
+/// Returns the levels of thinking to choose from, the default first; none if the model offers no levels.
 fn thinking_values(ThinkingLevels { levels, default }: ThinkingLevels) -> Vec<ConfigValue> {
     if levels.is_empty() {
         return Vec::new();
@@ -120,7 +120,7 @@ fn thinking_values(ThinkingLevels { levels, default }: ThinkingLevels) -> Vec<Co
     std::iter::once(default).chain(levels).collect()
 }
 
-/// Returns a level with a capital letter.
+/// Returns the name of a level with a capital first letter.
 fn title(level: &str) -> String {
     let mut rest = level.chars();
     rest.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(rest).collect()

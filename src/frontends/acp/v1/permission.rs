@@ -1,4 +1,4 @@
-//! Questions about calls: the answers that an editor's user can choose, and what a choice means.
+//! Questions about calls: the options that an editor's user can choose from, and the meaning of a choice.
 
 use std::pin::Pin;
 use std::task::Poll;
@@ -14,8 +14,8 @@ use tandem_wire::acp::v1::{
 };
 use tandem_wire::rpc::{CallError, Peer};
 
-/// Returns the answers to choose from, each with its meaning. `all`: also those that only their names
-/// tell apart.
+/// Returns the options to choose from, each with its meaning. Unless `all` is set, there is one option of each kind: an
+/// editor that does not show the options' names cannot tell several options of one kind apart.
 pub(super) fn options(question: &Question, all: bool) -> Vec<(PermissionOption, Answer)> {
     let mut options: Vec<(PermissionOption, Answer)> = Vec::new();
     let mut scopes = 0;
@@ -29,7 +29,8 @@ pub(super) fn options(question: &Question, all: bool) -> Vec<(PermissionOption, 
             ChoiceKind::AllowAndSave => ("save".to_owned(), PermissionOptionKind::AllowAlways),
             ChoiceKind::RejectOnce => ("reject".to_owned(), PermissionOptionKind::RejectOnce),
             ChoiceKind::RejectAndSave => ("never".to_owned(), PermissionOptionKind::RejectAlways),
-            // An answer is an option's id alone: it cannot carry the user's message to the model.
+            // Left out, because the editor answers with an option's id alone, without a message from the user to the
+            // model.
             ChoiceKind::RejectSaying => continue,
         };
         if all || options.iter().all(|(option, _)| option.kind != kind) {
@@ -50,12 +51,12 @@ struct OpenQuestion {
     reply: BoxFuture<'static, Reply>,
 }
 
-/// Questions that the editor has been asked and has not answered. One that is dropped is withdrawn.
+/// Questions that the editor has been asked and has not answered. Dropping a question withdraws it at the editor.
 #[derive(Default)]
 pub(super) struct OpenQuestions(Vec<OpenQuestion>);
 
 impl OpenQuestions {
-    /// Asks the editor.
+    /// Asks the editor a question with these options.
     pub(super) fn ask(
         &mut self,
         peer: &Peer,
@@ -73,7 +74,8 @@ impl OpenQuestions {
         self.0.retain(|open| open.call != call);
     }
 
-    /// Waits for the next answer: the call, and what the answer means; an error if it means nothing.
+    /// Waits for the next answer. Returns the id of the call and the meaning of the answer, or an error if the editor
+    /// did not answer in a readable way. Without open questions, waits forever.
     pub(super) async fn next(&mut self) -> (String, Result<Answer, CallError>) {
         let (n, reply) = futures::future::poll_fn(|context| {
             let mut polled = self.0.iter_mut().enumerate();
@@ -92,7 +94,7 @@ impl OpenQuestions {
 
 fn meaning(outcome: PermissionOutcome, options: Vec<(PermissionOption, Answer)>) -> Answer {
     match outcome {
-        // A turn that is cancelled has withdrawn its question already.
+        // This does not mean that the turn was cancelled: such a turn has withdrawn its question already.
         PermissionOutcome::Cancelled => Answer::Reject,
         PermissionOutcome::Selected { option_id } => {
             let chosen = options.into_iter().find(|(option, _)| option.option_id == option_id);

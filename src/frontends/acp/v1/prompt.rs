@@ -1,4 +1,4 @@
-//! Prompts as a session takes them.
+//! Translation of an editor's prompts into the parts that a session takes.
 
 use tandem_agent::session::PromptPart;
 use tandem_content::fence::fence;
@@ -6,7 +6,7 @@ use tandem_content::media::Media;
 use tandem_wire::acp::v1::{ContentBlock, EmbeddedResource, MediaContent};
 use tandem_wire::jsonrpc::Error;
 
-/// Returns the parts of a prompt. The error names the first that cannot be taken.
+/// Returns the parts of a prompt. The error names the first block that cannot be taken.
 pub(super) fn parts(blocks: Vec<ContentBlock>) -> Result<Vec<PromptPart>, Error> {
     if blocks.is_empty() {
         return Err(Error::invalid_params("`prompt`: it is empty"));

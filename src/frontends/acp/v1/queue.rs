@@ -1,6 +1,6 @@
-//! Requests about a session wait while it is being opened, closed or deleted, or its model changed, and
-//! are served after that in the order read: an editor need not wait for the answer to `session/load`
-//! before it prompts.
+//! Queues for requests about a session that is being opened, closed, deleted or given another model. The requests are
+//! served afterwards, in the order in which they were read, so an editor may send a prompt without waiting for the
+//! answer to `session/load`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,18 +15,19 @@ use tandem_wire::rpc::Responder;
 /// Maximum number of requests that wait for one session.
 pub(super) const MOST_WAITING: usize = 1000;
 
-/// Queues of the sessions whose requests have to wait, by their ids.
+/// Queues of the sessions whose requests have to wait, by the sessions' ids.
 #[derive(Default)]
 pub(super) struct RequestQueues(Mutex<HashMap<String, RequestQueue>>);
 
-/// Requests about one session. Until the last of them is served, each new one waits too.
+/// Queue of requests about one session. As long as a request waits, each new request waits too, so that the order
+/// stays.
 #[derive(Default)]
 struct RequestQueue {
     is_locked: bool,
     waiting: VecDeque<WaitingRequest>,
 }
 
-/// A request that waits.
+/// A request that waits in a queue.
 pub(super) struct WaitingRequest {
     pub(super) method: String,
     pub(super) params: Option<Box<RawValue>>,
@@ -34,19 +35,20 @@ pub(super) struct WaitingRequest {
 }
 
 impl RequestQueues {
-    /// Lets the requests about a session wait that come from now on.
+    /// Locks a session: requests about it that come from now on wait.
     pub(super) fn lock(&self, id: &str) {
         self.0.lock().entry(id.to_owned()).or_default().is_locked = true;
     }
 
-    /// Ends that; the requests that wait are to be served.
+    /// Unlocks a session. The caller then serves the requests that wait.
     pub(super) fn unlock(&self, id: &str) {
         if let Some(queue) = self.0.lock().get_mut(id) {
             queue.is_locked = false;
         }
     }
 
-    /// Takes a request that has to wait; returns the responder of any other.
+    /// Queues a request if it has to wait, or answers it with an error if the queue is full. Returns the responder if
+    /// the request need not wait.
     pub(super) fn push(
         &self,
         method: &str,
@@ -54,7 +56,7 @@ impl RequestQueues {
         responder: Responder,
     ) -> Option<Responder> {
         let mut queues = self.0.lock();
-        // Parameters are read twice only while there are queues.
+        // Reading the parameters here and again later costs time, so they are read here only while there are queues.
         if queues.is_empty() {
             return Some(responder);
         }
@@ -70,8 +72,8 @@ impl RequestQueues {
         None
     }
 
-    /// Returns the next request to serve; none if the session is locked again. A queue without any is
-    /// removed.
+    /// Takes the next request to serve out of the session's queue; `None` if the queue is empty or the session is
+    /// locked again. Removes an empty queue that is not locked.
     pub(super) fn pop(&self, id: &str) -> Option<WaitingRequest> {
         let mut queues = self.0.lock();
         let queue = queues.get_mut(id).filter(|queue| !queue.is_locked)?;

@@ -1,6 +1,6 @@
-//! Sessions that another process of this machine has open: the editor drives them over that process's port.
+//! Sessions that another process of this machine has open. The editor drives such a session over that process's port.
 //!
-//! Messages about such a session are passed on unchanged, in both directions and in the order read.
+//! Messages about the session are passed on unchanged, in both directions and in the order in which they are read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use tandem_wire::rpc::{self, CallError, Peer, Responder};
 /// Maximum time for the other process to answer `initialize`.
 const INITIALIZE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum number of bytes that wait for the editor before the other process is read further.
+/// Number of bytes queued for the editor above which nothing more is read from the other process.
 const MAX_BYTES_AHEAD: usize = 256 << 10;
 
-/// Size of the pieces in which the other process is read, in bytes.
+/// Size of the pieces in which messages of the other process are read, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Joined sessions of other processes, by their ids.
@@ -42,29 +42,30 @@ pub(super) type RemoteSessions = Arc<Mutex<HashMap<String, Arc<RemoteSession>>>>
 /// Error of a request about a session whose process has ended.
 const GONE: &str = "the process that had this session open has ended; load the session again";
 
-/// Error of a request that another process still carries out when this one ends.
+/// Error of a request that another process still carries out when this process ends.
 const CLOSING: &str =
     "the agent is ending; what was asked for goes on in the process that has the session open";
 
-/// A session that another process has open. Dropped, it ends the connection to that process.
+/// A session that another process has open. Dropping it ends the connection to that process.
 pub(super) struct RemoteSession {
     peer: Peer,
-    /// Fires when nothing more comes from the other process.
+    /// Token that fires when the other process sends nothing more.
     ended: CancellationToken,
-    /// Fires when this process ends.
+    /// Token that fires when this process ends.
     closing: CancellationToken,
     _serving: AbortOnDropHandle<()>,
 }
 
 impl Editor {
-    /// Returns the joined session of another process that a message is about, if it is about one.
+    /// Returns the joined session of another process that a message is about. `None` if the message is about no such
+    /// session, so that this process answers the message.
     pub(super) fn remote_session(
         &self,
         method: &str,
         params: Params<'_>,
     ) -> Option<Arc<RemoteSession>> {
         let mut joined = self.remote.lock();
-        // A message is searched for its session only while sessions of other processes are joined.
+        // Reading the parameters costs time, so they are read only while sessions of other processes are joined.
         if joined.is_empty() {
             return None;
         }
@@ -72,7 +73,8 @@ impl Editor {
         let has_ended = joined.get(&session_id)?.ended.is_cancelled();
         match method {
             CLOSE_SESSION => joined.remove(&session_id),
-            // The process that had the session has gone: the store says whether the session is free or open elsewhere.
+            // The process that had the session open has ended, so the session is opened as any other: the store tells
+            // whether the session is free or open in yet another process.
             LOAD_SESSION | RESUME_SESSION if has_ended => {
                 joined.remove(&session_id);
                 None
@@ -83,8 +85,8 @@ impl Editor {
 }
 
 impl RemoteSession {
-    /// Connects to the process that listens on a port and has the session `id`, with the editor's own `initialize`. The
-    /// error says, for people, why that failed.
+    /// Connects to the process that listens on `port` and has the session `id` open. Sends the parameters of the
+    /// editor's `initialize` (`introduction`) to that process. The error tells the user why there is no connection.
     pub(super) async fn connect(
         connection: &Connection,
         port: u16,
@@ -113,7 +115,8 @@ impl RemoteSession {
         }
     }
 
-    /// Loads the session at the other process. What is shown of the session goes to the editor before this returns.
+    /// Loads the session at the other process. The events that the other process shows before its answer are queued for
+    /// the editor before this returns.
     pub(super) async fn load(
         &self,
         method: &str,
@@ -122,7 +125,7 @@ impl RemoteSession {
         self.peer.call(method, &params).await.map_err(relayed_error)
     }
 
-    /// Passes a message of the editor on at once, and the answer back when there is one.
+    /// Passes a message of the editor on at once, and passes the answer back when it comes.
     pub(super) fn relay(
         self: Arc<Self>,
         method: &str,
@@ -135,8 +138,8 @@ impl RemoteSession {
         let cancelled = responder.cancellation();
         let call = self.peer.call_cancellable::<Box<RawValue>>(method, &params, cancelled);
         tokio::spawn(async move {
-            // `session/close` has removed the session from the list, and a session that is dropped ends the connection:
-            // `self` is kept until the answer.
+            // This task holds `self` until the answer comes: `session/close` has removed the session from the map, and
+            // dropping the last reference would end the connection.
             match self.closing.run_until_cancelled(call).await {
                 Some(result) => responder.send(result.map_err(relayed_error)),
                 None => answer(responder, Err::<(), _>(Error::internal(CLOSING))),
@@ -145,8 +148,8 @@ impl RemoteSession {
     }
 }
 
-/// Serves the connection to another process until one of the two has gone. The other process is read no faster than the
-/// editor reads.
+/// Serves the connection to another process until that process or the editor has gone. Reads from the other process no
+/// faster than the editor reads.
 async fn serve(
     stream: DuplexStream,
     max_line: usize,
@@ -174,15 +177,15 @@ async fn serve(
     }
 }
 
-/// Passes what the other process sends about the joined session on to the editor, and nothing else: the other process has
-/// no say over the editor's files, terminals and other sessions.
+/// Handler that passes messages of the other process about the joined session on to the editor. It refuses all other
+/// messages, so that the other process has no access to the editor's files, terminals and other sessions.
 struct RelayToEditor {
     editor: Peer,
     /// Id of the session.
     id: String,
-    /// Fires when nothing more comes from the other process.
+    /// Token that fires when the other process sends nothing more.
     ended: CancellationToken,
-    /// Fired when the editor has gone: the connection ends.
+    /// Token that is fired when the editor has gone, and ends the connection.
     editor_gone: CancellationToken,
 }
 
@@ -200,14 +203,15 @@ impl rpc::Handler for RelayToEditor {
         let (ended, editor_gone) = (self.ended.clone(), self.editor_gone.clone());
         tokio::spawn(async move {
             let cancelled = responder.cancellation();
-            // A return drops the call, which withdraws the question at the editor.
+            // A return drops `call`, which withdraws the question at the editor.
             let result = tokio::select! {
                 result = call => result,
                 () = cancelled.cancelled() => return,
                 () = ended.cancelled() => return,
             };
             if matches!(result, Err(CallError::Gone)) {
-                // No answer: the other process learns from the end of the connection that nobody can be asked here.
+                // The other process gets no answer: the end of the connection tells it that this editor cannot be
+                // asked.
                 editor_gone.cancel();
                 return ended.cancelled().await;
             }
@@ -216,7 +220,8 @@ impl rpc::Handler for RelayToEditor {
     }
 }
 
-/// Returns the error for a request that was passed on: the other side's own, if that answered.
+/// Returns the error for a request that was passed on: the error that the other side answered, or else the reason for
+/// which there is no usable answer.
 fn relayed_error(error: CallError) -> Error {
     match error {
         CallError::Refused(error) => error,
@@ -225,7 +230,7 @@ fn relayed_error(error: CallError) -> Error {
     }
 }
 
-/// Copies what the other process sends, no faster than the editor reads.
+/// Copies the bytes that the other process sends, no faster than the editor reads.
 async fn read_at_pace_of(
     editor: &Peer,
     mut input: impl AsyncRead + Unpin,

@@ -1,4 +1,4 @@
-//! Terminals of an editor, which commands can run in.
+//! Terminals of an editor in which the agent runs commands.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use tandem_wire::rpc::CallError;
 pub(super) struct EditorTerminals(Arc<SessionClient>);
 
 impl EditorTerminals {
-    /// Returns the terminals of an editor that has any to run commands in.
+    /// Returns the terminals of the editor, if the editor runs commands in terminals.
     pub(super) fn new(client: &Arc<SessionClient>) -> Option<Self> {
         client.kind.runs_commands.then(|| Self(Arc::clone(client)))
     }
@@ -44,7 +44,8 @@ impl ClientTerminals for EditorTerminals {
         };
         let answer = self.0.peer.call::<CreateTerminalResponse>(CREATE_TERMINAL, &params);
         let (client, call) = (Arc::clone(&self.0), call.to_owned());
-        // A terminal that comes when nobody waits any more has to be released, too.
+        // A task of its own: if the caller drops the future before the editor answers, the terminal is still received,
+        // and dropping the terminal releases it.
         let created = tokio::spawn(async move {
             let CreateTerminalResponse { terminal_id: id } = answer.await?;
             Ok::<_, CallError>(EditorTerminal { client, call, id })
@@ -59,10 +60,10 @@ impl ClientTerminals for EditorTerminals {
     }
 }
 
-/// A terminal that a command runs in. It is released when this is dropped.
+/// A terminal of the editor in which a command runs. Dropping this value releases the terminal.
 struct EditorTerminal {
     client: Arc<SessionClient>,
-    /// Id of the call that has the command run.
+    /// Id of the tool call that runs the command.
     call: String,
     id: String,
 }
@@ -108,7 +109,7 @@ impl ClientTerminal for EditorTerminal {
     }
 
     fn kill(&self) -> BoxFuture<'static, Result<(), String>> {
-        // Some editors answer with null.
+        // Some editors answer with `null` in place of an object.
         self.ask(KILL_TERMINAL, |_: IgnoredAny| ())
     }
 }

@@ -1,4 +1,5 @@
-//! Shows an editor the events of a session: reads the log, in order, at the editor's pace.
+//! View that shows an editor the events of a session. It reads the session's log in order, no faster than the editor
+//! reads.
 
 use std::borrow::Cow;
 use std::future::pending;
@@ -25,24 +26,24 @@ use tandem_wire::acp::v1::{
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{CallError, PACKET};
 
-/// Number of unwritten bytes from which on the view stops reading the log.
+/// Number of bytes queued for the editor above which the view waits before it shows the next event.
 const HIGH_WATER: usize = 64 * 1024;
 
-/// Maximum size of a chunk's text, in bytes.
+/// Maximum size of the text in one message chunk, in bytes.
 const TEXT: usize = 16 * 1024;
 
-/// Way in which a session comes to an editor.
+/// Way in which an editor opens a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// It begins.
+    /// The session is new.
     New,
-    /// All of it is shown.
+    /// The session exists, and all its earlier events are shown.
     Load,
-    /// Only what happens from now on is shown.
+    /// The session exists, and only events from now on are shown.
     Resume,
 }
 
-/// Voice of a message.
+/// Kind of a message: text of the answer, or a thought.
 #[derive(Clone, Copy)]
 enum Voice {
     Text,
@@ -58,16 +59,16 @@ pub(super) struct View {
     start: Start,
     calls: Calls,
     questions: OpenQuestions,
-    /// The calls that are shown as a plan instead.
+    /// Ids of the running `write_todos` calls, whose result is shown as a plan instead of a call.
     todos: Vec<String>,
-    /// Number of the message in its turn.
+    /// Number of the current message within its turn; part of the message's id.
     message: usize,
-    /// Tokens that the model was told last, and has answered.
+    /// Number of tokens of the last answered request: input, output and thoughts.
     used: Option<u64>,
-    /// Title as the editor has been told it.
+    /// Title that the editor shows for the session, as far as the view knows.
     title: String,
     commands: Vec<AvailableCommand>,
-    /// The commands as they are read again.
+    /// Pending read of the session's commands.
     reading: Option<BoxFuture<'static, Option<Vec<AvailableCommand>>>>,
 }
 
@@ -92,7 +93,7 @@ impl View {
         }
     }
 
-    /// Shows what has happened before, if that is wanted.
+    /// Shows all earlier events, if the editor loads the session.
     pub(super) async fn replay(&mut self) {
         if self.start != Start::Load {
             return;
@@ -107,11 +108,11 @@ impl View {
         self.usage();
     }
 
-    /// Shows what happens, until it is dropped.
+    /// Shows the open calls, then each event as it happens. Runs until the future is dropped.
     pub(super) async fn run(mut self) {
         let open: Vec<_> = match self.start {
             Start::Load => self.projection.open_calls().map(|it| Arc::clone(&it.started)).collect(),
-            // Others were asked before this editor came.
+            // Questions may have been opened before the position at which this view begins to read.
             Start::New | Start::Resume => {
                 let open = self.session.questions().open_now();
                 self.projection = Projection::joining(&open);
@@ -184,7 +185,7 @@ impl View {
                 }
                 self.show_options();
             }
-            // A command says what people need to know.
+            // Not shown: a command prints by itself what the user needs to know.
             UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
@@ -193,8 +194,8 @@ impl View {
         }
     }
 
-    /// Shows that the model is asked again. `restart`: what is said where the answer begins anew, as the
-    /// editor cannot take back what is shown.
+    /// Shows that the model is asked again, for the reason `why`. `restart` is a text that marks where the answer
+    /// begins anew, because the part of the answer that the editor shows already cannot be taken back.
     fn begins_again(&mut self, turn: Option<TurnId>, why: &str, restart: Option<&str>) {
         if self.client.kind.has_notices {
             self.notice(NoticeSeverity::Warning, why);
@@ -206,7 +207,7 @@ impl View {
         }
     }
 
-    /// Shows the prompt, unless the editor has just sent it.
+    /// Shows the prompt of a turn that begins, unless this editor has just sent that prompt.
     fn turn_started(&mut self, turn: Option<TurnId>) {
         self.message = 0;
         let replays = self.calls.replays;
@@ -266,24 +267,25 @@ impl View {
         }
     }
 
-    /// Takes the editor's answer to a question.
+    /// Passes the editor's answer to a question on to the session.
     fn answered(&self, call: &str, reply: Result<Answer, CallError>) {
         let own = self.projection.call(call).and_then(|call| call.turn);
         let is_own = own.is_some_and(|turn| self.client.is_own(turn));
         let answer = match reply {
             Ok(answer) => answer,
-            // Of a turn that this editor did not begin, others may answer.
+            // If this editor did not begin the turn, the question stays open: another front end may answer it.
             Err(_) if !is_own => return,
             Err(CallError::Gone) => Answer::Cancel,
             Err(error) => Answer::Unclear(error.to_string()),
         };
-        // Another front end may have been faster, or the turn has ended: the log shows that.
+        // The session refuses the answer if another front end has been faster or the turn has ended. Nothing is to be
+        // done here then, because the log shows it.
         if let Err(error) = self.session.answer(call, answer, self.client.origin.clone()) {
             tracing::debug!(call, ?error, "the editor's answer does not count");
         }
     }
 
-    /// Shows the todo list, if the call has written it. Returns `false` if the call is another.
+    /// Shows the todo list that a `write_todos` call has written. Returns `false` if the call is no `write_todos` call.
     fn todos(&mut self, call: &str, outcome: &ToolOutcome) -> bool {
         let Some(at) = self.todos.iter().position(|todos| todos == call) else { return false };
         self.todos.swap_remove(at);
@@ -295,7 +297,8 @@ impl View {
         true
     }
 
-    /// Returns the text, joined with the text that follows in the log if the editor is behind.
+    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`TEXT`]
+    /// bytes, so that a slow editor gets fewer messages.
     fn join<'a>(&mut self, voice: Voice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
         while self.client.peer.backlog() >= PACKET && joined.len() < TEXT {
@@ -331,7 +334,8 @@ impl View {
         }
     }
 
-    /// Shows that what came before is told the model in short from here on. `index`: that of the log.
+    /// Shows that the conversation was compressed: from here on the model gets a summary of the earlier part. `index`
+    /// is the position of the event in the log.
     fn compaction(&self, index: usize, compressed: &Compressed) {
         let summary = [TextContent { text: visible_prose(&compressed.snapshot) }];
         self.client.update(SessionUpdate::CompactionUpdate {
@@ -341,7 +345,7 @@ impl View {
         });
     }
 
-    /// Shows what people should know.
+    /// Shows a note for the user: as a notice if the editor has notices, else as a thought.
     fn note(&mut self, turn: Option<TurnId>, text: &str) {
         if self.client.kind.has_notices {
             self.notice(NoticeSeverity::Info, text);
@@ -350,7 +354,7 @@ impl View {
         }
     }
 
-    /// Shows a notice, which is no part of the conversation: one of earlier is not shown again.
+    /// Shows a notice. A notice is no part of the conversation, so it is left out when earlier events are shown again.
     fn notice(&self, severity: NoticeSeverity, text: &str) {
         let text = text.trim();
         let (title, rest) = text.split_once('\n').unwrap_or((text, ""));
@@ -364,7 +368,7 @@ impl View {
 
     fn answer_finished(&mut self, usage: &Usage) {
         self.message += 1;
-        // Of an answer that was cut off nobody knows.
+        // An answer that was cut off has no token counts: the count of the answer before stays.
         if usage.input > 0 {
             self.used = Some(usage.input + usage.output + usage.thoughts);
             if !self.calls.replays {
@@ -373,10 +377,11 @@ impl View {
         }
     }
 
-    /// Shows how full the model's window is, if both are known, and what the session has cost.
+    /// Shows how many tokens of the model's input limit are used, and what the session has cost. Shows nothing unless
+    /// the used tokens and the limit are both known.
     fn usage(&self) {
         if let (Some(used), Some(size)) = (self.used, self.session.input_limit()) {
-            // Sums of binary fractions end in digits that nobody has counted.
+            // A sum of floating-point numbers ends in digits that are rounding errors.
             let amount = self.session.cost().map(|cost| (cost * 1e9).round() / 1e9);
             let cost = amount.map(|amount| Cost { amount, currency: "USD" });
             self.client.update(SessionUpdate::UsageUpdate { used, size, cost });
@@ -390,7 +395,7 @@ impl View {
         }
     }
 
-    /// Shows the session's title, if the editor does not know it.
+    /// Shows the session's title, if the editor shows another one.
     fn retitle(&mut self, title: &str, update: &Update<'_>) {
         if self.calls.replays || self.title == title {
             return;
@@ -400,7 +405,8 @@ impl View {
         self.client.update(SessionUpdate::SessionInfoUpdate { title, updated_at });
     }
 
-    /// Answers the prompt that began the turn, if this editor did.
+    /// Shows why the turn ended, if that needs a text, and answers the prompt that began the turn, if this editor sent
+    /// it.
     fn end(&mut self, update: &Update<'_>, reason: &StopReason) {
         let reply = update.turn.and_then(|turn| self.client.take(turn));
         let why = explain_stop(reason).filter(|_| is_text(reason, reply.is_some()));
@@ -414,7 +420,7 @@ impl View {
         self.client.count_unanswered();
     }
 
-    /// Begins to read which commands there are.
+    /// Begins to read the list of commands. Reading may read files, so it runs on another thread.
     fn read_commands(&mut self) {
         let session = Arc::clone(&self.session);
         let read = tokio::task::spawn_blocking(move || commands::available(&session));
@@ -430,7 +436,7 @@ impl View {
     }
 }
 
-/// Waits for what is read, if something is.
+/// Waits for the result of a pending read. Without a pending read, waits forever.
 async fn read<T>(reading: &mut Option<BoxFuture<'static, T>>) -> T {
     match reading {
         Some(reading) => reading.await,
@@ -438,8 +444,8 @@ async fn read<T>(reading: &mut Option<BoxFuture<'static, T>>) -> T {
     }
 }
 
-/// Returns whether the end of a turn is explained as text. The editor knows its own cancel, and a
-/// failure is the answer to its prompt.
+/// Returns `true` if the editor is shown a text that explains the end of a turn. A cancel is not explained, unless it
+/// comes from an unanswered question. A failure of the editor's own turn is the answer to its prompt instead.
 fn is_text(reason: &StopReason, is_own: bool) -> bool {
     match TurnResult::of(reason) {
         TurnResult::Completed => true,
@@ -448,7 +454,7 @@ fn is_text(reason: &StopReason, is_own: bool) -> bool {
     }
 }
 
-/// Returns the answer to a prompt whose turn ended for this reason.
+/// Returns the answer to a prompt whose turn ended for the given reason.
 fn result(reason: &StopReason) -> Result<PromptResponse, Error> {
     let stop_reason = match reason {
         StopReason::EndTurn => v1::StopReason::EndTurn,
