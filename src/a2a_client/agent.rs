@@ -1,4 +1,4 @@
-//! One agent of a session: how it is reached, its card once it is read, and the tasks that wait for an answer.
+//! One agent of a session: its client, its card once the card is read, and its tasks that wait for an answer.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::card::{AgentCard, PATHS};
 use super::config::{AgentConfig, AgentLimits};
 use super::http::AgentClient;
 
-/// Maximum number of tasks that are remembered.
+/// Maximum number of waiting tasks that are stored; the oldest are dropped.
 const WAITING: usize = 100;
 
 /// An agent of a session.
@@ -22,18 +22,18 @@ pub(super) struct Agent {
     pub(super) limits: AgentLimits,
     client: OnceLock<Result<AgentClient, String>>,
     card: Mutex<CardStatus>,
-    /// Held while the card is read: one reader at a time.
+    /// Lock that is held while the card is read, so that only one caller reads it and the others wait.
     turnstile: Turnstile<()>,
-    /// Context and task of those that wait for an answer in words.
+    /// Context and task of each task that waits for an answer in words.
     waiting: Mutex<VecDeque<(String, String)>>,
 }
 
-/// Outcome of reading the card.
+/// Outcome of the last attempt to read the card.
 #[derive(Debug, Clone)]
 pub(super) enum CardStatus {
     Unread,
     Read(Arc<AgentCard>),
-    /// It was not read; why.
+    /// The card was not read, for this reason.
     Failed(String),
 }
 
@@ -49,13 +49,13 @@ impl Agent {
         })
     }
 
-    /// Returns what makes requests; it is made when it is first needed.
+    /// Returns the client for requests, which is made at the first call.
     pub(super) fn client(&self) -> Result<&AgentClient, String> {
         let client = self.client.get_or_init(|| AgentClient::new(&self.config, &self.limits));
         client.as_ref().map_err(Clone::clone)
     }
 
-    /// Returns the maximum silence.
+    /// Returns the maximum silence during a call.
     pub(super) fn idle(&self) -> Duration {
         self.config.timeout.unwrap_or(self.limits.idle)
     }
@@ -66,12 +66,12 @@ impl Agent {
         url.map_or_else(|_| "no address".to_owned(), |url| url.origin().ascii_serialization())
     }
 
-    /// Returns what is known of the card.
+    /// Returns the state of the card.
     pub(super) fn card_status(&self) -> CardStatus {
         self.card.lock().clone()
     }
 
-    /// Returns the card, which is read if it has not been. An error is the end of a sentence.
+    /// Returns the card, and reads it if it has not been read. The error is worded as the end of a sentence.
     pub(super) async fn card(&self) -> Result<Arc<AgentCard>, String> {
         let _one = self.turnstile.lock().await;
         if let CardStatus::Read(card) = self.card_status() {
@@ -98,7 +98,7 @@ impl Agent {
         Err(format!("there is no card at {}", self.address()))
     }
 
-    /// Remembers that a task waits for an answer.
+    /// Records that a task waits for an answer. A context has at most one such task.
     pub(super) fn wait_for_answer(&self, context: &str, task: &str) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|(known, _)| known != context);
@@ -108,7 +108,7 @@ impl Agent {
         waiting.push_back((context.to_owned(), task.to_owned()));
     }
 
-    /// Returns the task in a context that waits for an answer, which it gets now.
+    /// Removes and returns the task in a context that waits for an answer; the caller sends the answer.
     pub(super) fn take_waiting(&self, context: &str) -> Option<String> {
         let mut waiting = self.waiting.lock();
         let at = waiting.iter().position(|(known, _)| known == context)?;

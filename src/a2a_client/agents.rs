@@ -1,4 +1,4 @@
-//! The agents of one session: the door that the rest of the program enters by.
+//! The agents of one session: the interface of this crate for the rest of the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,18 +10,18 @@ use super::agent::{Agent, CardStatus};
 use super::card::ProtocolVersion;
 use super::config::{AgentConfig, AgentLimits};
 
-/// The agents that the settings name.
+/// Function that returns the agents which the settings name. May block.
 pub type LoadAgents = Arc<dyn Fn() -> Vec<AgentConfig> + Send + Sync>;
 
 /// The agents of one session.
 pub struct Agents {
     agents: Mutex<Vec<Arc<Agent>>>,
     limits: AgentLimits,
-    /// Reads again what the settings name.
+    /// Function that reads from the settings again which agents they name.
     load: LoadAgents,
-    /// Returns whether what the project's own settings name may be used.
+    /// Function that returns whether agents which the project's own settings name may be used.
     consent: Box<dyn Fn() -> bool + Send + Sync>,
-    /// `true` if cards are being read, or have been.
+    /// `true` once the reading of cards has begun.
     started: AtomicBool,
 }
 
@@ -34,20 +34,21 @@ pub struct AgentStatus {
     pub from: String,
     /// Address of the agent's server.
     pub address: String,
-    /// Description, of the settings or else the card.
+    /// Description in the settings, or else in the card.
     pub description: String,
-    /// State of the agent: it can be called, or the reason why not.
+    /// State of the agent: ready, or the reason for which it cannot be called.
     pub phase: String,
     /// Skills of the agent's card: name and description.
     pub skills: Vec<(String, String)>,
 }
 
+/// State of an agent that needs the user's consent.
 const HELD: &str = "not used yet: its folder's settings name it, and nobody has said to trust them \
     (`/permissions trust`)";
 
 impl Agents {
-    /// These agents, which the settings name; `load` reads that again, and may block. Reaches none of them yet,
-    /// and those of the project's own settings only as long as `consent` returns `true`.
+    /// Returns the agents that the settings name. Sends no request yet. Agents of the project's own settings may be
+    /// reached only as long as `consent` returns `true`.
     pub fn new(
         agents: Vec<AgentConfig>,
         load: LoadAgents,
@@ -59,12 +60,12 @@ impl Agents {
         Arc::new(Self { agents, limits, load, consent: Box::new(consent), started })
     }
 
-    /// Returns those of a session that names none.
+    /// Returns the agents of a session whose settings name none.
     pub fn none() -> Arc<Self> {
         Self::new(Vec::new(), Arc::new(Vec::new), AgentLimits::default(), || false)
     }
 
-    /// Begins to read the cards of those that may be reached, and waits for none.
+    /// Begins to read the cards of the agents that may be reached, and does not wait for them.
     pub fn start(&self) {
         let agents = self.usable();
         if agents.is_empty() || self.started.swap(true, Ordering::Relaxed) {
@@ -79,7 +80,7 @@ impl Agents {
         }
     }
 
-    /// Reads again which agents the settings name, and later their cards.
+    /// Reads the settings again and replaces the agents. Their cards are read when they are needed.
     pub async fn reload(self: &Arc<Self>) -> Result<(), String> {
         let load = Arc::clone(&self.load);
         let configs = tokio::task::spawn_blocking(move || load()).await;
@@ -91,12 +92,12 @@ impl Agents {
         Ok(())
     }
 
-    /// Returns the status of each, after reading the cards that have not been read.
+    /// Returns the status of each agent, after reading the cards that have not been read.
     pub async fn status(&self) -> Vec<AgentStatus> {
         let agents: Vec<_> = self.agents.lock().clone();
         join_all(agents.into_iter().map(|agent| async move {
             if self.may_reach(&agent) {
-                // The status says why it was not read.
+                // The status of the agent says why its card was not read.
                 drop(agent.card().await);
             }
             self.status_of(&agent)
@@ -115,7 +116,7 @@ impl Agents {
                     ProtocolVersion::V03 => "0.3",
                     ProtocolVersion::V1 => "1.0",
                 };
-                // A card is for everybody: that it could be read says nothing of the token.
+                // Servers may give the card to anyone, so reading it does not show that the token is accepted.
                 let phase = if agent.config.headers.is_empty() {
                     format!("ready (A2A {version})")
                 } else {
@@ -136,12 +137,12 @@ impl Agents {
         !agent.config.needs_consent || (self.consent)()
     }
 
-    /// Returns those that may be reached.
+    /// Returns the agents that may be reached.
     pub(super) fn usable(&self) -> Vec<Arc<Agent>> {
         self.agents.lock().iter().filter(|agent| self.may_reach(agent)).cloned().collect()
     }
 
-    /// Returns the agent of a name. The error says, for the model, why there is none.
+    /// Returns the agent of this name. The error tells the model why there is none.
     pub(super) fn find(&self, name: &str) -> Result<Arc<Agent>, String> {
         let found = self.agents.lock().iter().find(|agent| agent.config.name == name).cloned();
         match found {

@@ -1,4 +1,4 @@
-//! An agent's card: its name, its skills, and how it is reached.
+//! An agent's card: its name, its skills, and the address and form of requests to it.
 
 use reqwest::Url;
 use serde_json::Value;
@@ -8,22 +8,22 @@ use tandem_content::shorten::one_line;
 use tandem_net::is_this_machine;
 use tandem_wire::development_tool::URI;
 
-/// Characters of a name, and of a description.
+/// Maximum length of a name, and of a description, in characters.
 const NAME: usize = 100;
 const DESCRIPTION: usize = 400;
 
-/// Maximum number of skills that count.
+/// Maximum number of skills that are read.
 const SKILLS: usize = 20;
 
-/// Path of a card below an agent's address, and the path that it had before 0.3.
+/// Paths of a card below an agent's address: the present one, and the one before 0.3.
 pub(super) const PATHS: [&str; 2] = [".well-known/agent-card.json", ".well-known/agent.json"];
 
-/// Version of A2A that an agent is spoken to in.
+/// Version of A2A in which requests to an agent are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProtocolVersion {
-    /// 0.3, which 0.2 is like enough.
+    /// Version 0.3; agents of 0.2 are similar enough to be treated as 0.3.
     V03,
-    /// 1.0.
+    /// Version 1.0.
     V1,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Binding {
 }
 
 impl Binding {
-    /// Reads the name of a binding that is spoken here in some version.
+    /// Reads the name of a binding that this client supports in some version.
     fn read(name: &str) -> Option<Self> {
         [("JSONRPC", Self::JsonRpc), ("HTTP+JSON", Self::HttpJson)]
             .into_iter()
@@ -54,7 +54,7 @@ struct Interface<'a> {
 }
 
 impl<'a> Interface<'a> {
-    /// Reads an interface that a card names. The error names what is not spoken here.
+    /// Reads an interface that a card names. The error names the binding or version that this client does not support.
     fn read(url: &'a str, binding: &str, version: &str) -> Result<Self, String> {
         let known = Binding::read(binding).ok_or_else(|| one_line(binding, NAME))?;
         let read = match version {
@@ -62,7 +62,7 @@ impl<'a> Interface<'a> {
             version if version.starts_with("0.") => ProtocolVersion::V03,
             version => return Err(format!("version {}", one_line(version, NAME))),
         };
-        // 0.3 has other addresses for it.
+        // The addresses of HTTP+JSON in 0.3 are others, which this client does not support.
         if (known, read) == (Binding::HttpJson, ProtocolVersion::V03) {
             return Err(format!(
                 "{} in version {}",
@@ -74,27 +74,27 @@ impl<'a> Interface<'a> {
     }
 }
 
-/// An agent's card, as far as it counts here.
+/// The parts of an agent's card that this client uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AgentCard {
     /// The agent's own name.
     pub(super) name: String,
-    /// The agent's own description, one line.
+    /// The agent's own description, in one line.
     pub(super) description: String,
     /// Skills: name and description, one line each.
     pub(super) skills: Vec<(String, String)>,
-    /// Address that calls are posted to, or are below.
+    /// Address to which calls are posted, or below which each call has an address.
     pub(super) endpoint: Url,
     pub(super) binding: Binding,
     pub(super) version: ProtocolVersion,
-    /// `true` if it sends events while it works.
+    /// `true` if the agent sends events while it works.
     pub(super) streams: bool,
-    /// `true` if it follows the `development-tool` extension.
+    /// `true` if the agent supports the `development-tool` extension.
     pub(super) develops: bool,
 }
 
 impl AgentCard {
-    /// Reads a card that was at this address. An error says what is wrong with it.
+    /// Reads a card that came from the address `from`. The error says what is wrong with the card.
     pub(super) fn read(card: &Value, from: &Url) -> Result<Self, String> {
         if !card.is_object() {
             return Err("its card is no JSON object".to_owned());
@@ -119,7 +119,7 @@ impl AgentCard {
     }
 }
 
-/// Returns the best of the interfaces that are spoken here: one of the newest version, and of those the first.
+/// Returns the best interface that this client supports: one of the newest version, and of several the first.
 fn interface(card: &Value) -> Result<Interface<'_>, String> {
     let mut others = Vec::new();
     let mut best: Option<Interface<'_>> = None;
@@ -145,7 +145,7 @@ fn interface(card: &Value) -> Result<Interface<'_>, String> {
     })
 }
 
-/// Returns address, binding and version of each interface that a card names, in either version's form.
+/// Returns address, binding and version of each interface that a card names, in the form of either version.
 fn interfaces(card: &Value) -> Vec<(&str, &str, &str)> {
     let own = card["protocolVersion"].as_str().unwrap_or("0.3");
     let listed = |name: &str| card[name].as_array().into_iter().flatten();
@@ -165,9 +165,11 @@ fn interfaces(card: &Value) -> Vec<(&str, &str, &str)> {
     all
 }
 
-/// Returns an address of the card, if it is on the server that the card is from: what is sent, and the secrets
-/// that go with it, are for that server. A server behind a tunnel or a proxy names itself by an address of its
-/// own machine.
+/// Returns an address of the card, if it is on the server that the card came from: messages, and the secrets in their
+/// headers, are meant for that server.
+///
+/// An address of the server's own machine is replaced by one on that server: a server behind a tunnel or a proxy may
+/// know only its local address.
 fn within(url: &str, from: &Url) -> Result<Url, String> {
     let named = from.join(url).map_err(|err| format!("the address in its card is none: {err}"))?;
     if named.origin() == from.origin() {

@@ -1,32 +1,32 @@
-//! Configuration of an agent: its address, what is sent with each request, its limits.
+//! Configuration of an agent: its address, the headers of each request, its limits.
 
 use std::time::Duration;
 
-/// An agent as somebody has named it.
+/// An agent as its configuration describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentConfig {
     /// Name of the agent.
     pub name: String,
-    /// Address of its card, or the beginning of its addresses.
+    /// Address of the agent's card, or the address below which the card is looked for.
     pub url: String,
-    /// Headers of each request; may hold secrets.
+    /// Headers of each request; they may hold secrets.
     pub headers: Vec<(String, String)>,
     /// Origin of the configuration, for people: a file.
     pub from: String,
     /// Description, for the model and for people.
     pub description: Option<String>,
-    /// `true` if it is called without a question.
+    /// `true` if the agent is called without a question to the user.
     pub trust: bool,
-    /// Maximum silence of it, if not the common one.
+    /// Maximum silence of the agent during a call; `None` for the limit that all agents share.
     pub timeout: Option<Duration>,
-    /// `true` if it may be reached only with the user's consent to what the project's settings name.
+    /// `true` if the agent may be reached only after the user has consented to the agents of the project's settings.
     pub needs_consent: bool,
-    /// Reason for which it cannot be reached as it is described.
+    /// Reason for which the agent cannot be reached with this configuration.
     pub wrong: Option<String>,
 }
 
 impl AgentConfig {
-    /// An agent of which only the most needed is said.
+    /// Returns a configuration with only a name, an address and an origin.
     pub fn new(name: &str, url: &str, from: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -41,10 +41,10 @@ impl AgentConfig {
         }
     }
 
-    /// Returns a text from the agent without the secrets that it was sent.
+    /// Returns a text from the agent with the secrets of the headers replaced.
     pub(super) fn concealed(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // Of `Bearer abc` the second word is the secret.
+        // In `Bearer abc`, the second word is the secret, so each word of a value is replaced by itself.
         for word in self.headers.iter().flat_map(|(_, value)| value.split_whitespace()) {
             if word.len() >= SECRET && text.contains(word) {
                 text = text.replace(word, "(hidden)");
@@ -54,23 +54,23 @@ impl AgentConfig {
     }
 }
 
-/// Shorter ones are hardly secrets, and would be found everywhere.
+/// Minimum length of a secret, in bytes: a shorter word is hardly one, and would be found in many texts.
 const SECRET: usize = 8;
 
 /// Limits of calls of other agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentLimits {
-    /// Bytes of one event, and of one answer that is no stream.
+    /// Maximum size of one event, and of one answer that is not a stream, in bytes.
     pub message_bytes: usize,
-    /// Bytes of text that are kept of one call.
+    /// Maximum size of the text of one call that is stored, in bytes.
     pub answer_bytes: usize,
-    /// Events of one call.
+    /// Maximum number of events of one call.
     pub events: usize,
     /// Maximum time to connect, and to read a card.
     pub connect: Duration,
     /// Maximum silence during a call.
     pub idle: Duration,
-    /// Delay before the first attempt to follow a task again; it doubles with each.
+    /// Delay before the first attempt to follow a task again; doubled for each further attempt.
     pub again: Duration,
 }
 

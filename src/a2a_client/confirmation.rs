@@ -1,5 +1,5 @@
-//! Questions of an agent about a tool that it wants to use where it runs: shown here as a question of the
-//! session, and answered there with one of the options.
+//! Questions of an agent about a tool that it wants to use where it runs: shown to the user of this session, and
+//! answered with one of the options that the agent offers.
 
 use serde_json::Value;
 
@@ -8,14 +8,14 @@ use tandem_content::plain::plain;
 use tandem_content::shorten::{first_chars, one_line};
 use tandem_host::{FileDiff, UserQuestion};
 
-/// Characters of a name or a label, and of a description.
+/// Maximum length of a name or a label, and of a description, in characters.
 const LABEL: usize = 160;
 const DESCRIPTION: usize = 64 << 10;
 
-/// Bytes of an id.
+/// Maximum length of an id, in bytes.
 pub(super) const ID: usize = 512;
 
-/// A question about a call there.
+/// A question about a tool call of the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Confirmation {
     /// The agent's id of the call.
@@ -25,13 +25,13 @@ pub(super) struct Confirmation {
     label: String,
     description: String,
     danger: bool,
-    /// Id of the option that means yes, this once, and of the one that means no.
+    /// Id of the option that allows the call this once, and of the option that rejects it.
     yes: String,
     no: String,
 }
 
 impl Confirmation {
-    /// Reads the call that an agent has sent; `None` if it asks nothing.
+    /// Reads the question in a tool call that an agent has sent; `None` if the call has no question.
     pub(super) fn read(call: &Value) -> Option<Self> {
         let id =
             field(call, &["tool_call_id", "toolCallId"])?.as_str().filter(|id| id.len() <= ID)?;
@@ -63,7 +63,7 @@ impl Confirmation {
         })
     }
 
-    /// Returns the question for the user here.
+    /// Returns the question for the user of this session.
     pub(super) fn question(&self, agent: &str, address: &str) -> UserQuestion {
         let Self { tool, description, danger, label, .. } = self;
         UserQuestion {
@@ -77,19 +77,19 @@ impl Confirmation {
         }
     }
 
-    /// Returns the answer to send.
+    /// Returns the answer to send to the agent.
     pub(super) fn choice(&self, yes: bool, remark: Option<String>) -> OptionChoice {
         let option = if yes { &self.yes } else { &self.no };
         OptionChoice { call: self.call.clone(), option: option.clone(), remark }
     }
 }
 
-/// Returns the field under the first of its spellings that is there.
+/// Returns the field under the first spelling of its name that exists.
 pub(super) fn field<'a>(value: &'a Value, names: &[&str]) -> Option<&'a Value> {
     names.iter().find_map(|name| value.get(name)).filter(|value| !value.is_null())
 }
 
-/// Describes what the agent wants to do: the command, the change, or the arguments.
+/// Describes the action that the agent asks about: the command, the change, or the arguments.
 fn description(asked: &Value, call: &Value) -> String {
     let text = |value: &Value| plain(value.as_str().unwrap_or_default().as_bytes());
     let named = |snake: &str, camel: &str| field(asked, &[snake, camel]).cloned();
@@ -98,7 +98,7 @@ fn description(asked: &Value, call: &Value) -> String {
         let directory = directory.map_or_else(String::new, |it| format!("In {}:\n", text(it)));
         format!("{directory}{}", text(&command["command"]))
     } else if let Some(edit) = named("file_edit_details", "fileEditDetails") {
-        // The difference is made here: the agent's own need not be that of the texts.
+        // The diff is made here from the two texts: a diff by the agent need not match them.
         let content = |names: &[&str]| field(&edit, names).map(text);
         let diff = FileDiff {
             path: content(&["file_path", "filePath"]).unwrap_or_default(),

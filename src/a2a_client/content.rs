@@ -10,20 +10,21 @@ use tandem_content::fence::fence;
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 
-/// Characters of a file's name, type or address.
+/// Maximum length of a file's name, type or address, in characters.
 const NAME: usize = 300;
 
 /// Maximum number of files that are named.
 const FILES: usize = 200;
 
-/// Type of diffs.
+/// Media type of diffs.
 const DIFF: &str = "text/x-diff";
 
 /// Text and files that an agent has sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RemoteContent {
     pub(super) text: String,
-    /// A line a file that is no text here: its name, its type, its address if it has one. None is fetched.
+    /// One line for each file whose content is not shown as text: its name, its type, its address if it has one. No
+    /// file is fetched from its address.
     pub(super) files: Vec<String>,
     /// Names of the files that the agent has changed.
     pub(super) changed: Vec<String>,
@@ -71,7 +72,7 @@ impl RemoteContent {
         }
     }
 
-    /// Adds more of the same.
+    /// Appends further content.
     pub(super) fn append(&mut self, more: Self) {
         self.text.push_str(&more.text);
         self.files.extend(more.files);
@@ -84,7 +85,7 @@ impl RemoteContent {
         self.text.trim().is_empty() && self.files.is_empty()
     }
 
-    /// Begins a new line, if there is something on this one.
+    /// Begins a new line, unless the text is at the beginning of one.
     fn separate(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
@@ -92,7 +93,7 @@ impl RemoteContent {
     }
 }
 
-/// Returns what is kept of a text: plain text, and no more bytes than are left.
+/// Returns the part of a text that is stored, as plain text: at most `left` bytes. Lowers `left` by their number.
 pub(super) fn kept(text: &str, left: &mut usize) -> String {
     let text = &text[..text.floor_char_boundary(*left)];
     *left -= text.len();
@@ -168,7 +169,8 @@ fn forms_by_name(parts: &[Value]) -> HashMap<&str, SentForms> {
             forms.has_complete_diff |= is_complete_diff(text);
             forms.is_new |= is_diff_of_new_file(text);
         } else {
-            // Only here: the diff of `x` has the name `x.diff`, but is not the text of a file `x.diff`.
+            // A diff does not count as a text: the diff of `x` has the name `x.diff`, but is not the text of a file
+            // `x.diff`.
             forms.entry(name).or_default().has_text = true;
         }
     }
@@ -182,15 +184,15 @@ fn is_repeated(file: &SentFile<'_>, forms: &HashMap<&str, SentForms>) -> bool {
         let is_new = file.text.as_deref().is_some_and(is_diff_of_new_file);
         return is_new && forms.get(changed).is_some_and(|forms| forms.has_text);
     }
-    // Not `text`: a file that was emptied has content, but no text.
+    // `base64` is checked, not `text`: a file that was emptied has content, but no text.
     let has_content = file.base64.is_some();
     let forms = file.name.filter(|_| has_content).and_then(|name| forms.get(name));
-    // Not if the file is new: its diff may have been left out because of this content.
+    // The content of a new file is not redundant: its diff may have been left out because of this content.
     forms.is_some_and(|forms| forms.has_complete_diff && !forms.is_new)
 }
 
-/// Returns `true` if a diff shows the whole change. Where an agent leaves out a diff or the end of a diff, it puts a
-/// remark in words, which is told apart by its first character: agents need not use the same words.
+/// Returns `true` if a diff shows the whole change. In place of a diff, or of the end of a diff, that an agent leaves
+/// out, the agent puts a remark. The remark is recognized by its first character: agents need not use the same words.
 fn is_complete_diff(diff: &str) -> bool {
     let last = diff.lines().next_back().unwrap_or_default();
     diff.starts_with("--- ") && last.starts_with([' ', '+', '-', '\\'])
@@ -200,7 +202,7 @@ fn is_diff_of_new_file(diff: &str) -> bool {
     diff.starts_with("--- /dev/null\n")
 }
 
-/// Returns a file's name, type or address as it is shown.
+/// Returns a file's name, type or address in the form in which people and the model are shown it.
 fn shown_name(name: &str) -> String {
     one_line(&plain(name.as_bytes()), NAME)
 }

@@ -1,5 +1,5 @@
-//! One conversation with an agent: messages, and what comes of each, followed until the agent has answered or
-//! waits. A connection that is lost on the way ends nothing: the task is followed again.
+//! One conversation with an agent: messages, and the updates after each, followed until the agent has answered or
+//! waits. A lost connection does not end the conversation: the task is then followed again.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -19,30 +19,32 @@ use super::remote_task::RemoteTask;
 use super::update::RemoteUpdate;
 use tandem_net::Backoff;
 
-/// Attempts to follow a task again, one after another.
+/// Maximum number of failed attempts in a row to follow a task again.
 const RETRIES: u32 = 6;
 
-/// Longest wait between two of them, and between two looks at a task that sends no events.
+/// Longest wait between two such attempts, and between two requests for a task that sends no events.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// Maximum time for an agent to take note of a cancel.
+/// Maximum time for an agent to confirm a cancel.
 const CANCEL: Duration = Duration::from_secs(5);
 
-/// Codes of JSON-RPC and A2A for a method that is not there, or not supported.
+/// Codes of JSON-RPC and A2A for a method that does not exist or is not supported.
 const NOT_SUPPORTED: [i64; 2] = [-32601, -32004];
 
 /// A conversation with an agent.
 pub(super) struct Exchange {
     agent: Arc<Agent>,
     card: Arc<AgentCard>,
+    /// State of the task, folded from all updates so far.
     pub(super) task: Arc<Mutex<RemoteTask>>,
-    /// Id of the task, as soon as it is known.
+    /// Id of the task; `None` until the agent has named it.
     pub(super) id: watch::Sender<Option<String>>,
     progress: Progress,
+    /// Number of events so far.
     events: usize,
-    /// `true` if the agent is asked for the task again and again, because it sends no events.
+    /// `true` if the task is polled, because the agent sends no events.
     polls: bool,
-    /// The task as it was when the agent was asked last.
+    /// Answer to the last poll.
     polled: Value,
 }
 
@@ -70,7 +72,7 @@ impl Exchange {
         content: &OutgoingContent,
         to: &Destination,
     ) -> Result<(), RequestFailure> {
-        // The same message, should it be sent twice.
+        // The parameters are made once: if the message is sent twice, both have the same id.
         let params = content.params(self.card.version, to);
         let method = if self.polls { RemoteMethod::Send } else { RemoteMethod::Stream };
         let mut answer = self.client()?.call(&self.card, method, params.clone(), None).await;
@@ -86,6 +88,7 @@ impl Exchange {
                 }
             }
             Answer::Stream(stream) => match self.read(*stream, false).await {
+                // A stream that was lost, or has ended too early, is followed again below.
                 Err(RequestFailure::Connection(_)) | Ok(()) => {}
                 Err(failure) => return Err(failure),
             },
@@ -93,7 +96,13 @@ impl Exchange {
         self.follow().await
     }
 
-    /// Follows a task until the agent has answered or waits.
+    /// Follows a task until the agent has answered or waits. Each round waits, then subscribes to the events or polls
+    /// the task:
+    ///
+    /// - Waits grow with failures and with rounds that bring no news.
+    /// - Failures of the connection or of the server are retried, others end the conversation.
+    /// - A stream that brings no events for several rounds is given up for polling.
+    /// - An agent that brings no news for the maximum silence ends the conversation.
     pub(super) async fn follow(&mut self) -> Result<(), RequestFailure> {
         let backoff = Backoff::doubling(self.agent.limits.again, LONGEST);
         let (mut failures, mut idle, mut since) = (0, 0, Instant::now());
@@ -127,7 +136,7 @@ impl Exchange {
                     }
                 }
             }
-            // A stream that ends again and again without an event is none.
+            // A stream that ends again and again without an event is useless, so the task is polled from now on.
             self.polls |= idle >= RETRIES;
             let silence = self.agent.idle();
             if since.elapsed() > silence {
@@ -138,7 +147,7 @@ impl Exchange {
         result
     }
 
-    /// Follows the events of the task from the last that was seen.
+    /// Follows the events of the task that come after the last one seen.
     async fn subscribe(&mut self) -> Result<(), RequestFailure> {
         match self.subscription().await {
             Ok(Answer::Stream(stream)) => self.read(*stream, true).await,
@@ -146,7 +155,7 @@ impl Exchange {
                 self.take(&result);
                 Ok(())
             }
-            // The task has ended meanwhile, or the agent knows no such call.
+            // The task has ended meanwhile, or the agent does not support the call.
             Err(RequestFailure::Rpc { .. } | RequestFailure::Status(..)) => self.poll().await,
             Err(failure) => Err(failure),
         }
@@ -161,7 +170,7 @@ impl Exchange {
         self.client()?.call(&self.card, RemoteMethod::Subscribe, params, after.as_deref()).await
     }
 
-    /// Asks for the task as it is now.
+    /// Requests the present state of the task.
     async fn poll(&mut self) -> Result<(), RequestFailure> {
         let id = self.task.lock().id.clone().unwrap_or_default();
         let call = self.client()?.call(&self.card, RemoteMethod::Get, about_task(&id, None), None);
@@ -172,8 +181,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// Reads a stream until it ends, or the agent has answered or waits. `again`: the stream begins with the
-    /// task as it is now, and not as it was before the message.
+    /// Reads a stream until it ends, or the agent has answered or waits. `again`: the stream is a new subscription, and
+    /// begins with the present state of the task. Else it begins with the state before the message, which may be an old
+    /// end.
     async fn read(&mut self, mut stream: ResultStream, again: bool) -> Result<(), RequestFailure> {
         loop {
             let due = self.progress.due();
@@ -202,7 +212,8 @@ impl Exchange {
             };
             self.take(&item.result);
             let mut task = self.task.lock();
-            // Behind the snapshot comes what was missed, unless the agent still asks.
+            // Missed events follow this snapshot, so the stream is read on even if the task has ended. If the agent has
+            // open questions, they have to be answered first.
             let resumes = is_snapshot && self.card.develops && task.last_event.is_some();
             let ends = ends && (!resumes || task.has_questions());
             if item.id.is_some() {
@@ -214,7 +225,7 @@ impl Exchange {
         }
     }
 
-    /// Takes in an item. Returns `false` if it is nothing that is known here.
+    /// Applies an update. Returns `false` if it is of no known kind.
     fn take(&mut self, item: &Value) -> bool {
         let Some(update) = RemoteUpdate::read(item) else { return false };
         let id = {
@@ -237,8 +248,8 @@ impl Exchange {
         self.progress.show(|| task.lock().progress());
     }
 
-    /// Waits until somebody else has answered a question about a call there; for ever, if that cannot be
-    /// known.
+    /// Waits until a question about a call has been answered at the agent, by another client. Waits for ever if the
+    /// agent does not report such answers.
     pub(super) async fn answered_elsewhere(&self, call: &str) {
         if self.polls || !self.card.develops {
             return pending().await;
@@ -260,7 +271,7 @@ impl Exchange {
         pending::<()>().await;
     }
 
-    /// Returns what cancels the task there, as soon as its id is known.
+    /// Returns the handle that cancels the task at the agent, as soon as its id is known.
     pub(super) fn cancelling(&self) -> Cancelling {
         Cancelling {
             agent: Arc::clone(&self.agent),
@@ -270,7 +281,7 @@ impl Exchange {
     }
 }
 
-/// Cancels a task there.
+/// Handle that cancels a task at the agent.
 pub(super) struct Cancelling {
     agent: Arc<Agent>,
     card: Arc<AgentCard>,
@@ -283,7 +294,7 @@ impl Cancelling {
         let _ = self.id.wait_for(Option::is_some).await;
     }
 
-    /// Cancels the task, if its id is known; nobody waits for that.
+    /// Cancels the task, if its id is known, in the background: the caller does not wait for the agent.
     pub(super) fn cancel(self) {
         let Some(id) = self.id.borrow().clone() else { return };
         let Self { agent, card, .. } = self;

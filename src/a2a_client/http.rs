@@ -19,26 +19,26 @@ use tandem_net as net;
 use tandem_trace as trace;
 use tandem_wire::development_tool::URI;
 
-/// Characters of an agent's own words in an error.
+/// Maximum length of an agent's own words in an error, in characters.
 const WORDS: usize = 500;
 
-/// Bytes of a card.
+/// Maximum size of a card, in bytes.
 const CARD: usize = 1 << 20;
 
-/// Reason why a request brought nothing.
+/// Reason for which a request has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequestFailure {
-    /// The agent answers with an error of the protocol.
+    /// The agent answered with an error of the protocol.
     Rpc { code: i64, message: String },
-    /// The agent's server answers with another status than success.
+    /// The agent's server answered with a status other than success.
     Status(u16, String),
     /// The connection could not be made, or was lost.
     Connection(String),
-    /// Nothing has come for so long.
+    /// Nothing came from the agent for this time.
     Silent(Duration),
-    /// An answer or an event that is longer than is allowed.
+    /// An answer or an event had more than the allowed number of bytes.
     TooLong(usize),
-    /// An answer or an event that is nothing of A2A.
+    /// An answer or an event was not valid in A2A.
     Odd(String),
 }
 
@@ -66,17 +66,17 @@ impl fmt::Display for RequestFailure {
     }
 }
 
-/// The way of requests to one agent.
+/// HTTP client for one agent.
 pub(super) struct AgentClient {
     client: Client,
     headers: HeaderMap,
-    /// Maximum silence.
+    /// Maximum time without a byte from the agent during a call.
     idle: Duration,
     connect: Duration,
     message_bytes: usize,
 }
 
-/// Outcome of a call: one result, or a stream of them.
+/// Outcome of a call: one result, or a stream of results.
 pub(super) enum Answer {
     Result(Value),
     Stream(Box<ResultStream>),
@@ -95,10 +95,10 @@ impl AgentClient {
             Client::builder()
                 .user_agent(net::AGENT)
                 .connect_timeout(limits.connect)
-                // What is sent goes to the server that the user has named.
+                // Messages and secrets go only to the server that the user has named.
                 .redirect(redirect::Policy::none())
                 .referer(false)
-                // Streams are left before their end, and such connections cannot be used again.
+                // Streams are left before their end, and their connections cannot be used again.
                 .pool_max_idle_per_host(0)
         });
         Ok(Self {
@@ -110,7 +110,7 @@ impl AgentClient {
         })
     }
 
-    /// Reads a card. `None` if there is none at that address.
+    /// Reads the card at an address; `None` if there is none.
     pub(super) async fn card(&self, url: Url) -> Result<Option<Value>, RequestFailure> {
         let request =
             self.client.get(url).headers(self.headers.clone()).header(ACCEPT, "application/json");
@@ -125,7 +125,7 @@ impl AgentClient {
         timeout(self.connect, read).await.unwrap_or(Err(RequestFailure::Silent(self.connect)))
     }
 
-    /// Makes a call; `after`: id of the last event that was seen of a stream.
+    /// Makes a call. `after` is the id of the last event of a stream that was seen.
     pub(super) async fn call(
         &self,
         card: &AgentCard,
@@ -162,7 +162,7 @@ impl AgentClient {
         result(card.binding, body).map(Answer::Result)
     }
 
-    /// Returns the request that makes a call, without the headers that are the same for all.
+    /// Returns the request that makes a call, without the headers that all calls share.
     fn request(&self, card: &AgentCard, method: RemoteMethod, params: &Value) -> RequestBuilder {
         match card.binding {
             Binding::JsonRpc => {
@@ -187,7 +187,7 @@ impl AgentClient {
     }
 }
 
-/// Results of a call, one after another.
+/// Stream of the results of a call.
 pub(super) struct ResultStream {
     response: Response,
     binding: Binding,
@@ -196,14 +196,14 @@ pub(super) struct ResultStream {
     bytes: usize,
 }
 
-/// A result in a stream, and its id.
+/// A result in a stream, and the id of its event.
 pub(super) struct StreamItem {
     pub(super) result: Value,
     pub(super) id: Option<String>,
 }
 
 impl ResultStream {
-    /// Returns the next result; `None` at the end. Nothing is lost if this is dropped.
+    /// Returns the next result; `None` at the end. Cancel safe: if this future is dropped, no event is lost.
     pub(super) async fn next(&mut self) -> Result<Option<StreamItem>, RequestFailure> {
         loop {
             let event = self.parser.next_event();
@@ -227,7 +227,7 @@ impl ResultStream {
     }
 }
 
-/// Returns the result that a body or an event is, or the error.
+/// Returns the result or the error that a body or an event contains.
 fn result(binding: Binding, body: Value) -> Result<Value, RequestFailure> {
     match binding {
         Binding::JsonRpc => enveloped(body),
@@ -245,7 +245,7 @@ fn failure(error: CallError) -> RequestFailure {
     }
 }
 
-/// Returns the result in an envelope of JSON-RPC, or the error.
+/// Returns the result or the error in an envelope of JSON-RPC.
 fn enveloped(mut envelope: Value) -> Result<Value, RequestFailure> {
     let error = &envelope["error"];
     if error.is_object() {
@@ -263,7 +263,7 @@ fn enveloped(mut envelope: Value) -> Result<Value, RequestFailure> {
     }
 }
 
-/// Returns the response if its status is a success.
+/// Returns the response if its status is a success, else the error in its body or its status.
 async fn successful(
     response: Response,
     binding: Binding,
@@ -283,7 +283,7 @@ async fn successful(
     };
     let json = serde_json::from_slice::<Value>(&body).unwrap_or_default();
     match binding {
-        // Some servers send errors of the protocol with an HTTP status of failure.
+        // Some servers send an error of the protocol with an HTTP status of failure.
         Binding::JsonRpc if json["error"]["code"].is_i64() => {
             enveloped(json)?;
         }

@@ -1,14 +1,15 @@
-//! Calls over HTTP+JSON (1.0, section 11): the address of each, and the errors that come back.
+//! Calls over HTTP+JSON (1.0, section 11): the address of each call, and the errors in answers.
 
 use reqwest::{Method, Url};
 use serde_json::Value;
 
 use super::outgoing::RemoteMethod;
 
-/// Media types of answers: of a stream, the binding's own (section 14.1.1), and the one that section 11.1 names.
+/// Media types of answers: the type of a stream, the binding's own type (section 14.1.1), and the type that section
+/// 11.1 names.
 pub(super) const ANSWER_TYPES: &str = "text/event-stream, application/a2a+json, application/json";
 
-/// Code of JSON-RPC for what the agent does not support.
+/// Code of JSON-RPC for an operation that the agent does not support.
 const UNSUPPORTED_OPERATION: i64 = -32004;
 
 /// Request that makes a call.
@@ -47,18 +48,18 @@ impl CallRequest {
     }
 }
 
-/// Error in a body, as `google.rpc.Status` says it.
+/// Error in a body, in the form of `google.rpc.Status`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CallError {
-    /// Status of HTTP, unless the body has another.
+    /// Status of HTTP: the one in the body, or else that of the response.
     pub(super) status: u16,
     pub(super) message: String,
-    /// Code of JSON-RPC for the same, if somebody here tells it from others.
+    /// Code of JSON-RPC for the same error, if this client treats the error in a way of its own.
     pub(super) code: Option<i64>,
 }
 
 impl CallError {
-    /// Reads the error that a body is; `status`: that of the response.
+    /// Reads the error that a body contains. `status` is the status of the response.
     pub(super) fn read(body: &Value, status: u16) -> Option<Self> {
         let error = body.get("error").filter(|error| error.is_object())?;
         let details = error["details"].as_array().into_iter().flatten();
@@ -95,7 +96,7 @@ mod tests {
         check(RemoteMethod::Get, "c.1", "GET https://h.test/v1/tasks/c.1");
         check(RemoteMethod::Cancel, "c.1", "POST https://h.test/v1/tasks/c.1:cancel");
         check(RemoteMethod::Subscribe, "c.1", "GET https://h.test/v1/tasks/c.1:subscribe");
-        // An id of the agent's leads nowhere else.
+        // An id that an agent has made up leads to no other address.
         check(RemoteMethod::Get, "a/../b?c#d", "GET https://h.test/v1/tasks/a%2F..%2Fb%3Fc%23d");
         check(RemoteMethod::Cancel, "..", "POST https://h.test/v1/tasks/..:cancel");
     }

@@ -1,11 +1,11 @@
-//! Other agents, called over A2A (0.3 and 1.0, JSON-RPC over HTTP; 1.0, HTTP+JSON): one tool, `call_agent`, for all
-//! that the settings name.
+//! Client for other agents over A2A (0.3 and 1.0 as JSON-RPC over HTTP; 1.0 as HTTP+JSON): one tool, `call_agent`, for
+//! all agents that the settings name.
 //!
-//! [`Agents`] holds those of one session. An agent's card (`card`) says how to reach it, and is read when it is
-//! first needed. A call (`call_agent`) sends a message (`exchange`) over HTTP (`http`, `http_json`), and folds what
-//! comes back (`update`, `remote_task`) until the agent has ended or waits. What it asks, the user is asked
-//! (`confirmation`). Nothing that an agent says is trusted: not its size, its addresses, its texts or its
-//! silence.
+//! [`Agents`] holds the agents of one session. An agent's card (`card`) says how the agent is reached, and is read when
+//! it is first needed. A call (`call_agent`) sends a message (`exchange`) over HTTP (`http`, `http_json`), and folds
+//! the updates (`update`, `remote_task`) until the agent has ended or waits. The agent's questions are put to the user
+//! (`confirmation`). Nothing that an agent sends is trusted: its sizes, addresses and texts are checked, and its
+//! silence is limited.
 
 mod agent;
 mod agents;

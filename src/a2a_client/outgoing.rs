@@ -1,4 +1,4 @@
-//! Messages and requests that are sent, in the form of each version.
+//! Messages and requests to agents, in the form of each version.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::card::ProtocolVersion::{self, V1, V03};
 use tandem_wire::development_tool::URI;
 
-/// A call that is sent to an agent.
+/// A call that this client can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RemoteMethod {
     Send,
@@ -33,20 +33,20 @@ impl RemoteMethod {
     }
 }
 
-/// The conversation and the task that a message goes to, as far as they are known.
+/// Conversation and task that a message goes to, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) context: Option<String>,
     pub(super) task: Option<String>,
 }
 
-/// An answer to a question about a call there.
+/// An answer to an agent's question about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionChoice {
     pub(super) call: String,
-    /// Id of the option.
+    /// Id of the chosen option.
     pub(super) option: String,
-    /// Words that go with it.
+    /// Remark of the user on the choice.
     pub(super) remark: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum OutgoingContent {
 }
 
 impl OutgoingContent {
-    /// Returns the parameters of the call that sends it.
+    /// Returns the parameters of the call that sends this content.
     pub(super) fn params(&self, version: ProtocolVersion, to: &Destination) -> Value {
         let text = |text: &str| match version {
             V03 => json!({ "kind": "text", "text": text }),
@@ -105,7 +105,7 @@ impl OutgoingContent {
     }
 }
 
-/// Returns the parameters of a call about a task; `after`: the last event that is known of it.
+/// Returns the parameters of a call about a task. `after` is the id of the last event of the task that was seen.
 pub(super) fn about_task(id: &str, after: Option<&str>) -> Value {
     let mut params = json!({ "id": id });
     if let Some(after) = after {

@@ -1,19 +1,19 @@
-//! Shows people what an agent does, not more often than they can see.
+//! Progress of an agent for people, shown no more often than people can see.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Shortest time between two of them.
+/// Shortest time between two updates.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Shows what an agent does.
+/// Display of an agent's progress.
 pub(super) struct Progress {
     show: Arc<dyn Fn(String) + Send + Sync>,
-    /// Time from which on there may be another.
+    /// Earliest time of the next update.
     next: Instant,
-    /// `true` if there is something that has not been shown.
+    /// `true` if there is progress that has not been shown.
     waits: bool,
 }
 
@@ -22,7 +22,7 @@ impl Progress {
         Self { show, next: Instant::now(), waits: false }
     }
 
-    /// There is something new: `text` is shown, now or at [`Self::due`].
+    /// Records that there is new progress. Shows `text` now if it is time, else the caller shows it at [`Self::due`].
     pub(super) fn changed(&mut self, text: impl FnOnce() -> String) {
         self.waits = true;
         if Instant::now() >= self.next {
@@ -30,17 +30,17 @@ impl Progress {
         }
     }
 
-    /// Shows it now.
+    /// Shows pending progress now.
     pub(super) fn show(&mut self, text: impl FnOnce() -> String) {
         let text = if std::mem::take(&mut self.waits) { text() } else { return };
-        // That it has begun says the call itself.
+        // An empty progress would only say that the call has begun, which the call itself shows.
         if !text.is_empty() {
             self.next = Instant::now() + PAUSE;
             (self.show)(text);
         }
     }
 
-    /// Returns the time at which something that waits is to be shown.
+    /// Returns the time at which pending progress is to be shown; `None` if there is none.
     pub(super) fn due(&self) -> Option<Instant> {
         self.waits.then_some(self.next)
     }

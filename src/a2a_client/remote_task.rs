@@ -1,4 +1,4 @@
-//! State of a task at another agent, folded from what that agent sends.
+//! State of a task at another agent, folded from the updates of that agent.
 
 use serde_json::Value;
 
@@ -8,42 +8,42 @@ use super::update::{RemoteState, RemoteUpdate, UpdateSubject};
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 
-/// Maximum number of steps that are told apart.
+/// Maximum number of steps that are stored.
 const STEPS: usize = 1000;
 
 /// Maximum number of artifacts.
 const ARTIFACTS: usize = 200;
 
-/// Maximum number of questions that are open at once.
+/// Maximum number of questions that are open at the same time.
 const QUESTIONS: usize = 100;
 
-/// Characters of the line of a tool call.
+/// Maximum length of the line of a tool call, in characters.
 const LINE: usize = 200;
 
-/// Bytes of the steps that people are shown while the agent works.
+/// Maximum length of the progress that people are shown while the agent works, in bytes.
 const SHOWN: usize = 8 << 10;
 
-/// A task of an agent, or its answer without one.
+/// A task of an agent, or its reply without a task.
 #[derive(Debug)]
 pub(super) struct RemoteTask {
     pub(super) id: Option<String>,
     pub(super) context: Option<String>,
     pub(super) state: RemoteState,
-    /// Place of the last event in the agent's own log.
+    /// Id of the last event in the agent's own log.
     pub(super) last_event: Option<String>,
     /// Texts and tool calls of the agent so far, in order.
     steps: Vec<Step>,
     artifacts: Vec<Artifact>,
-    /// Artifacts of the task as a whole, which may be of earlier messages.
+    /// Artifacts in the last snapshot of the task; some may be results of earlier messages.
     earlier: RemoteContent,
-    /// Text that goes with the state.
+    /// Content of the message that came with the state.
     reason: RemoteContent,
-    /// The answer, if there is no task.
+    /// Reply of the agent, if there is no task.
     reply: Option<RemoteContent>,
     questions: Vec<Confirmation>,
-    /// `true` if the end of the task is known, and not what led to it.
+    /// `true` if the last update was a snapshot of the completed task: the events that led to its end may be missing.
     is_ended_unseen: bool,
-    /// Bytes of text that may still be kept.
+    /// Number of bytes of text that may still be stored.
     left: usize,
 }
 
@@ -61,7 +61,7 @@ struct Artifact {
 }
 
 impl RemoteTask {
-    /// A task of which nothing is known, and so many bytes of text will be kept.
+    /// Returns a task of which nothing is known yet. At most `bytes` bytes of its text will be stored.
     pub(super) fn new(bytes: usize) -> Self {
         Self {
             id: None,
@@ -79,13 +79,13 @@ impl RemoteTask {
         }
     }
 
-    /// Takes the questions that are open, to answer them: the task goes on.
+    /// Takes the open questions, to answer them. The task then counts as working.
     pub(super) fn take_questions(&mut self) -> Vec<Confirmation> {
         self.state = RemoteState::Working;
         std::mem::take(&mut self.questions)
     }
 
-    /// Returns whether an agent has answered, or waits for an answer to what it asks.
+    /// Returns whether the agent has replied, or its task has ended or waits.
     pub(super) fn is_settled(&self) -> bool {
         self.reply.is_some() || self.state.is_settled()
     }
@@ -100,12 +100,12 @@ impl RemoteTask {
         !self.questions.is_empty()
     }
 
-    /// Returns whether not all text has been kept.
+    /// Returns whether text may have been left out.
     pub(super) fn is_cut(&self) -> bool {
         self.left == 0
     }
 
-    /// Takes in what the agent has sent.
+    /// Applies an update of the agent.
     pub(super) fn apply(&mut self, update: &RemoteUpdate<'_>) {
         match update {
             RemoteUpdate::Task { state, task } => {
@@ -160,7 +160,7 @@ impl RemoteTask {
         }
     }
 
-    /// Takes in a message that goes with a state.
+    /// Applies a message that came with a state.
     fn message(&mut self, kind: UpdateSubject, message: &Value) {
         if matches!(message["role"].as_str(), Some("user" | "ROLE_USER")) {
             return;
@@ -178,7 +178,7 @@ impl RemoteTask {
                 let content = RemoteContent::read(parts, &mut self.left);
                 self.say(&content.text);
             }
-            // The question in words: it is shown in its own form.
+            // The message words the question about the call, and the question is shown in a form of its own.
             UpdateSubject::State | UpdateSubject::Unknown if has_calls => {}
             UpdateSubject::State => {
                 self.reason = RemoteContent::read(parts, &mut self.left);
@@ -194,7 +194,7 @@ impl RemoteTask {
 
     fn say(&mut self, text: &str) {
         let is_full = self.steps.len() >= STEPS;
-        // If there are very many steps, the last text takes in what follows.
+        // At the maximum number of steps, further text is appended to the last text.
         let mut last = self.steps.iter_mut().rev().take(if is_full { STEPS } else { 1 });
         let last = last.find_map(|step| match step {
             Step::Text(last) => Some(last),
@@ -251,7 +251,7 @@ impl RemoteTask {
         }
     }
 
-    /// Returns the end of what the agent has said and done so far, for people.
+    /// Returns the end of the agent's texts and tool calls so far, for people.
     pub(super) fn progress(&self) -> String {
         let mut shown = Vec::new();
         let mut size = 0;
@@ -271,8 +271,9 @@ impl RemoteTask {
         shown.join("\n")
     }
 
-    /// Returns the text and the files that count in the end: the artifacts of this message, or the last that
-    /// the agent has said, and what goes with its state.
+    /// Returns the text and the files of the result: the artifacts of this message, or else the last text of the agent,
+    /// and the message that came with its state. If there are none of these, the result is the artifacts in the last
+    /// snapshot.
     pub(super) fn answer(&self) -> RemoteContent {
         if self.is_ended_unseen && !self.earlier.is_empty() {
             return self.earlier.clone();
@@ -310,7 +311,7 @@ impl RemoteTask {
     }
 }
 
-/// Returns an id, if it is one that can be sent back and shown.
+/// Returns an id, if it is short and has no control characters, so that it can be sent back and shown.
 fn id(value: &Value) -> Option<String> {
     let id = value.as_str()?;
     let sane = !id.is_empty() && id.len() <= ID && !id.contains(char::is_control);

@@ -1,13 +1,13 @@
-//! Items of a stream and results of calls, read in whatever version they are written.
+//! Items of a stream and results of calls, read in the form of either version.
 
 use serde_json::Value;
 
 use tandem_wire::development_tool::{CODER_AGENT, URI};
 
-/// State of a task there.
+/// State of a task at the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RemoteState {
-    /// Queued or running, or nothing that is known here.
+    /// Queued or running, or in a state that is not known here.
     Working,
     /// Waiting for an answer.
     InputRequired,
@@ -16,7 +16,7 @@ pub(super) enum RemoteState {
     Completed,
     Canceled,
     Failed,
-    /// Not begun: the agent does not want it.
+    /// Refused by the agent.
     Rejected,
 }
 
@@ -35,7 +35,7 @@ impl RemoteState {
         }
     }
 
-    /// Returns whether nothing more comes by itself.
+    /// Returns whether the agent sends nothing more by itself: the task has ended, or waits.
     pub(super) fn is_settled(self) -> bool {
         self != Self::Working
     }
@@ -44,17 +44,17 @@ impl RemoteState {
 /// An item of a stream, or the result of a call.
 #[derive(Debug)]
 pub(super) enum RemoteUpdate<'a> {
-    /// A task as it is now.
+    /// Snapshot of a task.
     Task { state: RemoteState, task: &'a Value },
-    /// Another status of it. `is_final`: the stream ends.
+    /// Change of the task's status. `is_final`: the stream ends with it.
     Status { state: RemoteState, is_final: bool, kind: UpdateSubject, update: &'a Value },
-    /// A result of it, or more of one.
+    /// An artifact of the task, or a further part of one.
     Artifact(&'a Value),
-    /// An answer without a task.
+    /// Reply without a task.
     Message(&'a Value),
 }
 
-/// Subject of a status update, where the `development-tool` extension says it.
+/// Subject of a status update, as the `development-tool` extension names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UpdateSubject {
     /// A piece of a text.
@@ -62,12 +62,12 @@ pub(super) enum UpdateSubject {
     Thought,
     ToolCall,
     State,
-    /// The extension says nothing of it.
+    /// The update does not name its subject.
     Unknown,
 }
 
 impl<'a> RemoteUpdate<'a> {
-    /// Reads one; `None` if it is nothing that is known here.
+    /// Reads an item; `None` if it is of no known kind.
     pub(super) fn read(item: &'a Value) -> Option<Self> {
         let named = |name: &str| item.get(name).filter(|it| it.is_object());
         if let Some(task) = named("task") {
@@ -87,7 +87,7 @@ impl<'a> RemoteUpdate<'a> {
             Some("status-update") => Some(Self::status(item)),
             Some("artifact-update") => Some(Self::Artifact(item)),
             Some("message") => Some(Self::Message(item)),
-            // What asks for a task in 1.0 is answered without a word on what it is.
+            // In 1.0, the answer to a request for a task does not say that it is a task.
             _ if item["id"].is_string() && item["status"].is_object() => Some(Self::task(item)),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! Work that blocks: run beside the runtime, and ended soon after nobody wants it any more.
+//! Blocking work: run on a thread for blocking work, and ended soon after its caller no longer waits for it.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,8 @@ use tokio_util::sync::CancellationToken;
 use tandem_host::off_thread::off_thread;
 use tandem_host::{ToolContext, ToolError};
 
-/// Runs work that reads the disk or computes for long. A cancel ends the wait at once; the work
-/// itself must look at the `cancel` of the context that it is given, which also fires when this
-/// future is dropped.
+/// Runs work that reads the disk or computes for long. A cancel ends the wait at once. The work itself must check the
+/// `cancel` of the context that it is given, which also fires when this future is dropped.
 pub(super) async fn blocking<T: Send + 'static>(
     cx: &ToolContext,
     work: impl FnOnce(&ToolContext) -> Result<T, ToolError> + Send + 'static,
@@ -21,7 +20,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     cancel.run_until_cancelled(work).await.unwrap_or_else(|| Err(ToolError::cancelled()))
 }
 
-/// Waits for what an awaited file or path comes to. A cancel ends the wait at once.
+/// Waits for the result of asynchronous work. A cancel ends the wait at once.
 pub(super) async fn stoppable<T>(
     cx: &ToolContext,
     work: impl Future<Output = Result<T, ToolError>>,
@@ -30,7 +29,7 @@ pub(super) async fn stoppable<T>(
     result.unwrap_or_else(|| Err(ToolError::cancelled()))
 }
 
-/// End of a search: a cancel, or the end of its time.
+/// End of a search: the cancel of its call, or the end of its time.
 #[derive(Debug, Clone)]
 pub(super) struct Deadline {
     cancel: CancellationToken,
@@ -38,18 +37,19 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Until the call is cancelled, or the time that a search may take is over.
+    /// Returns a deadline at the cancel of the call or after the maximum time of a search.
     pub(super) fn new(cx: &ToolContext) -> Self {
         Self::at_most(cx.host.limits.search_time, &cx.cancel)
     }
 
-    /// Until it is cancelled, or the time is over.
+    /// Returns a deadline at a cancel or after `time`, at most a day.
     pub(super) fn at_most(time: Duration, cancel: &CancellationToken) -> Self {
+        // The cap keeps the sum from overflowing, which would panic.
         let deadline = Instant::now() + time.min(Duration::from_hours(24));
         Self { cancel: cancel.clone(), deadline }
     }
 
-    /// Returns whether to stop.
+    /// Returns whether the search has to stop.
     pub(super) fn over(&self) -> bool {
         self.cancel.is_cancelled() || self.timed_out()
     }
@@ -59,7 +59,7 @@ impl Deadline {
         Instant::now() >= self.deadline
     }
 
-    /// An error if the call was cancelled.
+    /// Returns an error if the call was cancelled.
     pub(super) fn check(&self) -> Result<(), ToolError> {
         if self.cancel.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
     }

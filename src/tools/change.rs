@@ -1,4 +1,4 @@
-//! A proposed change of one file: shown, asked about, and made if the file is still what it was.
+//! A proposed change of one file: shown to the user, allowed, and made if the file has not changed meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,17 +15,18 @@ use tandem_host::{
 
 /// A file before a change.
 pub(super) struct Original {
-    /// A real path, inside the workspace. Whatever the path that the model has leads to later, this is changed.
+    /// Real path, inside the workspace. The change goes to this file, even if the path that the model has given leads
+    /// elsewhere later.
     path: PathBuf,
-    /// `None` if there is no such file.
+    /// Content; `None` if there is no such file.
     bytes: Option<Vec<u8>>,
-    /// Empty if there is no such file.
+    /// Decoded content; empty if there is no such file.
     pub(super) text: Arc<str>,
     format: TextFormat,
 }
 
 impl Original {
-    /// Reads a file that is to be changed, or finds that there is none.
+    /// Reads a file that is to be changed, if it exists.
     pub(super) async fn read(path: &Path, cx: &ToolContext) -> Result<Self, ToolError> {
         let path = path.to_owned();
         let files = &cx.host.files;
@@ -84,7 +85,7 @@ impl Original {
         }
     }
 
-    /// Refuses to replace a content that the model has not been shown.
+    /// Refuses to replace content that the model has not been shown.
     pub(super) fn check_seen(&self, relative: &str, files: &SeenFiles) -> Result<(), ToolError> {
         match self.seen(files) {
             Seen::Whole => Ok(()),
@@ -112,7 +113,7 @@ impl Original {
         }
     }
 
-    /// Encodes a new text as the file is encoded.
+    /// Encodes a new text in the encoding of the file.
     fn encode(&self, new: &str, limits: &ToolLimits) -> Result<Vec<u8>, ToolError> {
         let lacking = |error: Unencodable| {
             let path = self.path.display();
@@ -134,26 +135,26 @@ impl Original {
 struct Write {
     bytes: Vec<u8>,
     after: ContentId,
-    /// The text that the user has put in place of the proposed one.
+    /// Text that the user has put in place of the proposed one.
     edited: Option<Arc<str>>,
-    /// The content before; `None` if it is the same, and nothing needs to be written.
+    /// Content before the change; `None` if the content stays the same and nothing needs to be written.
     before: Option<Preimage>,
-    /// `true` if the model knows the whole content before, and so the one after.
+    /// `true` if the model knows the whole content before the change, and so the whole content after it.
     is_known: bool,
 }
 
-/// A file, and what should be in it.
+/// A file, and its proposed new text.
 pub(super) struct Proposal {
-    /// The file as it is.
+    /// The file before the change.
     pub(super) original: Original,
-    /// Its new text, with the line endings that it should have.
+    /// New text of the file, with the line endings that it should have.
     pub(super) new: Arc<str>,
-    /// For the model, when it is done: a sentence.
+    /// Sentence for the model after the change.
     pub(super) done: String,
 }
 
 impl Proposal {
-    /// The call that makes the change.
+    /// Returns the call that makes the change.
     pub(super) fn into_invocation(self, mut summary: Summary, limits: &ToolLimits) -> Invocation {
         if let Err(error) = self.original.encode(&self.new, limits) {
             return Invocation::failing(summary, error);
@@ -164,6 +165,12 @@ impl Proposal {
         Invocation::edit(summary, path, make)
     }
 
+    /// Makes the change:
+    ///
+    /// 1. Encodes the new text and stores the content before.
+    /// 2. Announces the change, so that it can be undone.
+    /// 3. Writes the file, if it has not changed meanwhile.
+    /// 4. If an editor altered the text as it saved the file, announces that content and tells the model.
     async fn make(
         self: Arc<Self>,
         cx: ToolContext,
@@ -186,7 +193,7 @@ impl Proposal {
         let files = &cx.host.files;
         let directories = files.missing_directories(path).await?;
         let change = FileChange { path: path.clone(), before, after: after.clone(), directories };
-        // The announcement comes before the write, so that a change which a crash cuts off can still be undone.
+        // The announcement comes before the write, so that a change can be undone even if a crash follows the write.
         (cx.announce)(change.clone()).await?;
         let old = original.bytes.as_deref();
         let written = files.write(path, old, &bytes, &cx.cancel).await?;
@@ -197,15 +204,16 @@ impl Proposal {
         if is_known {
             cx.host.seen.note(path, content.clone());
         }
-        // Nothing can fail after the write: a failed call has left the file as it was.
+        // A failed call is understood to have left the file as it was, so nothing after the write should fail.
         let Some(now) = written else { return Ok(output) };
-        // An undo compares the file with the announced content, and the editor has saved another one.
+        // An undo compares the file with the announced content, but the editor has saved other content.
         (cx.announce)(FileChange { after: content, ..change }).await?;
         let host = Arc::clone(&cx.host);
         off_thread(move || Ok(self.altered(output, edited.as_ref(), &now, &host))).await
     }
 
-    /// Returns the output of a change that an editor has altered as it saved the file.
+    /// Returns the output of a change whose text an editor has altered as it saved the file. `now` is the saved
+    /// content.
     fn altered(
         &self,
         output: ToolOutput,
@@ -228,10 +236,10 @@ impl Proposal {
         ToolOutput { text, shown, ..output }
     }
 
-    /// Works out what is to be written, and keeps what is there before.
+    /// Encodes the text to write, and stores the content before.
     fn encode(&self, edited: Option<String>, host: &Host) -> Result<Write, ToolError> {
         let Self { original, new, .. } = self;
-        // An editor may have its own idea of line endings.
+        // The text comes from the user's editor, which may have used other line endings.
         let edited = edited.map(|edited| text::like(new, &edited));
         let edited = edited.filter(|edited| **edited != **new).map(Arc::from);
         let bytes = original.encode(edited.as_ref().unwrap_or(new), &host.limits)?;
@@ -270,7 +278,7 @@ impl Proposal {
     }
 }
 
-/// For the model, when a new file is written.
+/// Returns the sentence for the model after a new file was written.
 pub(super) fn created(relative: &str, text: &str) -> String {
     match text.lines().count() {
         1 => format!("Created {relative} with 1 line."),
@@ -278,7 +286,7 @@ pub(super) fn created(relative: &str, text: &str) -> String {
     }
 }
 
-/// The call that failed before anything could be proposed.
+/// Returns a call that failed before a change could be proposed.
 pub(super) fn failing(label: String, path: Option<&Path>, error: ToolError) -> Invocation {
     let summary = Summary::new(label);
     Invocation::failing(path.iter().fold(summary, |summary, path| summary.at(path, None)), error)

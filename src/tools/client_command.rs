@@ -13,19 +13,19 @@ use tandem_host::shell_output::OutputBuffer;
 use tandem_host::terminals::COMMAND_VARIABLES;
 use tandem_host::{CommandExit, ToolContext, ToolError};
 
-/// Time between two looks at what a command writes.
+/// Time between two requests for the output of a command.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum number of bytes of output that a client is asked for: all of them come with every look.
+/// Maximum number of bytes of output that a client is asked for: every request returns all of them.
 const OUTPUT: usize = 1 << 20;
 
-/// Maximum length of what a client says of an error or a signal, in characters.
+/// Maximum length of a client's message about an error or a signal, in characters.
 const WORDS: usize = 500;
 
-/// Kind of the errors of clients.
+/// Kind of the errors that a client's terminal causes.
 const FAILED: &str = "client_terminal";
 
-/// Runs a command line in a terminal of a client; returns its end, and what it has written.
+/// Runs a command line in a terminal of a client. Returns the way it ended, and its output.
 pub(super) async fn run(
     client: &dyn ClientTerminals,
     line: &str,
@@ -34,7 +34,8 @@ pub(super) async fn run(
     cx: &ToolContext,
 ) -> Result<(CommandEnd, String), ToolError> {
     let fixed = COMMAND_VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    // Empty is as good as unset: the policy has judged where a `cd` leads.
+    // `CDPATH` is emptied, which is the same as unset. With a value, it could make a `cd` lead elsewhere than the
+    // policy has judged.
     let search_path = ("CDPATH".to_owned(), String::new());
     let command = ClientCommand {
         program: "bash".to_owned(),
@@ -59,7 +60,7 @@ pub(super) async fn run(
 struct FollowedCommand<'a> {
     terminal: Box<dyn ClientTerminal>,
     cx: &'a ToolContext,
-    /// Time that it has.
+    /// Maximum time of the command; `None` if it has no limit.
     time: Option<Duration>,
     /// Output that was seen last.
     last: Option<ClientOutput>,
@@ -67,7 +68,8 @@ struct FollowedCommand<'a> {
 }
 
 impl FollowedCommand<'_> {
-    /// Waits until the command has ended, or ends it.
+    /// Waits until the command has ended. Ends the command if it was cancelled, was silent for too long, or its time is
+    /// over.
     async fn follow(&mut self) -> Result<CommandEnd, ToolError> {
         let deadline = self.time.map(|time| Instant::now() + time);
         let exit = match self.wait(deadline).await {
@@ -105,8 +107,8 @@ impl FollowedCommand<'_> {
         Ok(CommandEnd::Exited(exit))
     }
 
-    /// Waits until the command has ended by itself, and shows meanwhile what it writes. Returns `None`
-    /// if the command has to be ended.
+    /// Waits until the command has ended by itself, and shows its output meanwhile. Returns `None` if the caller has to
+    /// end the command.
     async fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<CommandExit, String>> {
         let cx = self.cx;
         let mut exit = self.terminal.wait_for_exit();
@@ -147,11 +149,11 @@ impl FollowedCommand<'_> {
         }
     }
 
-    /// Ends the command, for this reason or because the turn is cancelled, and shows what it has written.
+    /// Ends the command and shows its output. Returns `Cancelled` if the turn was cancelled, else `end`.
     async fn end(&mut self, end: CommandEnd) -> CommandEnd {
         let cx = self.cx;
         if let Err(why) = in_time(cx, self.terminal.kill()).await {
-            // It is told again when the terminal is freed.
+            // The client is told again to end the command when the terminal is freed.
             tracing::warn!(why, "the client has not ended a command");
         }
         if let Ok(output) = in_time(cx, self.terminal.output()).await {
@@ -175,7 +177,7 @@ impl FollowedCommand<'_> {
     }
 }
 
-/// Waits for an answer of a client, but not for long.
+/// Waits for an answer of a client, at most for the time that the limits set.
 async fn in_time<T>(
     cx: &ToolContext,
     answer: BoxFuture<'static, Result<T, String>>,

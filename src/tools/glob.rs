@@ -1,4 +1,4 @@
-//! `glob`: files by their names.
+//! `glob`: finds files by their names.
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -23,10 +23,10 @@ use tandem_host::{
     parse,
 };
 
-/// Files that changed since then come first.
+/// Age below which a file is recent: recent files come first.
 const RECENT: Duration = Duration::from_hours(24);
 
-/// The tool.
+/// The tool `glob`.
 pub(super) struct Glob;
 
 #[derive(Deserialize)]
@@ -120,7 +120,7 @@ fn label(args: &GlobArgs, target: Option<&PathTarget>) -> String {
     }
 }
 
-/// Returns a pattern for each directory to look in.
+/// Returns a pattern for each directory to search.
 async fn patterns(
     cx: &ToolContext,
     args: &GlobArgs,
@@ -135,7 +135,7 @@ async fn patterns(
     Ok(vec![pattern.await?])
 }
 
-/// A file that was found; in the order of the answer.
+/// A file that was found. The order of these values is the order of the answer.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct MatchedFile {
     age: Age,
@@ -157,7 +157,7 @@ fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolO
         let mut walk = pattern.walk(workspace, &until, |_| true);
         while let Some(entry) = walk.next().filter(|_| !until.over()) {
             let Ok(entry) = entry else { continue };
-            // A link counts with its target's kind and age. Walks leave out links that lead outside.
+            // A link counts with the kind and age of its target. Walks leave out links that lead outside.
             if pattern.matches(entry.path())
                 && let Ok(file) =
                     walk.metadata(&entry).or_else(|_| workspace.metadata(entry.path()))
@@ -171,7 +171,7 @@ fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolO
     Ok(report(label, found, until.timed_out(), cx))
 }
 
-/// Returns the age of a file.
+/// Returns the age of a file: recent if it changed at `since` or later.
 fn age(file: &Metadata, since: SystemTime) -> Age {
     let changed = file.modified();
     if changed >= since { Age::Recent(Reverse(changed)) } else { Age::Old }
@@ -201,6 +201,7 @@ fn report(
     }
     if given > named {
         let left_out = given - named;
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "({left_out} more are not named: a narrower pattern finds them)");
     }
     if timed_out {

@@ -1,4 +1,4 @@
-//! `google_web_search`: what Google finds, in the words of a model that has read it.
+//! `google_web_search`: an answer from Google, worded by a model that has read what Google found.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tandem_host::{
     ToolSpec, WebSource, parse,
 };
 
-/// Characters of a query, of a title and of an address.
+/// Maximum length of a query, of a title and of an address, in characters.
 const QUERY: usize = 2000;
 const TITLE: usize = 200;
 const ADDRESS: usize = 4096;
@@ -22,23 +22,23 @@ const ADDRESS: usize = 4096;
 /// A search engine.
 #[async_trait]
 pub trait WebSearch: Send + Sync {
-    /// Returns whether searches can be made, as far as is known without the network.
+    /// Returns whether searches can be made, as far as that is known without a request to the network.
     fn is_ready(&self) -> bool;
 
-    /// Searches the web. The error says why not, for the model and for people.
+    /// Searches the web. The error says why the search failed, for the model and for people.
     async fn search(&self, query: &str) -> Result<SearchAnswer, String>;
 }
 
 /// Answer of a search engine.
 #[derive(Debug, Clone)]
 pub struct SearchAnswer {
-    /// The answer, with `[1]` behind what the first source says.
+    /// Text of the answer, with `[1]` behind each statement of the first source, and so on.
     pub text: String,
-    /// In the order of their numbers.
+    /// Sources, in the order of their numbers.
     pub sources: Vec<WebSource>,
 }
 
-/// The tool.
+/// The tool `google_web_search`.
 pub(super) struct GoogleWebSearch {
     pub(super) search: Arc<dyn WebSearch>,
 }

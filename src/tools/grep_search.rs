@@ -1,4 +1,4 @@
-//! `grep_search`: lines in files, with ripgrep's engine.
+//! `grep_search`: finds lines in files, with ripgrep's engine.
 
 mod hunt;
 mod lines;
@@ -27,22 +27,22 @@ use tandem_host::{
     args, parse,
 };
 
-/// Matches, if the model does not say how many.
+/// Default maximum number of matches.
 const MATCHES: usize = 100;
 
-/// Matches at most, whatever the model says.
+/// Largest maximum number of matches that the model may set.
 const MAX_MATCHES: usize = 5000;
 
-/// Bytes of a compiled pattern.
+/// Maximum size of a compiled pattern, in bytes.
 const REGEX_BYTES: usize = 10 << 20;
 
-/// Lines around a match at most, whatever the model says.
+/// Largest number of lines before or after a match that the model may set.
 const MAX_CONTEXT: usize = 200;
 
-/// Files of which people are told where they are.
+/// Maximum number of files with matches that the summary of the call names.
 const MAX_LOCATIONS: usize = 100;
 
-/// The tool.
+/// The tool `grep_search`.
 pub(super) struct GrepSearch;
 
 #[derive(Deserialize)]
@@ -98,9 +98,11 @@ impl Tool for GrepSearch {
     }
 }
 
-/// The search itself happens here, because the call is announced with the files that it hit;
-/// running it only hands over what was found. Not so where a person is asked first, as there are secrets, or it is
-/// outside of the workspace: nothing is looked at there before it is allowed.
+/// Prepares the call, and mostly runs the search here, because the announcement of the call names the files with
+/// matches. The call then only returns the result.
+///
+/// If a person has to be asked first, as the place may hold secrets or is outside of the workspace, the search waits
+/// for the call: no file there is read before the person has agreed.
 fn prepare(
     args: GrepArgs,
     target: Option<PathTarget>,
@@ -159,7 +161,7 @@ fn parameters() -> Value {
 
 impl GrepArgs {
     fn respect(&self) -> Respect {
-        // What the user hides from this agent stays hidden.
+        // `no_ignore` switches off only the rules of git. Files that the user hides from this agent stay hidden.
         Respect { git: !self.no_ignore.unwrap_or(false), own: true }
     }
 
@@ -197,7 +199,7 @@ impl GrepArgs {
         self.total_max_matches.unwrap_or(MATCHES).clamp(1, MAX_MATCHES)
     }
 
-    /// Returns the number of lines to show around so few matches, if the model does not say.
+    /// Returns the number of lines to show before and after each of a few matches, if the model has not set a number.
     fn auto_context(&self, matches: usize) -> usize {
         if self.names_only == Some(true) || self.context.or(self.before).or(self.after).is_some() {
             return 0;
@@ -215,8 +217,8 @@ fn invalid(pattern: &str, err: &grep_regex::Error) -> ToolError {
         ErrorKind::NotAllowed(_) => {
             "Lines are searched one by one: a pattern cannot match a line break.".to_owned()
         }
-        // The same from a parser that is shown the pattern as it was written, so that the place
-        // it points at is right.
+        // The error comes from a parser that is given the pattern as it was written, so that the position it names is
+        // right.
         _ => regex::bytes::Regex::new(pattern).err().map_or(err.to_string(), |err| err.to_string()),
     };
     ToolError::new("invalid_pattern", why)
@@ -224,14 +226,14 @@ fn invalid(pattern: &str, err: &grep_regex::Error) -> ToolError {
 
 /// Directories or a file to search.
 struct SearchScope {
-    /// For people.
+    /// Name of the place in messages.
     name: String,
     dirs: Vec<PathBuf>,
-    /// Instead of directories.
+    /// File to search, in place of directories.
     file: Option<PathBuf>,
-    /// `true` if the place is long output that is kept for the model.
+    /// `true` if the place is long output that was stored for the model.
     kept: bool,
-    /// The place, if it is outside of the workspace and a person has to agree.
+    /// The place if it is outside of the workspace and a person has to agree to the search.
     outside: Option<OutsideFile>,
 }
 
@@ -245,7 +247,7 @@ impl SearchScope {
         self.dirs.iter().chain(&self.file)
     }
 
-    /// Returns whether secrets are to be searched.
+    /// Returns whether the place may hold secrets.
     fn is_secret(&self, cx: &ToolContext) -> bool {
         !self.kept && self.paths().any(|path| cx.host.workspace.secrets().why(path).is_some())
     }
@@ -283,13 +285,19 @@ fn place(
     (label, place)
 }
 
+/// Searches a place:
+///
+/// 1. Refuses a place that has become a link.
+/// 2. Searches the files and counts the matches.
+/// 3. If there are few matches and the model has set no context, searches the files with matches again, with context.
+/// 4. Makes the report.
 fn run(
     cx: &ToolContext,
     args: &GrepArgs,
     place: &SearchScope,
 ) -> Result<(Hits, ToolOutput), ToolError> {
     let mut wanted = args.wanted(cx)?;
-    // A place that has become a link since it was judged is an error: the search would silently find nothing in it.
+    // Without this check, the search would silently find nothing in a place that has become a link since it was judged.
     let found = |path: &&PathBuf| cx.host.workspace.rooted(path)?.metadata();
     if let Some(path) = place.paths().find(|path| found(path).is_err_and(|err| is_moved(&err))) {
         return Err(moved(path));
@@ -315,7 +323,7 @@ fn run(
         wanted.around = (context, context);
         let files: Vec<_> = hits.files.iter().map(|(path, _)| Some(path.clone())).collect();
         let again = hunt(files.into_iter(), open, &wanted, args.total(), &Deadline::new(cx));
-        // Unless the files have just changed.
+        // If the number of matches differs, a file has just changed. Then the first result is used, without context.
         if again.matches == hits.matches {
             hits.files = again.files;
         }
@@ -331,20 +339,19 @@ fn run(
     Ok((hits, output))
 }
 
-/// The rules for which files below `dir` are searched.
+/// Returns the rules that decide which files below `dir` are searched.
 fn filter(dir: &Path, include: Option<&str>) -> Result<Override, ToolError> {
     let mut rules = OverrideBuilder::new(dir);
     let invalid = |err| ToolError::new("invalid_pattern", format!("`include_pattern`: {err}"));
     if let Some(glob) = include.map(|glob| glob.trim_end_matches('/')).filter(|it| !it.is_empty()) {
-        // A directory stands for all that is below it.
+        // A glob that names a directory stands for all files below the directory.
         rules.add(glob).map_err(invalid)?.add(&format!("{glob}/**")).map_err(invalid)?;
     }
     rules.build().map_err(invalid)
 }
 
-/// The files below a directory, in an order that is always the same; none for what cannot be
-/// read. Those with secrets in them are left out, and counted, unless the directory is itself one
-/// of secrets.
+/// Returns the files below a directory, always in the same order; `None` for an entry that cannot be read. Files that
+/// may hold secrets are left out and counted in `secret`, unless the directory itself may hold secrets.
 fn files<'a>(
     cx: &ToolContext,
     dir: &Path,
@@ -369,7 +376,7 @@ fn files<'a>(
     })
 }
 
-/// Adds the files that were hit.
+/// Adds the files with matches to the summary.
 fn locate(summary: Summary, hits: &Hits) -> Summary {
     hits.files.iter().take(MAX_LOCATIONS).fold(summary, |summary, (path, lines)| {
         let line = lines.first_match().map(|line| u32::try_from(line).unwrap_or(u32::MAX));

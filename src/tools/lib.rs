@@ -34,12 +34,12 @@ use tandem_host::Tool;
 pub use self::google_web_search::{SearchAnswer, WebSearch};
 pub use self::web_fetch::WebSetup;
 
-/// Every built-in tool, in the order that models are told of them.
+/// Returns every built-in tool, in the order in which models are told of them. Commands have no sandbox.
 pub fn all() -> Vec<Arc<dyn Tool>> {
     built_in(false)
 }
 
-/// The same where commands have a sandbox, which the model is told of.
+/// Returns every built-in tool as [`all`] does, for commands that have a sandbox. The model is told of the sandbox.
 pub fn all_with_sandbox() -> Vec<Arc<dyn Tool>> {
     built_in(true)
 }
@@ -61,17 +61,17 @@ fn built_in(sandboxed: bool) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// The tool that writes down what the user wants known in every session, in this file.
+/// Returns the tool that writes the facts that the user wants known in every session into `file`.
 pub fn save_memory(file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(save_memory::SaveMemory { file })
 }
 
-/// The tool that reads the web.
+/// Returns the tool that reads the web.
 pub fn web_fetch(setup: WebSetup) -> Arc<dyn Tool> {
     Arc::new(web_fetch::WebFetch::new(setup))
 }
 
-/// The tool that searches the web.
+/// Returns the tool that searches the web.
 pub fn google_web_search(search: Arc<dyn WebSearch>) -> Arc<dyn Tool> {
     Arc::new(google_web_search::GoogleWebSearch { search })
 }

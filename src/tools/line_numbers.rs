@@ -1,20 +1,20 @@
-//! Line numbers before the lines of a text: as models are shown them, and as models copy them.
+//! Line numbers before the lines of a text: as models are shown them, and as models copy them into their arguments.
 
 use std::fmt::{self, Display};
 
-/// Between the number and the line, as agents' reads and searches show them. One that begins with
-/// another comes before it.
+/// Separators between the number and the line, as the tools of agents show them. A separator that begins with another
+/// one comes before it.
 const SEPARATORS: [&str; 6] = ["\t", "→", ": ", ":", "| ", "|"];
 
-/// Digits of a line number at most.
+/// Maximum number of digits of a line number.
 const MAX_DIGITS: usize = 9;
 
-/// A line with its number, as models are shown it.
+/// Returns a line with its number, as models are shown it.
 pub(super) fn numbered(number: usize, line: impl Display) -> impl Display {
     fmt::from_fn(move |f| write!(f, "{number:>6}\t{line}"))
 }
 
-/// A text without the line numbers that all of its lines began with.
+/// A text whose lines all began with line numbers, without these numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unnumbered {
     pub(super) text: String,
@@ -23,8 +23,8 @@ pub(super) struct Unnumbered {
     last: u32,
 }
 
-/// Returns the ways to read a text as numbered lines: every line begins with a number, the same
-/// separator follows each, and the numbers rise.
+/// Returns each way to read a text as numbered lines: every line begins with a number, the same separator follows each
+/// number, and the numbers rise.
 pub(super) fn unnumbered(text: &str) -> Vec<Unnumbered> {
     let read = |separator| {
         let lines = split(text, separator)?;
@@ -35,14 +35,14 @@ pub(super) fn unnumbered(text: &str) -> Vec<Unnumbered> {
     SEPARATORS.into_iter().filter_map(read).collect()
 }
 
-/// Returns whether a line of a text may begin with a line number.
+/// Returns whether any line of a text may begin with a line number.
 pub(super) fn some(text: &str) -> bool {
     SEPARATORS.iter().any(|separator| text.lines().any(|line| number(line, separator).is_some()))
 }
 
 impl Unnumbered {
-    /// Returns a text that takes the place of this one, without its line numbers. `None` if
-    /// nobody can tell whether it has any.
+    /// Returns the replacement of this text without its line numbers. `None` if it cannot be decided whether the
+    /// numbers at the beginning of its lines are line numbers.
     pub(super) fn replacement(&self, new: &str) -> Option<String> {
         let numbered = |text: &str| text.lines().any(|line| number(line, self.separator).is_some());
         if !numbered(new) {
@@ -57,7 +57,7 @@ impl Unnumbered {
     }
 }
 
-/// The numbers and the lines of a text in which every line has a number.
+/// Returns the number and the rest of each line; `None` if a line has no number.
 fn split<'t>(text: &'t str, separator: &str) -> Option<Vec<(u32, &'t str)>> {
     text.lines().map(|line| number(line, separator)).collect()
 }
@@ -68,13 +68,13 @@ fn join(lines: &[(u32, &str)], whole: &str) -> String {
     text
 }
 
-/// The number that a line begins with, and the rest of the line.
+/// Returns the number that a line begins with, and the rest of the line.
 fn number<'t>(line: &'t str, separator: &str) -> Option<(u32, &'t str)> {
     let numbered = line.trim_start_matches(' ');
     let digits = numbered.find(|c: char| !c.is_ascii_digit()).unwrap_or(numbered.len());
     let (digits, rest) = numbered.split_at(digits);
     let number = digits.parse().ok().filter(|_| digits.len() <= MAX_DIGITS)?;
-    // White space at the end of an empty line gets lost.
+    // An empty line may have lost the white space of the separator at its end.
     let empty = || (rest == separator.trim_end()).then_some("");
     rest.strip_prefix(separator).or_else(empty).map(|line| (number, line))
 }

@@ -1,4 +1,4 @@
-//! `list_background_processes`: the commands that run in the background.
+//! `list_background_processes`: lists the commands that were started in the background.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
 };
 
-/// The tool.
+/// The tool `list_background_processes`.
 pub(super) struct ListBackgroundProcesses;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! `list_directory`: what is in one directory.
+//! `list_directory`: lists the entries of one directory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use tandem_host::{
     Host, Invocation, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, parse,
 };
 
-/// The tool.
+/// The tool `list_directory`.
 pub(super) struct ListDirectory;
 
 #[derive(Deserialize)]
@@ -81,7 +81,7 @@ impl Tool for ListDirectory {
     }
 }
 
-/// The globs as rules for names.
+/// Returns rules for names, made of globs.
 fn names(globs: &[String]) -> Result<Gitignore, ToolError> {
     let mut rules = GitignoreBuilder::new("");
     for glob in globs {
@@ -92,26 +92,27 @@ fn names(globs: &[String]) -> Result<Gitignore, ToolError> {
     rules.build().map_err(|err| ToolError::invalid_args(format_args!("`ignore`: {err}")))
 }
 
-/// Kind of an entry; in the order of the listing.
+/// Kind of an entry. The order of these values is the order of the listing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum EntryKind {
     Directory,
     File,
 }
 
-/// Numbers of entries that are not named, by reason.
+/// Numbers of entries that the listing leaves out, by reason.
 #[derive(Default)]
 struct HiddenCounts {
-    /// `.git` is there.
+    /// `true` if the directory has a `.git`.
     repository: bool,
     git: usize,
     other: usize,
-    /// Links that lead out of the workspace.
+    /// Number of links that lead out of the workspace.
     elsewhere: usize,
-    /// Links to what is not there, and links in a circle.
+    /// Number of links whose target does not exist, and of links in a circle.
     nowhere: usize,
 }
 
+/// Lists a directory: names its entries, and counts the entries that are left out, by reason. Blocks.
 fn list(
     cx: &ToolContext,
     dir: &Path,
@@ -153,7 +154,7 @@ fn list(
     Ok(report(cx, dir, entries, &hidden))
 }
 
-/// Returns whether a link that leads to nothing that may be listed would stay in the workspace.
+/// Returns whether a link that has no target to list would lead to a path inside the workspace.
 fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
     let outside = |error: ToolError| error.kind == OUTSIDE;
     cx.host.workspace.real(link).is_err()

@@ -1,4 +1,4 @@
-//! Placeholders that stand for code left out: written to a file, they would delete that code.
+//! Check for placeholders that stand for code left out: written to a file, a placeholder would delete that code.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -7,10 +7,10 @@ use regex::Regex;
 
 use tandem_host::ToolError;
 
-/// Longer lines say more than a placeholder does.
+/// Maximum length of a placeholder, in bytes: a longer line says more than a placeholder does.
 const LONGEST: usize = 120;
 
-/// Refuses a text that has a placeholder on a line of its own, unless `old` has the same line.
+/// Refuses a text in which a line is a placeholder, unless `old` has the same line.
 pub(super) fn check(old: &str, new: &str) -> Result<(), ToolError> {
     let mut lines = new.lines().enumerate().filter(|(_, line)| is_placeholder(line)).peekable();
     if lines.peek().is_none() {
@@ -32,7 +32,7 @@ pub(super) fn check(old: &str, new: &str) -> Result<(), ToolError> {
     ))
 }
 
-/// Returns whether a line is a comment, or in brackets, and says that something is left out here.
+/// Returns whether a line is a comment or in brackets, and says that text is left out in its place.
 fn is_placeholder(line: &str) -> bool {
     let line = line.trim();
     if line.len() > LONGEST {
@@ -41,15 +41,15 @@ fn is_placeholder(line: &str) -> bool {
     let Some(said) = comment(line) else { return false };
     let said = said.to_lowercase().replace('\u{2026}', "...");
     let bare = said.trim_matches(|c: char| c.is_whitespace() || ".()[]".contains(c));
-    // A heading may say so much.
+    // In Markdown, "unchanged" alone may be a heading or an item of a list.
     if bare == "unchanged" && !line.starts_with(['#', '*', '-']) {
         return true;
     }
-    // Dots say that something is missing; without them the words must.
+    // Dots hint at missing text, so weaker words suffice beside them. Without dots, the words themselves must say it.
     PLAIN.is_match(bare) || (said.contains("...") && DOTTED.is_match(bare))
 }
 
-/// Returns the words of a line that is all comment, all in brackets, or begins with dots.
+/// Returns the words of a line that is wholly a comment, is wholly in brackets, or begins with dots.
 fn comment(line: &str) -> Option<&str> {
     const OPENING: [&str; 9] = ["{/*", "<!--", "/*", "//", "#", "--", ";", "%", "*"];
     const CLOSING: [&str; 3] = ["*/}", "-->", "*/"];
@@ -61,7 +61,7 @@ fn comment(line: &str) -> Option<&str> {
     (within('(', ')') || within('[', ']') || line.starts_with("...")).then_some(line)
 }
 
-/// Says without dots that text is left out.
+/// Phrases that say without dots that text is left out.
 static PLAIN: LazyLock<Regex> = LazyLock::new(|| {
     whole(&[
         format!("{REST} ({STAYS} )?{SAME}( here)?"),
@@ -70,7 +70,7 @@ static PLAIN: LazyLock<Regex> = LazyLock::new(|| {
     ])
 });
 
-/// Says so together with dots.
+/// Phrases that say together with dots that text is left out.
 static DOTTED: LazyLock<Regex> = LazyLock::new(|| {
     whole(&[
         format!("{REST}( {STAYS})?( {SAME})?( here)?"),
@@ -89,7 +89,7 @@ const PARTS: &str = "(code|file|content|implementation|method|function|class|imp
     body|field|test|prop|style|rule|item|section|text|variable|route|handler|definition)(e?s)?\
     ( and (code|file|method|function|class|import|test|handler)(e?s)?)?";
 
-/// Compiles a pattern that matches one of several from end to end.
+/// Compiles a regular expression that matches a whole text if one of the patterns does.
 fn whole(patterns: &[String]) -> Regex {
     Regex::new(&format!("^(?:{})$", patterns.join("|"))).expect("the patterns are constants")
 }

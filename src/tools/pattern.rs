@@ -1,4 +1,4 @@
-//! A glob from the model: where to look for it, and what matches.
+//! A glob from the model: the directory to search, and the paths that match.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use super::target::PathTarget;
 use tandem_host::workspace::{OutsideFile, Respect, Walk, WalkEntry, Workspace};
 use tandem_host::{ToolContext, ToolError};
 
-/// Characters of a pattern; a longer one is no pattern.
+/// Maximum length of a pattern, in characters.
 const MAX_CHARS: usize = 4096;
 
-/// A glob, and the directory in which its matches are.
+/// A glob, and the directory that holds its matches.
 #[derive(Debug)]
 pub(super) struct GlobPattern {
-    /// The directory in which matching begins; a real path.
+    /// Directory in which matching begins; a real path.
     dir: PathBuf,
-    /// Matches what is relative to `dir`.
+    /// Matcher of paths relative to `dir`.
     glob: GlobMatcher,
-    /// The names that each match begins with.
+    /// Names that the path of each match begins with, relative to `dir`.
     lead: Vec<String>,
-    /// Maximum number of names in the path of a match.
+    /// Maximum number of names in the path of a match; `None` if the glob has `**`.
     depth: Option<usize>,
     case_sensitive: bool,
     respect: Respect,
-    /// The directory if it is outside of the workspace, and a person has to agree that it is searched.
+    /// The directory if it is outside of the workspace and a person has to agree to its search.
     pub(super) outside: Option<OutsideFile>,
 }
 
@@ -34,14 +34,14 @@ pub(super) struct GlobPattern {
 struct GlobParts {
     /// Directory in which matching begins, if the glob leads out of the given one: by `/`, `..` or a link.
     start: Option<String>,
-    /// The names that each match begins with.
+    /// Names that the path of each match begins with.
     lead: Vec<String>,
-    /// The rest, from the first wildcard on.
+    /// Rest of the glob, from the first wildcard on.
     rest: String,
 }
 
 impl GlobParts {
-    /// Takes a glob apart that is relative to a real path, or absolute. Blocks.
+    /// Splits a glob that is absolute or relative to `dir`, a real path. Blocks.
     fn of(workspace: &Workspace, dir: &Path, glob: &str) -> Result<Self, ToolError> {
         if glob.is_empty() {
             return Err(invalid("it is empty"));
@@ -71,7 +71,7 @@ impl GlobParts {
 }
 
 impl GlobPattern {
-    /// Looks up a glob for each directory of the workspace; an absolute one once.
+    /// Looks up a glob in each directory of the workspace; an absolute glob only once.
     pub(super) async fn in_workspace(
         cx: &ToolContext,
         glob: &str,
@@ -87,8 +87,8 @@ impl GlobPattern {
         Ok(patterns)
     }
 
-    /// Looks up a glob relative to `dir` (a real path), or absolute. The directory before the first wildcard is judged
-    /// as any path that a tool reads.
+    /// Looks up a glob that is absolute or relative to `dir`, a real path. The directory before the first wildcard is
+    /// checked as any path that a tool reads.
     pub(super) async fn look_up(
         cx: &ToolContext,
         dir: &Path,
@@ -126,12 +126,12 @@ impl GlobPattern {
         Ok(Self { dir, glob, lead, depth, case_sensitive, respect, outside })
     }
 
-    /// The directory that matching begins in; a real path.
+    /// Returns the directory in which matching begins; a real path.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Walks where something can match.
+    /// Walks through the directories that can hold matches.
     pub(super) fn walk(
         &self,
         workspace: &Workspace,
@@ -150,14 +150,14 @@ impl GlobPattern {
         walk.max_depth(self.depth)
     }
 
-    /// Returns whether a path that was walked to matches.
+    /// Returns whether a path from the walk matches.
     pub(super) fn matches(&self, path: &Path) -> bool {
         path.strip_prefix(&self.dir).is_ok_and(|path| self.glob.is_match(path))
     }
 }
 
-/// The names that a glob begins with, and the rest of it, from the first wildcard on. What exists
-/// under a name with a wildcard in it is meant.
+/// Splits a glob into the names before the first wildcard, and the rest. A name with a wildcard character counts as a
+/// plain name if an entry of exactly this name exists. Blocks.
 fn split<'a>(base: &Path, glob: &'a str) -> (Vec<&'a str>, &'a str) {
     let mut lead = Vec::new();
     let mut rest = glob.trim_start_matches('/');
@@ -178,7 +178,7 @@ fn split<'a>(base: &Path, glob: &'a str) -> (Vec<&'a str>, &'a str) {
 }
 
 fn same_name(wanted: &str, name: &str, case_sensitive: bool) -> bool {
-    // Most names differ in the first letters already.
+    // The exact comparison comes first: it needs no lower-case copies of the names.
     wanted == name || (!case_sensitive && wanted.to_lowercase() == name.to_lowercase())
 }
 

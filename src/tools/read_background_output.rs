@@ -1,4 +1,4 @@
-//! `read_background_output`: what a command in the background has written.
+//! `read_background_output`: reads the output of a background command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tandem_host::{
     ToolSpec, args, parse,
 };
 
-/// Lines that are read if nothing is said.
+/// Default number of lines to read.
 const LINES: usize = 100;
 
-/// The longest wait before reading.
+/// Maximum wait before reading.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// The tool.
+/// The tool `read_background_output`.
 pub(super) struct ReadBackgroundOutput;
 
 #[derive(Deserialize)]

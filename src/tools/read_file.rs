@@ -1,4 +1,4 @@
-//! `read_file`: one file, or some of its lines.
+//! `read_file`: reads one file, or some of its lines.
 
 pub(super) mod excerpt;
 
@@ -19,10 +19,10 @@ use tandem_host::{
     ToolOutput, ToolSpec, args, parse, text,
 };
 
-/// Bytes of an SVG image that are given as text.
+/// Maximum size of an SVG image, which is given as text, in bytes.
 const SVG_BYTES: u64 = 1 << 20;
 
-/// The tool.
+/// The tool `read_file`.
 pub(super) struct ReadFile;
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct ReadFileArgs {
     start_line: Option<usize>,
     #[serde(default, deserialize_with = "args::number")]
     end_line: Option<usize>,
-    // What older models say: lines to skip, and lines to read.
+    // Arguments that older models use: the number of lines to skip, and the number of lines to read.
     #[serde(default, deserialize_with = "args::number")]
     offset: Option<usize>,
     #[serde(default, deserialize_with = "args::number")]
@@ -41,7 +41,7 @@ struct ReadFileArgs {
 }
 
 impl ReadFileArgs {
-    /// The lines that are asked for, if not all.
+    /// Returns the range of lines that the call asks for; `None` for all lines.
     fn lines(&self) -> Result<Option<LineSpan>, ToolError> {
         let first = self.start_line.or(self.offset.map(|skipped| skipped.saturating_add(1)));
         let from = first.unwrap_or(1);
@@ -166,19 +166,19 @@ fn output(
 
 /// Content of a file, for a model.
 pub(super) enum Contents {
-    /// To read.
+    /// Text to read.
     Text(String),
-    /// To look at or listen to.
+    /// Image, PDF file, audio or video, to look at or listen to.
     Media(Media),
 }
 
-/// Returns how many bytes of a file are read at most.
+/// Returns the maximum number of bytes of a file that are read.
 pub(super) fn max_bytes(path: &Path, limits: &ToolLimits) -> u64 {
     let svg = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
     if svg { SVG_BYTES.min(limits.file_bytes) } else { limits.file_bytes }
 }
 
-/// Returns what the bytes of a file are for a model; or why they cannot be given to it.
+/// Returns the content of a file for a model. The error says why the model cannot be given it.
 pub(super) fn contents(path: &Path, bytes: &[u8]) -> Result<Contents, ToolError> {
     if let Some(mime_type) = Media::type_of(path).filter(|_| !is_plain(bytes)) {
         return Ok(Contents::Media(Media::new(mime_type, bytes)));
@@ -196,8 +196,9 @@ pub(super) fn contents(path: &Path, bytes: &[u8]) -> Result<Contents, ToolError>
     }
 }
 
-/// Returns whether a file that promises an image or the like is but plain text, such as the pointer
-/// that stands for a file kept elsewhere. A model's API would refuse it, again and again.
+/// Returns whether a file with the extension of an image or the like holds only plain text. It may be a pointer to a
+/// file that is stored elsewhere. As an image, it would stay in the conversation, and the model's API would refuse
+/// every request.
 fn is_plain(bytes: &[u8]) -> bool {
     !bytes.starts_with(b"%PDF-") && !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
 }

@@ -1,4 +1,4 @@
-//! `read_many_files`: several files in one answer, named one by one or by globs.
+//! `read_many_files`: reads several files, named one by one or by globs, into one answer.
 
 mod find;
 
@@ -21,13 +21,13 @@ use tandem_host::{
     ToolKind, ToolOutput, ToolSpec, parse,
 };
 
-/// Characters of the patterns in a label.
+/// Maximum length of the patterns in a label, in characters.
 const PATTERNS_CHARS: usize = 500;
 
-/// Files of which people are told, and skipped ones of which the model is.
+/// Maximum number of files that people are told of, and of skipped files that the model is told of.
 const MAX_NAMED: usize = 100;
 
-/// The tool.
+/// The tool `read_many_files`.
 pub(super) struct ReadManyFiles;
 
 #[async_trait]
@@ -79,7 +79,7 @@ impl Tool for ReadManyFiles {
             return Err(ToolError::invalid_args("`include`: names nothing"));
         }
         let label = label(&args);
-        // The files are looked for here, because the call is announced with them.
+        // The files are looked for before the call is allowed, because its announcement names them.
         let plan = stoppable(cx, plan(cx, &args)).await?;
         let files = plan.files.iter().take(MAX_NAMED);
         let summary = files.fold(Summary::new(label), |summary, file| {
@@ -110,17 +110,18 @@ fn label(args: &ReadManyArgs) -> String {
 struct Collector {
     text: String,
     media: Vec<Media>,
-    /// The names of the files that were read.
+    /// Names of the files that were read.
     read: Vec<String>,
-    /// The names of those that were not, with the reason.
+    /// Names of the files that were not read, with the reason.
     skipped: Vec<(String, String)>,
-    /// Characters of text that may still come.
+    /// Number of characters of text that the answer still has room for.
     chars: usize,
-    /// Bytes of images and the like that may still come.
+    /// Number of bytes of images and the like that the answer still has room for.
     bytes: u64,
     numbers: LineNumbers,
 }
 
+/// Reads the planned files one after the other, until the answer has no room left.
 async fn read(cx: &ToolContext, plan: Plan, numbers: LineNumbers) -> Result<ToolOutput, ToolError> {
     let mut reading = Collector {
         text: String::new(),
@@ -161,7 +162,7 @@ async fn read(cx: &ToolContext, plan: Plan, numbers: LineNumbers) -> Result<Tool
 }
 
 impl Collector {
-    /// Adds what is in one file, and returns under which heading; or says why not.
+    /// Adds the content of one file, and returns its heading. The error says why the content was not added.
     fn add(
         &mut self,
         cx: &ToolContext,
@@ -191,6 +192,7 @@ impl Collector {
                 }
             }
             Ok(Contents::Media(media)) => {
+                // `data` is in Base64: four characters stand for three bytes.
                 let size = media.data.len() as u64 / 4 * 3;
                 self.bytes = self.bytes.checked_sub(size).ok_or("no room left in this answer")?;
                 let text = format!("(attached: {})", media.mime_type);
@@ -205,7 +207,8 @@ impl Collector {
         Ok(heading)
     }
 
-    /// An error if nothing was read.
+    /// Returns the answer; an error if no file was read. `more` is the number of files that were left out for lack of
+    /// room.
     fn finish(self, more: usize) -> Result<ToolOutput, ToolError> {
         let Self { mut text, media, read, mut skipped, .. } = self;
         let unnamed = skipped.len().saturating_sub(MAX_NAMED);

@@ -1,4 +1,4 @@
-//! `replace`: one text for another in a file, also where the model has its white space wrong.
+//! `replace`: replaces text in a file, even if the model's text differs from the file in white space.
 
 mod merge;
 mod nearest;
@@ -23,32 +23,32 @@ use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolSpec, parse, text,
 };
 
-/// End of an error about a text that was not found, where a line of it begins like a line number.
+/// End of the error for a text that was not found, if a line of the text begins like a line number.
 const LINE_NUMBERS_HINT: &str = " If old_string has line numbers, leave them out.";
 
-/// Edits of one call.
+/// Maximum number of edits of one call.
 const MAX_EDITS: usize = 200;
 
-/// The tool.
+/// The tool `replace`.
 pub(super) struct Replace;
 
-/// Arguments: of one edit or, as some models give them, of several edits in a list.
+/// Arguments: one edit or, as some models send them, a list of edits.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReplaceArgs {
     file_path: String,
-    /// For the model itself.
+    /// Purpose of the edit. The tool ignores it.
     #[serde(rename = "instruction")]
     _instruction: Option<IgnoredAny>,
     old_string: Option<String>,
     new_string: Option<String>,
     allow_multiple: Option<bool>,
-    /// Count that older models send instead.
+    /// Expected number of replacements, which older models send in place of `allow_multiple`.
     expected_replacements: Option<Number>,
     edits: Option<Vec<Edit>>,
 }
 
-/// One text for another.
+/// One text to replace, and its replacement.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Edit {
@@ -59,7 +59,7 @@ struct Edit {
 }
 
 impl ReplaceArgs {
-    /// Returns the edits, at least one.
+    /// Returns the edits; at least one.
     fn edits(self) -> Result<Vec<Edit>, ToolError> {
         let Self { old_string, new_string, allow_multiple, expected_replacements, .. } = self;
         let missing = |name| ToolError::invalid_args(format_args!("missing field `{name}`"));
@@ -98,7 +98,7 @@ impl Edit {
     }
 }
 
-/// Returns the title of the edits of a file. The texts are left out: front ends show them as a change.
+/// Returns the title of the edits of a file. The title leaves out the texts: front ends show them as a change.
 fn label(edits: &[Edit], path: &str) -> String {
     let creates = matches!(edits, [edit] if edit.old_string.is_empty());
     format!("{} {path}", if creates { "Create" } else { "Edit" })
@@ -166,7 +166,7 @@ async fn prepare(
                 let summary = Summary::new(label).at(&path, Some(line));
                 proposal.into_invocation(summary, &cx.host.limits)
             }
-            // The error may say what is in the file.
+            // The error may quote the file, so the failing call needs the permission to read it.
             Err(error) => {
                 let mut invocation = failing(label, Some(&path), error);
                 invocation.access = Access::ReadFiles { paths: vec![path], outside: Vec::new() };
@@ -177,7 +177,7 @@ async fn prepare(
     blocking(cx, |cx| Ok(invocation(cx))).await
 }
 
-/// Returns what would be written, and the first line that changes.
+/// Returns the proposed change, and the number of the first line that changes.
 fn propose(
     edits: &[Edit],
     original: Original,
@@ -205,7 +205,7 @@ fn propose(
     for (n, edit) in edits.iter().enumerate() {
         let made = apply(edit, &new, relative, cx).map_err(|error| match edits.len() {
             1 => error,
-            // The model has to know which of its edits failed: none of them is made then.
+            // The model has to know which of its edits failed. No edit is made then.
             all => {
                 let message = format!("Edit {} of {all}: {}", n + 1, error.message);
                 ToolError { message, ..error }
@@ -224,11 +224,11 @@ fn propose(
 /// A text after an edit.
 struct Edited {
     text: Arc<str>,
-    /// For the model: a sentence.
+    /// Sentence for the model.
     done: String,
 }
 
-/// Makes an edit in a text.
+/// Applies an edit to a text.
 fn apply(
     edit: &Edit,
     original: &str,
@@ -257,8 +257,8 @@ fn apply(
     Ok(Edited { text, done: done(found.strategy, found.edits.len(), relative) })
 }
 
-/// Takes line numbers, as the model was shown them, off a text that is in the file without them, and
-/// off its replacement.
+/// Removes line numbers, as the model was shown them, from the old text and its replacement, if the file has the old
+/// text without them.
 fn without_line_numbers<'a>(
     text: &str,
     old: Cow<'a, str>,
@@ -356,7 +356,7 @@ fn missed(miss: NoMatch, text: &str, wanted: &EditRequest<'_>, relative: &str) -
     }
 }
 
-/// Indentation in words.
+/// Returns an indentation in words.
 fn describe_indent(indent: &str) -> String {
     let count = indent.chars().count();
     let plural = if count == 1 { "" } else { "s" };
@@ -387,7 +387,7 @@ fn no_change(why: &str) -> ToolError {
     ToolError::new("edit_no_change", format!("Nothing to change: {why}."))
 }
 
-/// The line, from 1, where two texts begin to differ.
+/// Returns the number of the line, counted from 1, in which two texts begin to differ.
 fn first_change(old: &str, new: &str) -> u32 {
     let same = old.bytes().zip(new.bytes()).take_while(|(old, new)| old == new).count();
     let lines = memchr::memchr_iter(b'\n', &old.as_bytes()[..same]).count();

@@ -29,24 +29,24 @@ use tandem_host::{
     ToolKind, ToolLimits, ToolOutput, ToolSpec, args, parse,
 };
 
-/// Between two updates of the live output.
+/// Time between two updates of the live output.
 const SHOW_EVERY: Duration = Duration::from_millis(300);
 
-/// Time to wait for output when the command has ended and something that it started
-/// holds on to it.
+/// Time to wait for further output after the command has ended, while a process that it started still holds the output
+/// open.
 const DRAIN: Duration = Duration::from_millis(100);
 
 /// Longest time that a model may set before a command goes to the background.
 const LONGEST_TIME: Duration = Duration::from_hours(1);
 
-/// Time between two looks whether a person still decides about a host, when a command's time is over.
+/// Time between two checks whether a person still has to decide about a host, once a command's time is over.
 const ASKING_RECHECK: Duration = Duration::from_secs(1);
 
-/// Time to watch a command in the background: the default, and the maximum.
+/// Time to watch a background command before its call returns: the default, and the maximum.
 const DELAY: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
-/// The tool.
+/// The tool `run_shell_command`.
 pub(super) struct RunShellCommand {
     /// `true` if commands may have a sandbox.
     pub(super) sandboxed: bool,
@@ -169,7 +169,7 @@ impl ShellArgs {
     }
 }
 
-/// `Run command [in dir] [in the background] (description)`, on one line.
+/// Returns the title of a call: `Run command [in dir] [in the background] (description)`, on one line.
 fn label(args: &ShellArgs) -> String {
     let mut lines = args.command.trim().lines();
     let mut label = format!("Run {}", lines.next().unwrap_or("an empty command"));
@@ -189,24 +189,24 @@ fn label(args: &ShellArgs) -> String {
     label
 }
 
-/// Returns the terminals of a client, if the command is to run there.
+/// Returns the terminals of a client, if the command is to run in one of them.
 fn client_terminals(cx: &ToolContext) -> Option<Arc<dyn ClientTerminals>> {
-    // A client has no sandbox.
+    // The terminals of a client have no sandbox.
     let may = cx.sandbox == SandboxMode::DangerFullAccess;
     cx.host.client_terminals.as_ref().filter(|_| may)?.last()
 }
 
-/// A command line that is waited for.
+/// A command line whose end the call waits for.
 struct CommandLine<'a> {
-    /// For `bash -c`.
+    /// The text for `bash -c`.
     line: &'a str,
     /// Working directory; absolute.
     directory: &'a Path,
-    /// Time after which the command goes to the background; `None` if it is waited for until it ends.
+    /// Time after which the command goes to the background; `None` if the call waits until the command ends.
     time: Option<Duration>,
 }
 
-/// Runs a command line to its end or, if it has none within the time, until it runs on in the background.
+/// Runs a command line until it ends or, if its time is over before, goes on in the background.
 async fn run(command: CommandLine<'_>, cx: ToolContext) -> Result<ToolOutput, ToolError> {
     if cx.cancel.run_until_cancelled(cx.host.terminals.find_programs()).await.is_none() {
         return Err(ToolError::cancelled());
@@ -237,6 +237,14 @@ async fn run_in_client(
     }
 }
 
+/// Runs a command line on this machine:
+///
+/// 1. Prepares the sandbox and starts the command in it.
+/// 2. Follows the command until it ends, falls silent, is cancelled, or its time is over. In the last case the command
+///    goes to the background, and the call returns.
+/// 3. Ends a command that has not ended by itself, then moves away protected files that were made.
+/// 4. Reports the exit code, the output and notes on the sandbox, or else that a limit was exceeded or the sandbox
+///    failed.
 async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let CommandLine { line, directory, time } = command;
     let limits = &cx.host.limits;
@@ -254,7 +262,8 @@ async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutp
         return runs_on(started, time, confinement.as_ref(), cx).await;
     }
     if !matches!(end, CommandEnd::Exited(_)) {
-        // Before the look at what it has made: it must not make more.
+        // The command is ended before the search for protected files that it made: it must not make more of them
+        // afterwards.
         running.end().await;
     }
     let written = output.text();
@@ -291,7 +300,8 @@ async fn notes(
                 .about_sockets(confinement.profile(), [line, written])
         }
         (None, Some(sandbox)) => {
-            // The command may have made repositories, whose files have to be protected from later commands.
+            // The command ran without a sandbox and may have made repositories. Their files have to be protected from
+            // later commands.
             sandbox.search_again();
             SandboxNotes::default()
         }
@@ -299,7 +309,7 @@ async fn notes(
     }
 }
 
-/// Leaves a command to the background whose time is over, or ends it if no more may run there.
+/// Moves a command whose time is over to the background, or ends it if the background takes no more commands.
 async fn runs_on(
     started: StartedCommand<'_>,
     time: Option<Duration>,
@@ -328,7 +338,7 @@ async fn runs_on(
     Ok(ToolOutput { text, media: Vec::new(), shown: Some(ResultContent::Output(shown)) })
 }
 
-/// Returns a time in seconds or, below one, in milliseconds.
+/// Returns a time in seconds or, below one second, in milliseconds.
 fn in_words(time: Option<Duration>) -> String {
     let time = time.unwrap_or_default();
     match time.as_secs() {
@@ -337,7 +347,8 @@ fn in_words(time: Option<Duration>) -> String {
     }
 }
 
-/// Returns the error of a command that was ended because its time was over and it could not run on.
+/// Returns the error of a command that was ended because its time was over and it could not go to the background. `why`
+/// says why it could not.
 fn out_of_time(time: Option<Duration>, why: &str, written: &str) -> ToolError {
     let message = format!(
         "The command was ended after {}: {why}. Give it a longer `timeout`.\nOutput: {written}",
@@ -346,14 +357,14 @@ fn out_of_time(time: Option<Duration>, why: &str, written: &str) -> ToolError {
     ToolError::new("shell_timeout", message)
 }
 
-/// Checks that a command would start in the directory that was asked about, and not where a link leads that has come
-/// up since.
+/// Checks that the directory is still the one that the user was asked about: a link in its path may have come up since,
+/// and the command would start where the link leads.
 async fn check_in_place(cx: &ToolContext, directory: &Path) -> Result<(), ToolError> {
     let (host, directory) = (Arc::clone(&cx.host), directory.to_owned());
     off_thread(move || host.workspace.check_in_place(&directory)).await
 }
 
-/// Returns the error of a command that was ended because of what it took.
+/// Returns the error of a command that was ended because it exceeded a limit.
 fn exceeded(why: &str, written: &str) -> ToolError {
     ToolError::new("shell_limit", format!("{why}\nOutput: {written}"))
 }
@@ -367,7 +378,7 @@ fn silent(written: &str, limits: &ToolLimits) -> ToolError {
     ToolError::new("shell_idle", message)
 }
 
-/// Starts a command in the background, and looks how it begins.
+/// Starts a command in the background, waits for its first output, and reports it.
 async fn leave_running(
     command: &str,
     directory: &Path,
@@ -416,8 +427,10 @@ fn not_started(err: &io::Error, confinement: Option<&Confinement>) -> ToolError 
     ToolError::new("shell_execute_error", format!("The command could not be started: {err}"))
 }
 
-/// Reads the output until the command has ended or its time is over, and shows it as it grows. While `is_asking`, the
-/// command waits for a person: it may be silent, and its time may be over.
+/// Reads the output until the command has ended or its time is over, and shows the output as it grows.
+///
+/// While `is_asking`, the command waits for the decision of a person: neither silence nor the end of its time ends the
+/// wait.
 async fn follow(
     running: &mut RunningCommand,
     output: &mut OutputBuffer,
@@ -437,6 +450,7 @@ async fn follow(
         }
         let drained = exited.as_ref().map_or(idle, |(_, until)| *until);
         tokio::select! {
+            // The cancel comes first, so that a command that writes without pause can still be cancelled.
             biased;
             () = cx.cancel.cancelled() => return CommandEnd::Cancelled,
             read = running.output.read(&mut buffer), if open => match read {
@@ -460,6 +474,8 @@ async fn follow(
                 }
                 deadline = Some(Instant::now() + ASKING_RECHECK);
             }
+            // `drained` is the end of the wait for further output if the command has exited, else the time at which it
+            // counts as silent.
             () = sleep_until(drained) => match exited {
                 Some((status, _)) => return CommandEnd::Exited(status.into()),
                 None if is_asking() => idle = Instant::now() + cx.host.limits.shell_idle,
@@ -469,7 +485,7 @@ async fn follow(
     }
 }
 
-/// Returns the report to the model and to people of a command that has ended.
+/// Returns the report on a command that has ended, for the model and for people.
 fn report(
     CommandExit { code, signal }: &CommandExit,
     written: &str,

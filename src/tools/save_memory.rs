@@ -1,4 +1,4 @@
-//! `save_memory`: writes down what the user wants known in every session, in the user's own file.
+//! `save_memory`: writes a fact that the user wants known in every session into the user's own file.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,9 @@ use tandem_host::{
     ToolSpec, parse,
 };
 
-/// The tool.
+/// The tool `save_memory`.
 pub(super) struct SaveMemory {
-    /// The user's own file.
+    /// Path of the user's own file.
     pub(super) file: PathBuf,
 }
 

@@ -1,23 +1,23 @@
-//! Files that may have been meant by a path at which there is none.
+//! Files that may have been meant by a path that does not exist.
 
 use std::path::Path;
 
 use tandem_host::workspace::{Respect, Workspace};
 
-/// Entries of the workspace that are looked at.
+/// Maximum number of entries of the workspace that are compared.
 const MAX_ENTRIES: usize = 20_000;
 
-/// Paths that are named.
+/// Maximum number of paths that are named.
 const MAX_NAMED: usize = 3;
 
 /// Maximum edit distance between two similar names, in characters.
 const MAX_DISTANCE: usize = 2;
 
-/// Length below which only the same name is similar: short names are near to too many others.
+/// Length below which only the same name is similar, in characters: a short name is near to too many others.
 const MIN_FUZZY_NAME: usize = 4;
 
-/// Returns the paths that are most like one at which there is nothing: files of the same name in other directories,
-/// then files of the same directory with a similar name. Ignored files are not named. Blocks.
+/// Returns the paths that are most like a path that does not exist: files of the same name in other directories, then
+/// files of the same directory with a similar name. Ignored files are not named. Blocks.
 pub(super) fn similar_paths(workspace: &Workspace, missing: &Path) -> Vec<String> {
     let (Some(name), Some(directory)) = (missing.file_name(), missing.parent()) else {
         return Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn similar_paths(workspace: &Workspace, missing: &Path) -> Vec<String
     found.iter().map(|(_, path)| workspace.relative(path)).collect()
 }
 
-/// Returns the rank of another name as the one that was meant, 0 for the best; `None` if it is not similar.
+/// Returns how likely another name is the one that was meant: 0 is the likeliest; `None` if the names are not similar.
 fn rank(name: &str, other: &str, is_near: bool) -> Option<usize> {
     if name == other {
         return Some(usize::from(!is_near));

@@ -13,10 +13,10 @@ use tandem_host::{
     args, parse,
 };
 
-/// Characters of the command in a label.
+/// Maximum length of the command in a label, in characters.
 const LABEL_CHARS: usize = 80;
 
-/// The tool.
+/// The tool `stop_background_command`.
 pub(super) struct StopBackgroundCommand;
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ impl Tool for StopBackgroundCommand {
         };
         let command = one_line(&job.command, LABEL_CHARS);
         let summary = Summary::new(format!("Stop PID {pid}: {command}"));
-        // It is the session's own, and ends with it.
+        // No permission is needed: the command belongs to the session, and would end with it anyway.
         Ok(Invocation::new(summary, Access::Nothing, move |_| async move { Ok(stop(&job).await) }))
     }
 }

@@ -1,4 +1,4 @@
-//! The target of a path from the model, and its label, whether or not it can be used.
+//! The target of a path from the model, with its label, whether or not the path can be used.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,28 +12,28 @@ use tandem_host::off_thread::off_thread;
 use tandem_host::workspace::{OutsideFile, PathToRead, Respect};
 use tandem_host::{Access, Summary, ToolContext, ToolError};
 
-/// Characters of a path or pattern in a label.
+/// Maximum length of a path or pattern in a label, in characters.
 pub(super) const LABEL_CHARS: usize = 200;
 
-/// Characters of the paths that an error suggests.
+/// Maximum length of the paths that an error suggests, in characters.
 const SIMILAR_CHARS: usize = 600;
 
-/// A path, looked up.
+/// A path from the model, looked up.
 pub(super) struct PathTarget {
-    /// Relative where it can be.
+    /// Name of the target in messages: a path relative to the workspace if possible.
     pub(super) label: String,
-    /// The real path, if it may be read; it need not exist.
+    /// Real path if it may be read, even if there is no file; else empty.
     pub(super) path: PathBuf,
-    /// The same path if it is outside of the workspace, and a person has to agree that it is read.
+    /// The same path if it is outside of the workspace and a person has to agree that it is read.
     pub(super) outside: Option<OutsideFile>,
-    /// `true` if the path is of long output that is kept for the model.
+    /// `true` if the path is of long output that was stored for the model.
     kept: bool,
-    /// The kind of what is there, or the reason for which it cannot be used.
+    /// Kind of the entry at the path, or the reason for which the path cannot be used.
     pub(super) found: Result<FileKind, ToolError>,
 }
 
 impl PathTarget {
-    /// Looks a path up that is only read. What is ignored cannot be used.
+    /// Looks up a path that is only read. An ignored path cannot be used.
     pub(super) async fn look_up(cx: &ToolContext, path: &str, respect: Respect) -> Self {
         match cx.host.resolve_to_read(path).await {
             Ok(PathToRead { real, is_asked }) => {
@@ -57,7 +57,7 @@ impl PathTarget {
         }
     }
 
-    /// The same where long output that is kept for the model counts, too.
+    /// Looks up a path as [`Self::look_up`] does, or the path of long output that was stored for the model.
     pub(super) async fn to_read(cx: &ToolContext, path: &str, respect: Respect) -> Self {
         let Some(kept) = cx.host.outputs.find(path) else {
             return Self::look_up(cx, path, respect).await;
@@ -73,7 +73,7 @@ impl PathTarget {
         Self { label, path: kept, outside: None, kept: true, found }
     }
 
-    /// Returns the title of a call, which is a verb and the target, and the place if it is inside.
+    /// Returns the title of a call, made of a verb and the target, with the target's location if it may be read.
     pub(super) fn summary(&self, verb: &str, line: Option<usize>) -> Summary {
         let summary = Summary::new(format!("{verb} {}", self.label));
         if self.path.as_os_str().is_empty() {
@@ -82,7 +82,7 @@ impl PathTarget {
         summary.at(&self.path, line.map(|line| u32::try_from(line).unwrap_or(u32::MAX)))
     }
 
-    /// Returns whether the path is of long output that is kept for the model.
+    /// Returns whether the path is of long output that was stored for the model.
     pub(super) fn is_kept(&self) -> bool {
         self.kept
     }
@@ -96,7 +96,7 @@ impl PathTarget {
         Access::ReadFiles { paths, outside }
     }
 
-    /// The path of a directory.
+    /// Returns the path if it is a directory.
     pub(super) fn directory(&self) -> Result<&Path, ToolError> {
         match &self.found {
             Ok(FileKind::Directory) => Ok(&self.path),
@@ -126,7 +126,7 @@ async fn check(cx: &ToolContext, real: &Path, respect: Respect) -> Result<FileKi
     .await
 }
 
-/// Adds the paths that may have been meant to the error about one at which there is nothing.
+/// Adds the paths that may have been meant to the error for a path that does not exist.
 async fn suggest(cx: &ToolContext, real: &Path, error: ToolError) -> ToolError {
     let (workspace, path) = (Arc::clone(&cx.host.workspace), real.to_owned());
     let similar = off_thread(move || Ok::<_, ToolError>(similar_paths(&workspace, &path)));

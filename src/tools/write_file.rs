@@ -1,4 +1,4 @@
-//! `write_file`: the whole content of a file, new or not.
+//! `write_file`: writes the whole content of a file, new or not.
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -12,7 +12,7 @@ use tandem_host::{
     ToolSpec, parse, text,
 };
 
-/// The tool.
+/// The tool `write_file`.
 pub(super) struct WriteFile;
 
 #[derive(Deserialize)]
@@ -83,7 +83,7 @@ async fn prepare(args: WriteArgs, cx: &ToolContext) -> Result<Invocation, ToolEr
     blocking(cx, |cx| Ok(invocation(cx))).await
 }
 
-/// Returns what would be written, unless it is there already.
+/// Returns the proposed change; `None` if the file has this content already.
 fn propose(
     args: &WriteArgs,
     original: Original,

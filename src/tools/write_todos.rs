@@ -1,4 +1,4 @@
-//! Keeps the list of what is to be done, for the user to see.
+//! `write_todos`: writes the todo list, for the user to see.
 
 use async_trait::async_trait;
 use serde::Deserialize;

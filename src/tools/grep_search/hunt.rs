@@ -1,4 +1,4 @@
-//! Searches many files at once, with the same outcome as one after the other.
+//! Search of many files in several threads, with the same result as a search of one file after the other.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,15 @@ use super::lines::{FileMatches, LineQuery, search, searcher};
 use crate::blocking::Deadline;
 use parking_lot::Mutex;
 
-/// More threads do not make a disk faster.
+/// Maximum number of threads: more do not make a disk faster.
 const MAX_THREADS: usize = 8;
 
 /// Matches of a search.
 #[derive(Default)]
 pub(super) struct Hits {
-    /// The files with matches, in the order of the files.
+    /// Files with matches, in the order in which the files were given.
     pub(super) files: Vec<(PathBuf, FileMatches)>,
-    /// Number of matching lines in all of them.
+    /// Number of matching lines in all files.
     pub(super) matches: usize,
     /// `true` if there may be more matches than were wanted.
     pub(super) more: bool,
@@ -29,19 +29,19 @@ pub(super) struct Hits {
 
 /// State that the threads share.
 struct HuntState<I> {
-    /// Files left to search; `None` for one that could not be read.
+    /// Files left to search; `None` for a file that could not be read.
     files: I,
-    /// Number of files that were taken.
+    /// Number of files that the threads have taken.
     taken: usize,
-    /// With the number of each file: threads do not end in the order in which they begin.
+    /// Matches of each file, with the number of the file: threads do not end in the order in which they begin.
     found: Vec<(usize, PathBuf, FileMatches)>,
     hits: Hits,
 }
 
-/// Searches files, which `open` opens, until so many lines have matched.
+/// Searches files, which `open` opens, until `max` lines have matched.
 ///
-/// Files are taken in order, and no more are taken once those that were searched have enough
-/// matches: what is missing then comes after these, so that the first `max` are always the same.
+/// Threads take the files in order, and take no more once the searched files have `max` matches. Matches in files that
+/// were not taken come after these, so the first `max` matches are always the same.
 pub(super) fn hunt(
     files: impl Iterator<Item = Option<PathBuf>> + Send,
     open: impl Fn(&Path) -> io::Result<File> + Sync,
@@ -103,7 +103,7 @@ fn work<I: Iterator<Item = Option<PathBuf>>>(
 }
 
 impl<I: Iterator<Item = Option<PathBuf>>> HuntState<I> {
-    /// The next file, with its number.
+    /// Returns the next file, with its number.
     fn next(&mut self, max: usize, until: &Deadline) -> Option<(usize, PathBuf)> {
         loop {
             if until.over() || self.hits.more {

@@ -1,4 +1,4 @@
-//! The lines of one file that match, and those around them.
+//! The lines of one file that match, and the lines around them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,23 +12,23 @@ use grep_searcher::{
 
 use crate::blocking::Deadline;
 
-/// Characters that are kept of a line.
+/// Maximum length of a line in the result, in characters.
 const LINE_CHARS: usize = 500;
 
-/// Characters that are kept before the first match in a line that is too long.
+/// Characters before the first match that a shortened line keeps.
 const BEFORE_MATCH: usize = 100;
 
 /// Lines to look for in each file.
 #[derive(Clone)]
 pub(super) struct LineQuery {
     pub(super) pattern: RegexMatcher,
-    /// Lines that match this do not count.
+    /// Pattern of lines that do not count, even if they match `pattern`.
     pub(super) but_not: Option<RegexMatcher>,
-    /// Lines to keep before and after each match.
+    /// Numbers of lines to keep before and after each match.
     pub(super) around: (usize, usize),
-    /// Matches in one file after which its search ends.
+    /// Maximum number of matches in one file; its search ends then.
     pub(super) max: usize,
-    /// Bytes of the longest line that is looked at.
+    /// Maximum length of a line, in bytes; a longer line ends the search of its file with an error.
     pub(super) max_line: u64,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct LineQuery {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileLine {
     pub(super) number: u64,
-    /// `true` if it matches; `false` if it is but near one that does.
+    /// `true` if the line matches; `false` if the line is only near a line that does.
     pub(super) matches: bool,
     pub(super) text: String,
 }
@@ -44,23 +44,23 @@ pub(super) struct FileLine {
 /// Lines found in one file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FileMatches {
-    /// In order.
+    /// Lines, in their order.
     pub(super) kept: Vec<FileLine>,
-    /// Number of those that match.
+    /// Number of lines that match.
     pub(super) matches: usize,
     /// `true` if the file has more matches.
     pub(super) more: bool,
-    /// The file is not text.
+    /// `true` if the file is not text.
     binary: bool,
 }
 
 impl FileMatches {
-    /// The number of the first line that matches.
+    /// Returns the number of the first line that matches.
     pub(super) fn first_match(&self) -> Option<u64> {
         self.kept.iter().find(|line| line.matches).map(|line| line.number)
     }
 
-    /// Keeps only so many matches, and what is near them.
+    /// Keeps only the first `max` matches and the lines near them.
     pub(super) fn truncate(&mut self, max: usize, around: (usize, usize)) {
         if self.matches <= max {
             return;
@@ -72,7 +72,7 @@ impl FileMatches {
         self.keep_near(around);
     }
 
-    /// Drops the lines that are near none of the matches (any more).
+    /// Removes the lines that are near no match, or no longer near one.
     fn keep_near(&mut self, (before, after): (usize, usize)) {
         let matches = self.kept.iter().filter(|line| line.matches).map(|line| line.number);
         let near: Vec<_> = matches
@@ -86,20 +86,20 @@ impl FileMatches {
     }
 }
 
-/// Returns a searcher for one file after the other, which keeps its buffers.
+/// Returns a searcher that can search one file after the other with the same buffers.
 pub(super) fn searcher(wanted: &LineQuery) -> Searcher {
     let (before, after) = wanted.around;
     SearcherBuilder::new()
         .line_number(true)
         .before_context(before)
         .after_context(after)
-        // What is binary has no lines; and a line must fit into memory.
+        // A binary file has no lines to show, so its search ends at the first zero byte. A line must fit into memory.
         .binary_detection(BinaryDetection::quit(0))
         .heap_limit(usize::try_from(wanted.max_line).ok())
         .build()
 }
 
-/// Searches a file. None of a binary file.
+/// Searches a file. The result is empty for a binary file.
 pub(super) fn search(
     searcher: &mut Searcher,
     file: File,
@@ -113,14 +113,14 @@ pub(super) fn search(
     if found.binary {
         return Ok(FileMatches::default());
     }
-    // Lines near a match that does not count, or is one too many, were kept too.
+    // The searcher also gave lines near matches that do not count or exceed the maximum.
     if found.more || wanted.but_not.is_some() {
         found.keep_near(wanted.around);
     }
     Ok(found)
 }
 
-/// A file that ends with an error when nobody wants it any more.
+/// A file whose reads fail once the search is over, so that the search of a long file ends.
 struct Stoppable<'a> {
     file: File,
     until: &'a Deadline,
@@ -138,7 +138,7 @@ impl Read for Stoppable<'_> {
 struct Collect<'a> {
     wanted: &'a LineQuery,
     found: FileMatches,
-    /// The last line that is near a match which counts.
+    /// Number of the last line that is near the last match which counts.
     near_to: Option<u64>,
 }
 
@@ -185,7 +185,7 @@ impl Sink for Collect<'_> {
     }
 }
 
-/// A line, or if it is long what is around the byte `at` of it.
+/// Returns a line; of a long line, the part around its byte `at`.
 fn cut(line: &[u8], at: usize) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -193,7 +193,7 @@ fn cut(line: &[u8], at: usize) -> String {
     if text.len() <= LINE_CHARS || text.chars().count() <= LINE_CHARS {
         return text.into_owned();
     }
-    // Of a line with bytes that are no text, this is only about where the match is.
+    // If the line has invalid UTF-8, the position is only roughly that of the match: the conversion changed its length.
     let at = text.floor_char_boundary(at);
     let begin = text[..at].char_indices().rev().nth(BEFORE_MATCH - 1).map_or(0, |(at, _)| at);
     let begin = if text[..at].chars().count() < LINE_CHARS - BEFORE_MATCH { 0 } else { begin };

@@ -9,7 +9,7 @@ use tandem_content::shorten::one_line;
 use tandem_host::workspace::Workspace;
 use tandem_host::{ToolLimits, ToolOutput};
 
-/// A search, for the report.
+/// The properties of a search that its report names.
 pub(super) struct SearchSummary {
     pub(super) pattern: String,
     pub(super) include: Option<String>,
@@ -45,7 +45,7 @@ pub(super) fn report(
     for (path, lines) in &hits.files {
         let name = one_line(&workspace.relative(path), usize::MAX);
         let section = if search.names_only { format!("{name}\n") } else { section(&name, lines) };
-        // Once something is left out so is the rest: what is shown has no gaps.
+        // After the first file that does not fit, all others are left out, too: the files that are shown have no gaps.
         if left_out > 0 || text.len() + section.len() > limits.output_chars {
             if left_out == 0 && !search.names_only {
                 text += begin(&section, limits.output_chars.saturating_sub(text.len()));
@@ -62,7 +62,7 @@ pub(super) fn report(
     ToolOutput::new(text.trim_end(), format!("{found}{limited}"))
 }
 
-/// `Found 2 matches`.
+/// Returns the number of matches or files in words: `Found 2 matches`.
 fn count(search: &SearchSummary, hits: &Hits) -> String {
     match (hits.matches, search.names_only) {
         (0, _) => "No matches found".to_owned(),
@@ -82,14 +82,14 @@ fn section(name: &str, lines: &FileMatches) -> String {
     format!("File: {name}\n{lines}---\n")
 }
 
-/// Whole lines of at most so many bytes; nothing rather than the heading alone.
+/// Returns the first whole lines of a section, in at most `room` bytes; nothing if only the heading would fit.
 fn begin(section: &str, room: usize) -> &str {
     let room = section.floor_char_boundary(room.min(section.len()));
     let end = section[..room].rfind('\n').map_or(0, |at| at + 1);
     if section[..end].lines().count() > 1 { &section[..end] } else { "" }
 }
 
-/// Returns what is missing, and why.
+/// Returns a note for each reason for which the result may be incomplete.
 fn notes(hits: &Hits, left_out: usize, search: &SearchSummary, limits: &ToolLimits) -> Vec<String> {
     let mut notes = Vec::new();
     if left_out > 0 {

@@ -1,4 +1,4 @@
-//! The part of a text that a model is given at once.
+//! The part of a text that a model is given in one answer.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use tandem_host::ToolLimits;
 use tandem_host::preimages::ContentId;
 use tandem_host::seen_files::SeenFiles;
 
-/// Mark of a line whose end is missing.
+/// Mark at the end of a line that was cut.
 const CUT: &str = "... [truncated]";
 
-/// Range of lines, from 1, the last one included.
+/// Range of lines, counted from 1; the last line is included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LineSpan {
     pub(crate) first: usize,
-    /// To the end, if it is not said.
+    /// Last line; `None` for the end of the text.
     pub(crate) last: Option<usize>,
 }
 
@@ -25,12 +25,12 @@ impl LineSpan {
     pub(crate) const ALL: Self = Self { first: 1, last: None };
 }
 
-/// Choice whether lines are given with their numbers.
+/// Choice whether the model is given lines with their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineNumbers {
-    /// With numbers, so that the model can name lines.
+    /// With numbers, so that the model can refer to lines.
     Shown,
-    /// Without: the text is part of a prompt.
+    /// Without numbers: the text is part of a prompt.
     Hidden,
 }
 
@@ -38,21 +38,21 @@ pub(crate) enum LineNumbers {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     text: String,
-    /// The first line in it, from 1.
+    /// Number of the first line of the excerpt, counted from 1.
     pub(crate) first: usize,
-    /// The last line in it; less than `first` if it is empty.
+    /// Number of the last line of the excerpt; less than `first` if the excerpt is empty.
     pub(crate) last: usize,
     /// Number of lines of the whole text.
     pub(crate) total: usize,
-    /// Number of lines that lack their end.
+    /// Number of lines whose end was cut off.
     pub(crate) cut: usize,
-    /// `true` if lines that are wanted are missing at the end.
+    /// `true` if lines at the end of the wanted range are missing.
     is_short: bool,
 }
 
 impl Excerpt {
-    /// The lines that are wanted, as far as the limits let them through and they are together
-    /// at most `max_chars` characters.
+    /// Returns the wanted lines, as far as the limits allow and as long as they have together at most `max_chars`
+    /// characters.
     pub(crate) fn new(text: &str, lines: LineSpan, limits: &ToolLimits, max_chars: usize) -> Self {
         let first = lines.first.max(1);
         let (last, total) = (first - 1, count(text));
@@ -81,12 +81,12 @@ impl Excerpt {
         excerpt
     }
 
-    /// Returns whether nothing of the text is missing.
+    /// Returns whether the excerpt is the whole text.
     pub(crate) fn is_whole(&self) -> bool {
         self.first == 1 && self.last == self.total && self.cut == 0
     }
 
-    /// Notes which lines of a file the model is shown. A line that is cut is shown enough to be known.
+    /// Records which lines of a file the model is shown. A line whose end was cut off counts as shown.
     pub(crate) fn note_seen(&self, path: &Path, content: &[u8], seen: &SeenFiles) {
         seen.note_lines(path, ContentId::of(content), self.first..=self.last, self.total);
     }
@@ -97,8 +97,8 @@ impl Excerpt {
         lines.map(|(line, number)| numbered(number, line).to_string()).collect()
     }
 
-    /// Returns the lines with their numbers, or as they are; if lines of the file are missing, after a heading that says
-    /// which ones there are and, if some that are wanted are missing, how to go on.
+    /// Returns the lines, with their numbers or without. If lines of the file are missing, a heading says which lines
+    /// follow and, if wanted lines are missing, how to read on.
     pub(crate) fn into_text(self, limits: &ToolLimits, numbers: LineNumbers) -> String {
         let is_whole = self.is_whole();
         let lines = match numbers {

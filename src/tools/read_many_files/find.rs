@@ -18,8 +18,7 @@ use tandem_host::smallest::Smallest;
 use tandem_host::workspace::{OutsideFile, Respect, Walk, WalkEntry};
 use tandem_host::{ToolContext, ToolError};
 
-/// Names of files that nobody wants to read who does not ask for them: made by programs, or no
-/// text.
+/// Names of files and directories that are read only if a call names them: programs made them, or they are not text.
 const DEFAULT_EXCLUDES: &[&str] = &[
     "node_modules/",
     "target/",
@@ -54,22 +53,22 @@ const DEFAULT_EXCLUDES: &[&str] = &[
     "*.bin",
 ];
 
-/// The files that are meant.
+/// The files that a call is to read.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// Those that are named one by one, then those that were found; each in order.
+    /// Files that are named one by one, then files that were found; each in order.
     pub(super) files: Vec<PlannedFile>,
     /// Entries that cannot be read, with the reason.
     pub(super) skipped: Vec<(String, String)>,
-    /// Number of further files.
+    /// Number of further files, which the answer has no room for.
     pub(super) more: usize,
-    /// Files and directories outside of the workspace that are read if a person agrees.
+    /// Files and directories outside of the workspace that are read only if a person agrees.
     pub(super) outside: Vec<OutsideFile>,
-    /// Searches of directories in `outside`, which are made only after a person has agreed.
+    /// Searches of directories in `outside`, which run only after a person has agreed.
     closed: Vec<ClosedSearch>,
 }
 
-/// A search that a person is asked about.
+/// A search outside of the workspace, which runs only after a person has agreed.
 enum ClosedSearch {
     /// Search for all files below a directory.
     Directory(PathBuf),
@@ -86,7 +85,7 @@ impl ClosedSearch {
         }
     }
 
-    /// Returns its name, for the model.
+    /// Returns the name of the search, for the model.
     fn name(&self) -> String {
         match self {
             Self::Directory(directory) => directory.display().to_string(),
@@ -102,7 +101,7 @@ impl Plan {
         named.chain(self.closed.iter().flat_map(ClosedSearch::directories))
     }
 
-    /// Adds the files below the directories that may be read now. Blocks.
+    /// Runs the searches that a person has agreed to by now, and adds the files that they find. Blocks.
     pub(super) fn open(mut self, cx: &ToolContext, args: &ReadManyArgs) -> Result<Self, ToolError> {
         let closed = std::mem::take(&mut self.closed);
         if closed.is_empty() {
@@ -126,7 +125,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// Adds what a directory or a glob stands for to the files that were found, and counts what it leaves out.
+    /// Adds the files of a directory or a glob to `found`, and the number of files that they leave out to `self.more`.
     fn add(&mut self, matched: Matched, found: &mut BTreeMap<PathBuf, bool>) {
         if let Matched::Files { paths, more } = matched {
             self.more += more;
@@ -136,7 +135,8 @@ impl Plan {
         }
     }
 
-    /// Takes files that were found over, each with `true` if it may be an image, but for those with secrets.
+    /// Moves found files into the plan, each with `true` if it may be an image. Files that may hold secrets are
+    /// skipped.
     fn take(&mut self, cx: &ToolContext, until: &Deadline, mut found: BTreeMap<PathBuf, bool>) {
         if until.timed_out() {
             let seconds = cx.host.limits.search_time.as_secs();
@@ -155,7 +155,7 @@ impl Plan {
         self.files.extend(found.into_iter().map(file));
     }
 
-    /// Leaves out what is more than is read at once.
+    /// Removes the files that exceed the maximum for one call, and counts them.
     fn limit(&mut self, cx: &ToolContext) {
         self.more += self.files.len().saturating_sub(cx.host.limits.files);
         self.files.truncate(cx.host.limits.files);
@@ -168,9 +168,9 @@ pub(super) struct PlannedFile {
     pub(super) path: PathBuf,
     /// `true` if the file is named one by one, rather than found in a directory or by a glob.
     pub(super) named: bool,
-    /// `true` if it may be an image or the like: somebody named it, or asked for its kind.
+    /// `true` if the file may be an image or the like: the call names the file, or asks for files of its kind.
     pub(super) media: bool,
-    /// The lines that are meant, if not all.
+    /// Range of lines to read; `None` for the whole file.
     pub(super) lines: Option<LineSpan>,
 }
 
@@ -188,10 +188,10 @@ pub(super) struct ReadManyArgs {
     pub(super) use_default_excludes: Option<bool>,
     #[serde(default)]
     pub(super) file_filtering_options: Option<FilterArgs>,
-    /// For prompts, which can mention some lines of a file; models have `read_file` for that.
+    /// Parts of files, which prompts can mention. Models do not use this field: they have `read_file`.
     #[serde(default)]
     pub(super) excerpts: Vec<LinesOfFile>,
-    /// For the prompts of custom commands, which hold the text of a file as it is.
+    /// `true` if the text of a file is given without line numbers, as the prompts of custom commands need it.
     #[serde(default)]
     pub(super) plain: bool,
 }
@@ -210,7 +210,7 @@ impl ReadManyArgs {
     }
 }
 
-/// Finds the files that are meant.
+/// Finds the files that a call is to read.
 pub(super) async fn plan(cx: &ToolContext, args: &Arc<ReadManyArgs>) -> Result<Plan, ToolError> {
     let (args, respect) = (Arc::clone(args), args.respect());
     let mut included = Vec::new();
@@ -224,14 +224,15 @@ pub(super) async fn plan(cx: &ToolContext, args: &Arc<ReadManyArgs>) -> Result<P
     blocking(cx, move |cx| find(cx, &args, included, excerpts)).await
 }
 
-/// An entry of the list, looked up.
+/// An entry of `include`, looked up.
 enum IncludedEntry {
     Path(PathTarget),
     Glob(Result<Vec<GlobPattern>, ToolError>),
 }
 
 impl IncludedEntry {
-    /// Looks an entry up. What is there under a name with a wildcard in it is meant.
+    /// Looks an entry up. An entry with a wildcard character in it counts as a path if a file of exactly this name
+    /// exists.
     async fn look_up(cx: &ToolContext, entry: &str, respect: Respect) -> Self {
         let target = PathTarget::look_up(cx, entry, respect).await;
         match &target.found {
@@ -245,7 +246,7 @@ impl IncludedEntry {
     /// Returns the files and directories that a person has to agree to.
     fn outside(&self) -> Vec<OutsideFile> {
         match self {
-            // No question about a path that cannot be read, because it does not exist or is ignored.
+            // A person is not asked about a path that cannot be read, because it does not exist or is ignored.
             Self::Path(target) if target.found.is_ok() => target.outside.iter().cloned().collect(),
             Self::Path(_) | Self::Glob(Err(_)) => Vec::new(),
             Self::Glob(Ok(patterns)) => {
@@ -255,7 +256,7 @@ impl IncludedEntry {
     }
 }
 
-/// Finds the files that the targets are, or that are below them.
+/// Finds the files that the entries stand for. Blocks.
 fn find(
     cx: &ToolContext,
     args: &ReadManyArgs,
@@ -265,7 +266,7 @@ fn find(
     let search = Finder::new(cx, args)?;
     let mut plan = Plan::default();
     let mut named = BTreeMap::new();
-    // By path: whether it may be an image.
+    // The value says whether the file may be an image.
     let mut found: BTreeMap<PathBuf, bool> = BTreeMap::new();
     for (entry, included) in args.include.iter().zip(included) {
         plan.outside.extend(included.outside());
@@ -285,13 +286,13 @@ fn find(
     Ok(plan)
 }
 
-/// Files that one entry of the list stands for.
+/// Files that one entry of `include` stands for.
 enum Matched {
     File(PathBuf),
-    /// Search outside of the workspace, which is made only after a person has agreed.
+    /// Search outside of the workspace, which runs only after a person has agreed.
     Closed(ClosedSearch),
     Files {
-        /// With whether each may be an image.
+        /// Paths, each with `true` if the file may be an image.
         paths: Vec<(PathBuf, bool)>,
         more: usize,
     },
@@ -301,9 +302,9 @@ struct Finder<'a> {
     cx: &'a ToolContext,
     args: &'a ReadManyArgs,
     until: Deadline,
-    /// For what is below a directory or matches a glob.
+    /// Rules that leave out files below a directory or of a glob.
     defaults: Arc<Gitignore>,
-    /// For everything, relative to the workspace.
+    /// Rules that leave out any file, matched by its path relative to the workspace.
     exclude: Arc<Gitignore>,
 }
 
@@ -318,7 +319,7 @@ impl<'a> Finder<'a> {
         Ok(Self { cx, args, until: Deadline::new(cx), defaults, exclude })
     }
 
-    /// Adds the files of which only some lines are meant.
+    /// Adds the files of which only some lines are to be read.
     fn excerpts(&self, plan: &mut Plan, targets: Vec<PathTarget>) {
         for (excerpt, target) in self.args.excerpts.iter().zip(targets) {
             let outside = target.outside.clone();
@@ -338,7 +339,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Returns the files that an entry stands for; an error if it is nothing that can be read.
+    /// Returns the files that an entry stands for; an error if it stands for nothing that can be read.
     fn included(&self, entry: &str, included: IncludedEntry) -> Result<Matched, ToolError> {
         match included {
             IncludedEntry::Path(target) => self.target(target),
@@ -352,7 +353,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Returns the files that a path stands for; an error if it is nothing that can be read.
+    /// Returns the files that a path stands for; an error if it stands for nothing that can be read.
     fn target(&self, target: PathTarget) -> Result<Matched, ToolError> {
         match target.found? {
             FileKind::Directory if target.outside.is_some() => {
@@ -372,7 +373,7 @@ impl<'a> Finder<'a> {
         self.collect(walk, |_| true, |_| false)
     }
 
-    /// Returns the files that a glob names.
+    /// Returns the files that match a glob.
     fn glob(&self, glob: &str, patterns: &[GlobPattern]) -> Result<Matched, ToolError> {
         let workspace = &self.cx.host.workspace;
         let kinds: Vec<String> = kinds(glob);
@@ -403,7 +404,7 @@ impl<'a> Finder<'a> {
     ) -> Result<Matched, ToolError> {
         let mut first = Smallest::new(self.cx.host.limits.files);
         let entries = walk.take_while(|_| !self.until.over()).flatten();
-        // Links are left out: what they lead to is met on its own.
+        // Links are left out: the walk meets a target inside the workspace by its own path.
         let files = entries.filter(WalkEntry::is_file);
         for file in files.filter(|file| matches(file.path())) {
             let media = media(file.path());
@@ -415,7 +416,7 @@ impl<'a> Finder<'a> {
         Ok(Matched::Files { more: given - paths.len(), paths })
     }
 
-    /// Returns a filter for what a walk meets.
+    /// Returns the filter for the entries of a walk.
     fn keep(&self) -> impl Fn(&WalkEntry) -> bool + Send + Sync + 'static {
         let until = self.until.clone();
         let (defaults, exclude) = (Arc::clone(&self.defaults), Arc::clone(&self.exclude));
@@ -423,7 +424,8 @@ impl<'a> Finder<'a> {
         move |entry| {
             let is_dir = entry.is_dir();
             !until.over()
-                // By name alone: a directory that is asked for may well be called `build`.
+                // Only the name of each entry counts, not its whole path: the directory that the call asks for may
+                // itself be called `build`.
                 && !defaults.matched(Path::new(entry.file_name()), is_dir).is_ignore()
                 && !exclude.matched(relative(&roots, entry.path()), is_dir).is_ignore()
         }
@@ -440,7 +442,7 @@ fn excluded() -> ToolError {
     ToolError::new("file_excluded", "left out as `exclude` says")
 }
 
-/// A path relative to the root that it is in.
+/// Returns a path relative to the root that contains it.
 fn relative<'a>(roots: &[PathBuf], path: &'a Path) -> &'a Path {
     roots.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path)
 }
@@ -458,7 +460,7 @@ fn is_glob(entry: &str) -> bool {
     entry.contains(['*', '?', '[', '{'])
 }
 
-/// The kinds of files that a glob asks for: `png` and `jpg` of `**/*.{png,JPG}`.
+/// Returns the kinds of files that a glob asks for: `png` and `jpg` of `**/*.{png,JPG}`.
 fn kinds(glob: &str) -> Vec<String> {
     let name = glob.rsplit('/').next().unwrap_or(glob);
     let Some((_, kinds)) = name.rsplit_once('.').or_else(|| name.split_once('{')) else {

@@ -1,5 +1,9 @@
 //! Edits of a file whose white space differs from the model's text. The model's change is made, and all other text
-//! stays as it is in the file. New lines keep the model's indentation, so they are accepted only where it is the file's.
+//! stays as it is in the file. New lines keep the indentation that the model gave them, so an edit is accepted only
+//! where the model and the file indent alike.
+//!
+//! As in a three-way merge, `base` is the old text that the model believes to be in the file, `ours` is the text of the
+//! file, and `theirs` is the new text of the model.
 
 use std::hash::Hash;
 use std::ops::Range;
@@ -9,19 +13,19 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use tandem_host::text::TextEdit;
 
-/// Time to compare lines.
+/// Maximum time to compare lines.
 const COMPARING: Duration = Duration::from_secs(1);
 
 /// First line that the file indents otherwise than the model believes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct IndentMismatch {
-    /// Lines between it and the beginning of what was found.
+    /// Number of lines between the beginning of the match and this line.
     pub(super) line: usize,
     pub(super) believed: String,
     pub(super) in_file: String,
 }
 
-/// Replaces `range`, which matches `old` if white space is ignored, by `new`.
+/// Returns the edit that replaces `range`, which matches `old` if white space is ignored, by `new`.
 pub(super) fn edit(
     text: &str,
     range: Range<usize>,
@@ -41,7 +45,7 @@ pub(super) fn edit(
         let end = text.len() - after.len();
         return edit_lines(text, before.len()..end, old, new);
     }
-    // The white space around it is the file's.
+    // The match is part of a line: the white space around it stays as the file has it.
     let core = old.trim();
     let at = old.len() - old.trim_start().len();
     let (head, tail) = (&old[..at], &old[at + core.len()..]);
@@ -51,6 +55,7 @@ pub(super) fn edit(
     Ok(TextEdit { range, new: merged.join("\n").into() })
 }
 
+/// Replaces whole lines.
 fn edit_lines(
     text: &str,
     mut range: Range<usize>,
@@ -67,17 +72,17 @@ fn edit_lines(
     let lines = merge(base, &ours, theirs)?;
     let mut merged = lines.join("\n");
     if !old.ends_with('\n') {
-        // What follows in the file is the rest of its last line.
+        // The text after the match is the rest of its last line in the file.
         merged.push_str(if new.ends_with('\n') { "\n" } else { "" });
     } else if text[range.end..].starts_with('\n') {
-        // Whole lines stay whole lines, and lines that are taken out leave nothing behind.
+        // The line break is replaced, too, so that removed lines leave no empty line behind.
         range.end += 1;
         merged.push_str(if lines.is_empty() { "" } else { "\n" });
     }
     Ok(TextEdit { range, new: merged.into() })
 }
 
-/// The lines of a text, without their ends.
+/// Returns the lines of a text, without their ends.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = &str> {
     let body = text.strip_suffix('\n').unwrap_or(text);
     (!text.is_empty()).then(|| body.split('\n')).into_iter().flatten()
@@ -87,8 +92,8 @@ fn split(text: &str) -> Vec<&str> {
     text.split('\n').collect()
 }
 
-/// Returns the number of lines to leave out at one end of the model's old and of its new text:
-/// blank ones, where the file has something.
+/// Returns the numbers of blank lines to leave out at one end of the model's old and of its new text: blank lines that
+/// the file does not have there.
 fn surplus<'a>(
     ours: Option<&&str>,
     base: impl Iterator<Item = &'a &'a str>,
@@ -101,15 +106,20 @@ fn surplus<'a>(
     (more, theirs.take(more).take_while(|line| is_blank(line)).count())
 }
 
-/// Lines of what the model believes, and what the file has there.
+/// Lines that the model believes to be in the file, and the lines that the file has in their place.
 struct AlignedBlock {
     base: Range<usize>,
     ours: Range<usize>,
-    /// `true` if the model leaves them as they are.
+    /// `true` if the model's change leaves these lines as they are.
     kept: bool,
 }
 
-/// The lines of the file (`ours`) with the change that leads from `base` to `theirs`.
+/// Returns the lines of the file (`ours`) with the change that leads from `base` to `theirs`:
+///
+/// 1. Compares `base` with `theirs`, which gives the model's change.
+/// 2. Aligns `base` with `ours`, and refuses lines with another indentation.
+/// 3. Goes through the change. Lines that the model leaves alone come from the file, lines that it adds come from
+///    `theirs`, and lines that it removes are left out.
 fn merge<'t>(
     base: &[&str],
     ours: &[&'t str],
@@ -153,7 +163,7 @@ fn compare<T: Ord + Hash>(old: &[T], new: &[T]) -> Vec<DiffOp> {
     capture_diff_slices_deadline(Algorithm::Myers, old, new, Some(Instant::now() + COMPARING))
 }
 
-/// For each line of the base, where it is in the model's new text.
+/// Returns for each line of the base its index in the model's new text; `None` if the new text has no such line.
 fn kept_lines(base: usize, ops: &[DiffOp]) -> Vec<Option<usize>> {
     let mut kept = vec![None; base];
     for op in ops {
@@ -166,7 +176,7 @@ fn kept_lines(base: usize, ops: &[DiffOp]) -> Vec<Option<usize>> {
     kept
 }
 
-/// Pairs of equal lines of the base and of the file.
+/// Aligns the lines of the base with those of the file, ignoring white space.
 fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<AlignedBlock> {
     let dense = |line: &&str| line.split_whitespace().collect::<String>();
     let keys = |lines: &[&str]| lines.iter().map(dense).collect::<Vec<_>>();
@@ -187,7 +197,7 @@ fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<AlignedBl
         lines.iter().all(Option::is_some) && lines.windows(2).all(in_a_row)
     };
     let near_kept = |base: &Range<usize>| {
-        // What only the file has stays together with a neighbour that stays.
+        // Lines that only the file has stay if a neighbouring line stays.
         let before = base.start.checked_sub(1).and_then(|line| kept[line]);
         before.or_else(|| kept.get(base.end).copied().flatten()).is_some()
     };
@@ -198,8 +208,8 @@ fn blocks(base: &[&str], ours: &[&str], kept: &[Option<usize>]) -> Vec<AlignedBl
     blocks.into_iter().map(block).collect()
 }
 
-/// Refuses lines that the file indents otherwise than the model believes: where new lines would
-/// belong, nobody said.
+/// Refuses lines that the file indents otherwise than the model believes: the right indentation of new lines would be
+/// unknown.
 fn check_indent(block: &AlignedBlock, base: &[&str], ours: &[&str]) -> Result<(), IndentMismatch> {
     let (Some(base), Some(found)) =
         (base[block.base.clone()].first(), ours[block.ours.clone()].first())
@@ -228,7 +238,7 @@ fn indent(line: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// `found` is what the file has where the model believes `old` to be.
+    /// `found` is the text that the file has where the model believes `old` to be.
     fn edited(found: &str, old: &str, new: &str) -> Result<String, IndentMismatch> {
         let end = found.trim_end_matches('\n').len();
         let start = found.len() - found.trim_start_matches([' ', '\t']).len();

@@ -1,4 +1,4 @@
-//! The part of a file that is most like a text that is not in it, for the error that says so.
+//! The part of a file that is most like a text which the file does not contain; for the error message.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,16 +9,16 @@ use super::sequence::{lines, words};
 use crate::line_numbers::numbered;
 use tandem_host::diff::cut;
 
-/// Lines that are shown at most.
+/// Maximum number of lines that are shown.
 const SHOWN: usize = 20;
 
-/// Lines that are shown around the nearest, if there is room.
+/// Number of lines that are shown before and after the nearest lines, if there is room.
 const AROUND: usize = 2;
 
-/// Words of the wanted text that count.
+/// Maximum number of words of the wanted text that are compared.
 const WORDS: usize = 100_000;
 
-/// Characters of a line that are shown.
+/// Maximum length of a line that is shown, in characters.
 const LINE: usize = 200;
 
 /// Returns advice about a text that was not found.
@@ -41,9 +41,9 @@ pub(super) fn describe(text: &str, old: &str, new: &str) -> String {
     said + "Copy old_string from the file exactly, white space included."
 }
 
-/// The lines that share the rarest words with `old`, and the number of the first.
+/// Returns the lines that share the rarest words with `old`, and the number of the first of these lines.
 fn nearest<'t>(text: &'t str, old: &str) -> Option<(usize, Vec<&'t str>)> {
-    // How often each word of the wanted text is in the file.
+    // The number of times that each word of the wanted text occurs in the file.
     let mut counts: HashMap<&str, u32> =
         words(old).take(WORDS).map(|(_, word)| (word, 0)).collect();
     for (_, word) in words(text) {
@@ -59,7 +59,7 @@ fn nearest<'t>(text: &'t str, old: &str) -> Option<(usize, Vec<&'t str>)> {
     let (mut best, mut best_sum) = (0, sum);
     for start in 1..=weights.len().saturating_sub(size) {
         sum += weights[start + size - 1] - weights[start - 1];
-        // Rounding must not move it.
+        // The margin keeps rounding errors from preferring a later place that is no better.
         if sum > best_sum + 1e-9 {
             (best, best_sum) = (start, sum);
         }

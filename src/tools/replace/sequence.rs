@@ -1,11 +1,10 @@
-//! A text as a sequence of lines or of words, and where in it another sequence is.
+//! A text as a sequence of lines or of words, and the search for a sequence in it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Returns the ranges in which tokens follow each other as in the pattern, overlapping ones
-/// included; in one pass, whatever the pattern (Knuth, Morris and Pratt). Ends when there are more
-/// than `most`.
+/// Returns the ranges of tokens that equal the pattern, overlapping ones included. Makes one pass, whatever the pattern
+/// (Knuth, Morris and Pratt). Ends when more than `most` ranges are found.
 pub(super) fn occurrences<'t>(
     tokens: impl Iterator<Item = (Range<usize>, &'t str)>,
     pattern: &[&str],
@@ -35,8 +34,7 @@ pub(super) fn occurrences<'t>(
     found
 }
 
-/// For each beginning of the pattern, how long its longest proper beginning is that it also ends
-/// with.
+/// Returns, for each prefix of the pattern, the length of its longest proper prefix that is also its suffix.
 fn borders(pattern: &[&str]) -> Vec<usize> {
     let mut borders = vec![0; pattern.len()];
     let mut length = 0;
@@ -50,7 +48,7 @@ fn borders(pattern: &[&str]) -> Vec<usize> {
     borders
 }
 
-/// The lines of a text, without their ends.
+/// Returns the lines of a text, without their ends, and their ranges.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     let mut start = 0;
     text.split_inclusive('\n').map(move |whole| {
@@ -61,7 +59,8 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// The words of a text; what is neither white space nor of a word is a word by itself.
+/// Returns the words of a text and their ranges. A character that is neither white space nor part of a word counts as a
+/// word.
 pub(super) fn words(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut at = 0;

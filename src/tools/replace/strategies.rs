@@ -1,4 +1,4 @@
-//! The search for a text that is to be replaced, ever more lenient.
+//! The search for a text to replace: exact at first, then ever more lenient.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,26 +9,27 @@ use super::merge::{self, IndentMismatch};
 use super::sequence::{lines, occurrences, words};
 use tandem_host::text::TextEdit;
 
-/// More are not replaced at once.
+/// Maximum number of occurrences that are replaced at once.
 const MAX_OCCURRENCES: usize = 100_000;
 
-/// Longer texts are only found exactly: nobody means a text of that size, but for its white space.
+/// Maximum length of a text for the lenient strategies, in bytes. A longer text is only found exactly: it hardly
+/// differs from the file in white space alone.
 const MAX_LENIENT: usize = 1 << 20;
 
-/// Line numbers that an error shows.
+/// Maximum number of line numbers in an error.
 const SHOWN_LINES: usize = 10;
 
-/// A text to look for, and its replacement. Line endings are `\n`.
+/// A text to look for, and its replacement. Line ends are `\n`.
 #[derive(Clone, Copy)]
 pub(super) struct EditRequest<'a> {
     pub(super) old: &'a str,
     pub(super) new: &'a str,
     pub(super) count: ExpectedCount,
-    /// The size of the resulting text, at most.
+    /// Maximum size of the resulting text, in bytes.
     pub(super) max_bytes: usize,
 }
 
-/// Number of times that the text must occur.
+/// Expected number of occurrences of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExpectedCount {
     Exactly(usize),
@@ -38,11 +39,11 @@ pub(super) enum ExpectedCount {
 /// Way in which a text was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strategy {
-    /// Just as it is.
+    /// The text is the same.
     Exact,
-    /// Line by line, whatever white space is at the ends of the lines.
+    /// The lines are the same, whatever white space they end with.
     LineEnds,
-    /// Word by word, whatever white space is between them.
+    /// The words are the same, whatever white space is between them.
     Tokens,
 }
 
@@ -50,24 +51,24 @@ pub(super) enum Strategy {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TextMatch<'a> {
     pub(super) strategy: Strategy,
-    /// In order, apart from each other, at least one.
+    /// Edits, in order and without overlap; at least one.
     pub(super) edits: Vec<TextEdit<'a>>,
 }
 
-/// Reason to replace nothing.
+/// Reason for which no text is replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoMatch {
     Nothing,
     /// The text is not found as often as it should be.
     Count {
-        /// Number of times, in words.
+        /// Number of occurrences, in words.
         found: String,
-        /// Lines in which the first of them begin.
+        /// Numbers of the lines in which the first occurrences begin.
         lines: Vec<usize>,
     },
-    /// The text is found, but not indented as it should be.
+    /// The text is found, but with another indentation.
     Indentation {
-        /// Number of the first such line in the file.
+        /// Number of the first line in the file that is indented otherwise.
         line: usize,
         mismatch: IndentMismatch,
     },
@@ -75,7 +76,7 @@ pub(super) enum NoMatch {
     TooLarge,
 }
 
-/// Looks for `wanted.old`. The first strategy that finds anything decides.
+/// Looks for `wanted.old`. The first strategy that finds an occurrence decides.
 pub(super) fn find<'a>(text: &str, wanted: &EditRequest<'a>) -> Result<TextMatch<'a>, NoMatch> {
     if let Some(ranges) = exact(text, wanted)? {
         let growth = wanted.new.len().saturating_sub(wanted.old.len());
@@ -108,7 +109,7 @@ fn exact(text: &str, wanted: &EditRequest<'_>) -> Result<Option<Vec<Range<usize>
         .take(MAX_OCCURRENCES + 1)
         .map(|at| at..at + length)
         .collect();
-    // Two that overlap are two places as well.
+    // `find_iter` skips overlapping occurrences. Two of them are two places as well, and the edit is ambiguous.
     if let [only] = ranges.as_slice()
         && wanted.count == ExpectedCount::Exactly(1)
         && let Some(at) = finder.find(&text.as_bytes()[only.start + 1..])
@@ -131,7 +132,7 @@ fn tokens(text: &str, wanted: &EditRequest<'_>) -> Result<Option<Vec<Range<usize
     check_count(text, occurrences(words(text), &pattern, MAX_OCCURRENCES), wanted.count)
 }
 
-/// The ranges that are to be replaced, if there are as many as there should be.
+/// Returns the ranges to replace, if their number is the expected one; `None` if there are no ranges.
 fn check_count(
     text: &str,
     ranges: Vec<Range<usize>>,
@@ -162,12 +163,12 @@ fn count(found: &str, text: &str, ranges: &[Range<usize>]) -> NoMatch {
     }
 }
 
-/// The number of the line, from 1, that a byte is in.
+/// Returns the number of the line, counted from 1, that contains a byte.
 fn line_of(text: &str, at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1
 }
 
-/// The ranges without those that overlap the one before.
+/// Returns the ranges without those that overlap the range before.
 fn apart(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let mut end = 0;
     let mut is_apart = |range: &Range<usize>| {
@@ -180,7 +181,7 @@ fn apart(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.into_iter().filter(|range| is_apart(range)).collect()
 }
 
-/// The edits of ranges that are not just `wanted.old`.
+/// Returns the edits of ranges whose text differs from `wanted.old` in white space.
 fn merged<'a>(
     strategy: Strategy,
     text: &str,
@@ -320,7 +321,8 @@ mod tests {
     proptest::proptest! {
         #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
 
-        /// The edits of any strategy are in order, apart, and at characters, or this panics.
+        /// The edits of any strategy are in order, do not overlap, and begin and end at characters; otherwise the test
+        /// panics.
         #[test]
         fn what_is_found_can_be_replaced(
             text in "([ \t]{0,3}[a-c(é]{0,4}[ \t]{0,2}\n){0,6}",

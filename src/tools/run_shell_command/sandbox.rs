@@ -1,4 +1,4 @@
-//! The sandbox of a command line: what the model can ask for, and what it is told afterwards.
+//! The sandbox of a command line: the requests of the model about it, and the notes for the model after the command.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use tandem_host::network::{BlockedHost, NetworkAccess};
 use tandem_host::off_thread::off_thread;
 use tandem_host::{SandboxRequest, ToolContext, ToolError, ToolSpec};
 
-/// Word by which the model asks for no sandbox.
+/// Value of the argument `sandbox` that asks for no sandbox.
 const OUTSIDE: &str = "outside";
 
-/// Characters of a command that it is named by.
+/// Maximum length of the name of a command in messages, in characters.
 const NAME_CHARS: usize = 80;
 
-/// Maximum number of hidden files that the model is told of.
+/// Maximum number of hidden files that a note names.
 const MAX_NAMED: usize = 5;
 
-/// Adds the sandbox to what the model is told of the tool.
+/// Adds the sandbox to the description of the tool for the model, and its arguments to the parameters.
 pub(super) fn describe(spec: &mut ToolSpec) {
     spec.description.push_str(
         " It runs in a sandbox: it can read the workspace, the system, and of the home \
@@ -57,7 +57,8 @@ pub(super) fn describe(spec: &mut ToolSpec) {
     }
 }
 
-/// Prepares the sandbox that a command is to run in, if it is to run in one.
+/// Prepares the sandbox of a command. `None` if the command runs without a sandbox; an error if it should have a
+/// sandbox and there is none.
 pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>, ToolError> {
     match &cx.host.sandbox {
         Some(sandbox) if cx.sandbox != SandboxMode::DangerFullAccess => {
@@ -67,7 +68,7 @@ pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>,
             }
             Ok(Some(confinement))
         }
-        // The policy must not rely on what there is not.
+        // The policy has allowed the command because of the sandbox. Without a sandbox the command must not run.
         None if cx.sandbox != SandboxMode::DangerFullAccess => {
             Err(ToolError::new("no_sandbox", "The command was not run: it has no sandbox."))
         }
@@ -75,7 +76,8 @@ pub(super) async fn confinement(cx: &ToolContext) -> Result<Option<Confinement>,
     }
 }
 
-/// Returns what looks at what a command in the background has made, when it has ended.
+/// Returns the future that reports protected files which a background command has made; to be awaited when the command
+/// has ended.
 pub(super) fn look_at_end(
     cx: &ToolContext,
     command: &str,
@@ -94,7 +96,8 @@ pub(super) fn look_at_end(
     .boxed()
 }
 
-/// Returns what the call asks of the sandbox.
+/// Returns the request of a call for another mode of the sandbox; `None` if the call asks for none. The error says
+/// which argument is wrong.
 pub(super) fn request(
     mode: Option<&str>,
     justification: Option<&str>,
@@ -109,27 +112,27 @@ pub(super) fn request(
     Ok(Some(SandboxRequest { mode, justification }))
 }
 
-/// What the model is told of the sandbox, after a command.
+/// Notes on the sandbox for the model, after a command.
 #[derive(Default)]
 pub(super) struct SandboxNotes {
-    /// Of files that were moved out of the workspace.
+    /// Note on files that were moved out of the workspace.
     pub(super) taken: Option<String>,
-    /// Of what the sandbox may have kept the command from, should it have failed.
+    /// Note on what the sandbox may have prevented; shown only if the command has failed.
     pub(super) blocked: Option<String>,
-    /// Of the limits that the command may have met, should it have failed.
+    /// Note on the limits that the command may have reached; shown only if the command has failed.
     pub(super) limits: Option<String>,
-    /// Of hosts that the command was kept from.
+    /// Note on hosts that the command could not connect to.
     pub(super) hosts: Option<String>,
-    /// Of files with secrets that were hidden, if the command has to do with them.
+    /// Note on hidden files with secrets whose names are in the command line or the output.
     pub(super) hidden: Option<String>,
-    /// Of a file in the hidden part of the home, should the command have failed.
+    /// Note on a file in the hidden part of the home; shown only if the command has failed.
     pub(super) home: Option<String>,
-    /// Of a socket that cannot be connected to, should the command have failed.
+    /// Note on a socket that the command cannot connect to; shown only if the command has failed.
     pub(super) sockets: Option<String>,
 }
 
-/// Words of the system and of programs, in lower case: C's library and Go's write the same words with other
-/// letters. They say where to look; what is advised, the profile must bear out.
+/// Error messages of the system and of programs, in lower case, as C's library and Go's write the same words with
+/// different capitals. They only hint at a cause: a note is made only if the profile of the sandbox confirms it.
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 const NO_NETWORK: [&str; 6] = [
     "network is unreachable",
@@ -140,7 +143,8 @@ const NO_NETWORK: [&str; 6] = [
     "dns error",
 ];
 
-/// A limit of the sandbox: the words of programs that have met it, in lower case, and what the model is told then.
+/// A limit of the sandbox: the error messages, in lower case, of programs that reach it, and the note for the model
+/// then.
 struct MetLimit {
     words: &'static [&'static str],
     describe: fn(&Profile) -> Option<String>,
@@ -175,20 +179,20 @@ const LIMITS: [MetLimit; 2] = [
     },
 ];
 
-/// Lines before and after such words among which a path is looked for, and the maximum number of paths that are
-/// looked up.
+/// Number of lines before and after such an error message in which a path is looked for, and the maximum number of
+/// paths that are looked up.
 const LINES_AROUND: usize = 3;
 const MAX_LOOKUPS: usize = 50;
 
-/// Maximum length of output that the model is told uncut, whatever its window has room for, in bytes.
+/// Maximum length of output that the model is always given uncut, however little room its context window has, in bytes.
 const MAX_UNCUT_OUTPUT: usize = 1000;
 
-/// Maximum number of files that were moved of which the model is told.
+/// Maximum number of moved files that a note names.
 const MAX_TAKEN: usize = 20;
 
 impl SandboxNotes {
-    /// Makes notes on a command that ran in a mode: files that were taken out of the workspace, each with
-    /// its new path; what the command wrote, and the directory that it ran in.
+    /// Makes notes on a command that ran in `mode` in `directory` and wrote `output`. `taken` are the files that were
+    /// moved out of the workspace, each with its new path.
     pub(super) async fn new(
         mode: SandboxMode,
         taken: &[(PathBuf, PathBuf)],
@@ -233,7 +237,7 @@ impl SandboxNotes {
                     path.display()
                 ))
             }
-            // Of hosts it is known for certain.
+            // This guess is left out if the proxy has blocked hosts: the note on hosts is certain.
             None if !confinement.profile().network && hosts.is_none() && says(&NO_NETWORK) => {
                 let way = match network {
                     Some(_) => "no network other than through the proxy in `HTTP_PROXY`",
@@ -251,7 +255,8 @@ impl SandboxNotes {
         Self { taken, blocked, limits, hosts, ..Self::default() }
     }
 
-    /// Adds a note on a file in the hidden part of the home that a command line, or what it wrote, names.
+    /// Adds a note on a file in the hidden part of the home that one of the texts names: the command line or its
+    /// output.
     pub(super) fn about_home(self, profile: &Profile, texts: [&str; 2]) -> Self {
         let home = hidden_in_home(profile, texts).map(|path| {
             format!(
@@ -264,8 +269,8 @@ impl SandboxNotes {
         Self { home, ..self }
     }
 
-    /// Adds a note on a masked socket whose name a command line, or what it wrote, has. Of several, the note
-    /// names the likeliest: sockets elsewhere often have names that are common words.
+    /// Adds a note on a masked socket whose file name is in one of the texts: the command line or its output. Of
+    /// several sockets, the note names the likeliest: sockets elsewhere often have names that are common words.
     pub(super) fn about_sockets(self, profile: &Profile, texts: [&str; 2]) -> Self {
         let is_named = |path: &&PathBuf| {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -288,7 +293,7 @@ impl SandboxNotes {
         Self { sockets, ..self }
     }
 
-    /// Adds a note on those of the hidden files whose names a command line, or what it wrote, has.
+    /// Adds a note on the hidden files whose names are in the command line or its output.
     pub(super) fn about_hidden(self, hidden: &[&Path], command: &str, output: &str) -> Self {
         let is_named = |path: &&&Path| {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -311,7 +316,7 @@ impl SandboxNotes {
     }
 }
 
-/// Returns a path of the hidden part of the home that one of the texts names.
+/// Returns the first path in the hidden part of the home that one of the texts names.
 fn hidden_in_home(profile: &Profile, texts: [&str; 2]) -> Option<PathBuf> {
     let home = &profile.home.as_ref()?.path;
     let is_end = |letter: char| letter.is_whitespace() || "'\"`,;:|&<>()".contains(letter);
@@ -325,8 +330,8 @@ fn hidden_in_home(profile: &Profile, texts: [&str; 2]) -> Option<PathBuf> {
     paths.next()
 }
 
-/// Returns a path that the output of a command names beside words for a read-only file system, and that the
-/// sandbox alone keeps from being written, with the mode that would write it.
+/// Returns a path that the output names near a message about a read-only file system, if only the sandbox prevents
+/// writing it, and the mode in which the command could write it. Blocks.
 fn held_path(
     output: &str,
     directory: &Path,
@@ -350,8 +355,8 @@ fn held_path(
     })
 }
 
-/// Returns words of a line that a program may have written for a path: behind its own name between colons or
-/// quotes, or absolute. The last is the likeliest.
+/// Returns the words of a line that may be a path: absolute ones, and words behind the program's own name between
+/// colons or quotes. Later words, which are likelier, come before earlier ones of the same kind.
 fn names(line: &str) -> Vec<&str> {
     let parts = line.split(['\'', '"', '`', '\u{2018}', '\u{2019}']);
     let parts: Vec<_> = parts.flat_map(|part| part.split(": ")).map(str::trim).collect();
@@ -375,10 +380,10 @@ pub(super) fn failed(why: &str) -> ToolError {
     ToolError::new("sandbox_failed", message)
 }
 
-/// Returns a note on the hosts that a command was kept from, but for those of which its output says so in the
-/// proxy's words.
+/// Returns a note on the hosts that a command could not connect to. Hosts that its output names already, in the proxy's
+/// words, are left out.
 pub(super) fn hosts(network: &NetworkAccess, output: &str) -> Option<String> {
-    // Of long output the model may be given only a part, which need not name the host.
+    // Long output may be shortened for the model, and the host may be in the part that is left out.
     let told = if output.len() <= MAX_UNCUT_OUTPUT { output } else { "" };
     let blocked = network.blocked();
     let blocked = blocked.iter().filter(|it| !told.contains(&it.to_string()));

@@ -1,4 +1,4 @@
-//! Requests to the web: within limits, and to nothing that only this machine reaches.
+//! Requests to the web: within limits, and not to addresses that only this machine reaches.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use tandem_host::ToolContext;
 use tandem_host::network::{Admission, Destination, HostLists};
 use tandem_net::{self as net, Lookup, Reach};
 
-/// Content types in the order of preference.
+/// Value of `Accept`: content types in the order of preference.
 const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";
-/// Redirections of one request.
+/// Maximum number of redirections of one request.
 const REDIRECTS: usize = 5;
-/// Time to connect, among the addresses of a name.
+/// Maximum time to connect, shared by the addresses of a name.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The reach of requests to the web.
+/// The setup of requests to the web: their reach, the resolver, and the rules for hosts.
 pub struct WebSetup {
     /// Addresses that requests may go to.
     pub reach: Reach,
@@ -39,11 +39,11 @@ pub(super) struct WebClient {
     pace: Pace,
 }
 
-/// Made when first needed: loading certificates takes a while.
+/// HTTP clients, made when first needed: loading certificates takes a while.
 struct Clients {
     direct: Client,
-    /// By way of the proxies that the environment names. It looks their names up, and they all
-    /// others.
+    /// Client that uses the proxies which the environment names. It resolves the names of the proxies; the proxies
+    /// resolve all other names.
     proxied: Client,
     proxies: Matcher,
 }
@@ -53,10 +53,10 @@ struct Clients {
 pub(super) struct Download {
     /// Address after all redirections.
     pub(super) url: Url,
-    /// Value of the header of this name.
+    /// Value of the header `Content-Type`.
     pub(super) content_type: Option<String>,
     pub(super) bytes: Vec<u8>,
-    /// `true` if only the beginning was read.
+    /// `true` if only the beginning of the content was read.
     pub(super) cut: bool,
 }
 
@@ -65,8 +65,8 @@ impl WebClient {
         Self { setup, clients: OnceLock::new(), pace: Pace::default() }
     }
 
-    /// Checks an address as far as possible without asking anybody or resolving a name. The error says why it
-    /// is not read.
+    /// Checks an address as far as possible without a question to a person and without resolving a name. The error says
+    /// why the address is not read.
     pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let destination = destination(url).ok_or_else(|| format!("`{host}` is no host"))?;
@@ -79,7 +79,7 @@ impl WebClient {
         destination(url).filter(|it| self.setup.hosts.allow(it)).map(|it| it.host)
     }
 
-    /// Gets what is at an address. The error says why not, for the model and for people.
+    /// Downloads the content at an address. The error says why the download failed, for the model and for people.
     pub(super) async fn get(
         &self,
         url: Url,
@@ -102,6 +102,7 @@ impl WebClient {
         })
     }
 
+    /// Sends a request, and follows redirections within the site.
     async fn follow(
         &self,
         mut url: Url,
@@ -114,7 +115,7 @@ impl WebClient {
                 return receive(response, url, max_bytes).await;
             };
             if let (Some(connect), Some(to)) = (&cx.connect, destination(&next)) {
-                // The site is allowed; a rule may say something else of this host of it.
+                // The user has allowed the site, but a rule may decide otherwise about this host of it.
                 match connect(to, true).await {
                     Admission::Admitted => {}
                     Admission::Refused(why) | Admission::NotNow(why) => {
@@ -127,8 +128,9 @@ impl WebClient {
         Err(format!("it redirects more than {REDIRECTS} times"))
     }
 
+    /// Checks an address, and sends one request to it, directly or through a proxy.
     async fn ask(&self, url: &Url) -> Result<Response, String> {
-        // The resolver judges names only.
+        // The resolver judges only hosts that are names. This check also covers hosts that are IP addresses.
         self.judge(url)?;
         let clients = self.clients()?;
         let uri = url.as_str().parse().map_err(|err| format!("it is no address: {err}"))?;
@@ -139,7 +141,7 @@ impl WebClient {
             &clients.direct
         };
         let request = client.get(url.clone()).header(ACCEPT, WANTED);
-        // A few bytes could else become many.
+        // No compression: a small compressed response could expand to very many bytes.
         let request = request.header(ACCEPT_ENCODING, "identity");
         request.send().await.map_err(|error| match net::refused(&error) {
             Some(refused) => format!("{refused}. {PRIVATE}"),
@@ -147,8 +149,8 @@ impl WebClient {
         })
     }
 
-    /// A proxy finds the name's addresses by itself: what is known here of a name that leads
-    /// inside is all that can be said.
+    /// Checks a name that a proxy will resolve. The proxy may find other addresses than this machine does, so the name
+    /// is refused only if all of the addresses that this machine finds are refused.
     async fn judge_for_proxy(&self, url: &Url) -> Result<(), String> {
         let name = url.domain().unwrap_or_default().to_owned();
         if name.is_empty() {
@@ -188,11 +190,12 @@ fn destination(url: &Url) -> Option<Destination> {
     Destination::new(url.host_str()?, url.port_or_known_default()?)
 }
 
-/// Returns what can be done about a refused address.
+/// Advice for the user, at the end of the error for a refused address.
 const PRIVATE: &str = "Only what everybody can reach is read, unless the user sets \
     `tools.webFetch.allowPrivate`";
 
-/// Returns the address that an answer redirects to, if it does.
+/// Returns the address that a response redirects to; `None` if it is no redirection. The error says why the redirection
+/// is not followed.
 fn moved(response: &Response, from: &Url) -> Result<Option<Url>, String> {
     let status = response.status();
     let moves = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
@@ -203,18 +206,18 @@ fn moved(response: &Response, from: &Url) -> Result<Option<Url>, String> {
     let location =
         location.ok_or_else(|| format!("it answered {status} and does not say where"))?;
     let next = from.join(&location).map_err(|err| format!("it redirects to no address: {err}"))?;
-    // Whoever says why ends the sentence.
+    // The caller puts this error into a sentence of its own, so the period is removed.
     let next =
         super::urls::read(next.as_str()).map_err(|why| why.trim_end_matches('.').to_owned())?;
     if is_same_site(from, &next) {
         return Ok(Some(next));
     }
-    // Who may read the one need not be allowed to read the other.
+    // The permission to read one site does not cover another site.
     Err(format!("it redirects to {next}; if you want that, call web_fetch with that address"))
 }
 
-/// Returns whether whoever may read an address may read this one, too: on the same host, with or
-/// without `www.`, and no less secretly.
+/// Returns whether the permission to read one address covers another: the host is the same, with or without `www.`, and
+/// scheme and port are the same or change from HTTP to HTTPS at their default ports.
 fn is_same_site(from: &Url, to: &Url) -> bool {
     let host = |url: &Url| {
         let host = url.host_str().unwrap_or_default();
@@ -227,6 +230,7 @@ fn is_same_site(from: &Url, to: &Url) -> bool {
     host(from) == host(to) && (secret || made_secret)
 }
 
+/// Reads a successful response, at most `max_bytes` bytes of its content.
 async fn receive(mut response: Response, url: Url, max_bytes: usize) -> Result<Download, String> {
     let status = response.status();
     if status != StatusCode::OK && status != StatusCode::NON_AUTHORITATIVE_INFORMATION {
@@ -253,6 +257,6 @@ async fn receive(mut response: Response, url: Url, max_bytes: usize) -> Result<D
 }
 
 fn header(headers: &HeaderMap, name: reqwest::header::HeaderName) -> Option<String> {
-    // Names in old encodings are of no use, the rest of the value may be.
+    // Bytes that are not UTF-8, such as names in old encodings, are lost. The rest of the value may still be of use.
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
 }

@@ -1,7 +1,7 @@
 //! A web page as text: its words, with Markdown for headings, links, lists, code and tables.
 //!
-//! The page is gone through once, tag by tag, and no tree is built of it: pages can be written so
-//! that building one takes minutes, and what walks a tree then overflows the stack.
+//! The page is read once, tag by tag, and no tree is built of it: a hostile page can make building a tree take minutes,
+//! and walking a deep tree can overflow the stack.
 
 mod tag;
 
@@ -13,30 +13,31 @@ use html5gum::{Span, Tokenizer};
 
 use self::tag::{Gap, Tag};
 
-/// Bytes of an address that a link is shown with; longer ones are mostly not for reading.
+/// Maximum length of the address and of the alternative text that a tag may have, in bytes; longer ones are left out,
+/// as they are mostly not for reading.
 const LINK: usize = 1000;
 
-/// Lists in lists that are counted, and those that are indented.
+/// Maximum depth of nested lists that are tracked, and the maximum depth of indentation.
 const LISTS: usize = 100;
 const INDENTED: usize = 8;
 
-/// Returns the text that people would read of a page. Addresses of links are as the page has them.
+/// Returns the text of a page that people would read. Addresses of links are as the page has them.
 pub(super) fn text(html: &str) -> String {
     let mut page = PageText::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
         page.take(&event);
         None::<Infallible>
     });
-    // Else the insides of scripts would be read as tags.
+    // The tokenizer would otherwise read the insides of scripts as tags.
     emitter.naively_switch_states(true);
     Tokenizer::new_with_emitter(html, emitter).for_each(drop);
     page.finish()
 }
 
-/// Something in a line that is marked when it ends.
+/// A link or code, which gets its mark when it ends.
 #[derive(Debug, Default)]
 struct Mark {
-    /// Offset of its first word, in bytes of the text.
+    /// Offset of its first word, in bytes of the text; `None` until there is a word.
     from: Option<usize>,
     href: String,
 }
@@ -47,18 +48,18 @@ struct PageText {
     text: String,
     /// Space before the next word.
     gap: Gap,
-    /// Marks right before the next word: of a list's item, the edges of cells.
+    /// Marks right before the next word: of a heading, of an item of a list, or between cells.
     before: String,
-    /// The tag that is being read, the attribute of it, and the attributes that count.
+    /// The tag that is being read, its current attribute, and the values of the attributes that are used.
     tag: Tag,
     attribute: Attribute,
     href: String,
     alt: String,
-    /// Element that nothing is shown of, and the number of open ones of the same name.
+    /// The hidden element that is open, and the number of open elements of the same name inside it.
     hidden: Option<(&'static str, usize)>,
-    /// The numbers of the items to come; none where they have no numbers.
+    /// The open lists: the number of the next item, or `None` if the items have no numbers.
     lists: Vec<Option<usize>>,
-    /// Lists that are too deep to be counted.
+    /// Number of open lists beyond the maximum depth.
     deeper: usize,
     /// State of the open row of a table: `true` if the row has a cell, `false` if it has none yet; `None` if no row is
     /// open.
@@ -78,6 +79,7 @@ enum Attribute {
 }
 
 impl PageText {
+    /// Applies an event of the tokenizer.
     fn take(&mut self, event: &CallbackEvent<'_>) {
         match *event {
             CallbackEvent::OpenStartTag { name } => {
@@ -108,6 +110,8 @@ impl PageText {
         }
     }
 
+    /// Applies a start tag. Inside of a hidden element, start tags of the same name are counted, as their end tags have
+    /// to be matched. A tag that a browser takes as the end of an open `svg` or `select` ends the hidden element.
     fn open(&mut self, self_closing: bool) {
         let tag = self.tag;
         if let Some((name, depth)) = &mut self.hidden {
@@ -162,6 +166,7 @@ impl PageText {
         }
     }
 
+    /// Applies an end tag. Inside of a hidden element, only end tags of the same name have an effect.
     fn close(&mut self, tag: Tag) {
         if let Some((name, depth)) = &mut self.hidden {
             match tag {
@@ -229,14 +234,15 @@ impl PageText {
         }
     }
 
-    /// The next word is this far from the last, at least.
+    /// Makes the space before the next word at least this wide. Within a row of a table, a new line becomes a space.
     fn gap(&mut self, gap: Gap) {
         let gap = if self.row.is_some() && gap == Gap::Line { Gap::Space } else { gap };
         self.gap = self.gap.max(gap);
     }
 
+    /// Adds text of the page: as it is if it is preformatted, else word by word.
     fn say(&mut self, said: &str) {
-        // A drawing may have a title, too; that of the page comes first.
+        // An SVG drawing may have a title, too. Only the page's title, which comes before all text, is shown.
         let untitled = self.title && !self.text.is_empty();
         if self.hidden.is_some() || untitled {
             return;
@@ -259,7 +265,7 @@ impl PageText {
         }
     }
 
-    /// Adds what has no space around it.
+    /// Adds a word, after the pending space and marks.
     fn word(&mut self, word: &str) {
         let gap = mem::take(&mut self.gap);
         if !self.text.is_empty() {
@@ -299,6 +305,7 @@ impl PageText {
         }
     }
 
+    /// Inserts a character into the text, and moves the offsets of open marks that are behind it.
     fn insert(&mut self, at: usize, c: char) {
         self.text.insert(at, c);
         let froms = [&mut self.link, &mut self.code].into_iter().flatten();
@@ -307,6 +314,7 @@ impl PageText {
         }
     }
 
+    /// Begins or ends a code block, unless that has been done.
     fn fence(&mut self, open: bool) {
         if self.preformatted == open {
             return;
@@ -336,7 +344,7 @@ fn has_words(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
-/// Returns whether a link leads away from its place on the page, to something that can be read.
+/// Returns whether the target of a link is something to read that is not on the same page.
 fn leads_on(href: &str) -> bool {
     let href = href.trim().as_bytes();
     let begins = |with: &str| {

@@ -1,20 +1,20 @@
-//! Rate limit for each host: reading page after page, the model must not become a burden to it.
+//! Rate limit for each host: a model that reads page after page must not become a burden to the host.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The time in which requests are counted.
+/// Period in which requests are counted.
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Times of the requests to each host within the last minute.
+/// Times of the requests to each host within the last minute. The lock guards the map.
 #[derive(Default)]
 pub(super) struct Pace(Mutex<HashMap<String, Vec<Instant>>>);
 
 impl Pace {
-    /// Counts a request, if the host was not asked so often already; else says how long that stays
-    /// so.
+    /// Counts a request to a host. If the host has had `most` requests within the last minute, the error is the time
+    /// until it may have another one.
     pub(super) fn ask(&self, host: &str, most: usize, now: Instant) -> Result<(), Duration> {
         let mut asked = self.0.lock();
         asked.retain(|_, times| {

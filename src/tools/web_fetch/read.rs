@@ -1,4 +1,4 @@
-//! A download as a model can take it: text, or an image or PDF file as it is.
+//! A download in a form that a model can take: text, or an unchanged image or PDF file.
 
 use encoding_rs::{Encoding, UTF_8};
 use memchr::memmem;
@@ -9,7 +9,7 @@ use tandem_content::media::Media;
 use tandem_content::plain::plain;
 use tandem_host::text;
 
-/// Bytes at the beginning of a page in which it says its own encoding.
+/// Number of bytes at the beginning of a page in which the page's own statement of its encoding is looked for.
 const SAYS: usize = 1024;
 
 /// Content of a download.
@@ -18,7 +18,7 @@ pub(super) enum PageContent {
     Media(Media),
 }
 
-/// Reads what was got. The error says what it is instead.
+/// Converts a download. The error says what the download is instead.
 pub(super) fn read(got: &Download) -> Result<PageContent, String> {
     let said = got.content_type.as_deref().unwrap_or_default();
     let (kind, rest) = said.split_once(';').unwrap_or((said, ""));
@@ -84,15 +84,20 @@ fn is_text(kind: &str) -> bool {
         || kind.strip_prefix("application/").is_some_and(|kind| known.contains(&kind))
 }
 
-/// The encoding that the parameters of a content type name.
+/// Returns the encoding that the parameters of a content type name.
 fn charset(parameters: &str) -> Option<&'static Encoding> {
     let named = parameters.split(';').filter_map(|it| it.split_once('='));
     let mut named = named.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
     Encoding::for_label(named.next()?.1.trim().trim_matches(['"', '\'']).as_bytes())
 }
 
-/// The text of bytes: a mark at their beginning counts most, then what the server says, then what
-/// a page says of itself; if that cannot be true, it is guessed. `None` if they are no text.
+/// Decodes bytes. `None` if they are not text. The encoding is, in this order:
+///
+/// 1. the one that a byte order mark at their beginning says,
+/// 2. the one that the server says,
+/// 3. the one that the page itself says, if `may_say`.
+///
+/// If the bytes are not valid in that encoding, it is guessed.
 fn decode(bytes: &[u8], said: Option<&'static Encoding>, may_say: bool) -> Option<String> {
     let said = said.or_else(|| if may_say { says_itself(bytes) } else { None });
     let marked = Encoding::for_bom(bytes).is_some();
@@ -105,13 +110,14 @@ fn decode(bytes: &[u8], said: Option<&'static Encoding>, may_say: bool) -> Optio
     text::decode(bytes).map(|decoded| decoded.text)
 }
 
-/// The encoding that a page names in its head.
+/// Returns the encoding that a page names in its head.
 fn says_itself(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = bytes[..bytes.len().min(SAYS)].to_ascii_lowercase();
     let meta = memmem::find(&head, b"charset=")? + "charset=".len();
     let mut labels = head[meta..].split(|byte| b"\"' \t\r\n;/>".contains(byte));
     let encoding = Encoding::for_label(labels.find(|label| !label.is_empty())?)?;
-    // It could not have been read if that were true.
+    // The head was read as ASCII, so an encoding that is not compatible with ASCII cannot be true. UTF-8 is tried in
+    // its place.
     Some(if encoding.is_ascii_compatible() { encoding } else { UTF_8 })
 }
 

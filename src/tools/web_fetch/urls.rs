@@ -1,18 +1,18 @@
-//! The addresses in what the model asks for.
+//! The addresses of the web in the arguments of a call.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use reqwest::Url;
 
-/// Bytes of an address at most.
+/// Maximum length of an address, in bytes.
 const LONGEST: usize = 4096;
 
 static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?i)\bhttps?://[^\s<>"'`|\\^{}]+"#).expect("the pattern is fixed")
 });
 
-/// The addresses in a text, each once, in its order. The error names one that cannot be read.
+/// Returns the addresses in a text, each once, in their order. The error names an address that cannot be read.
 pub(super) fn of(text: &str) -> Result<Vec<Url>, String> {
     let mut urls = Vec::new();
     for found in ADDRESS.find_iter(text) {
@@ -24,7 +24,7 @@ pub(super) fn of(text: &str) -> Result<Vec<Url>, String> {
     Ok(urls)
 }
 
-/// An address that may be asked for. The error says what is wrong with it.
+/// Parses an address that a request may be sent to. The error says what is wrong with the address.
 pub(super) fn read(text: &str) -> Result<Url, String> {
     if text.len() > LONGEST {
         return Err(format!("An address is longer than {LONGEST} bytes."));
@@ -40,7 +40,7 @@ pub(super) fn read(text: &str) -> Result<Url, String> {
     Ok(raw(&url).unwrap_or(url))
 }
 
-/// Returns the address of the file itself that a page of GitHub shows.
+/// Returns the address of the raw file, if the address is of a GitHub page that shows a file.
 fn raw(url: &Url) -> Option<Url> {
     if url.host_str() != Some("github.com") {
         return None;
@@ -51,7 +51,7 @@ fn raw(url: &Url) -> Option<Url> {
     Url::parse(&format!("https://raw.githubusercontent.com/{owner}/{repository}/{rest}")).ok()
 }
 
-/// Without what ends the sentence that it stands in.
+/// Removes punctuation at the end of an address that belongs to the sentence around it.
 fn trimmed(mut address: &str) -> &str {
     loop {
         let kept = address.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_']);
@@ -63,7 +63,7 @@ fn trimmed(mut address: &str) -> &str {
     }
 }
 
-/// Without a bracket at its end that was opened before it.
+/// Removes a closing bracket at the end of an address, if its opening bracket is not in the address.
 fn unpaired(address: &str, open: char, close: char) -> Option<&str> {
     let inner = address.strip_suffix(close)?;
     (address.matches(open).count() < address.matches(close).count()).then_some(inner)

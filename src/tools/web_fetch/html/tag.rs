@@ -15,7 +15,7 @@ pub(super) enum Gap {
 pub(super) enum Tag {
     #[default]
     Inline,
-    /// A gap before it and after it.
+    /// Element with a gap before it and after it.
     Block(Gap),
     Heading(usize),
     Break,
@@ -31,7 +31,7 @@ pub(super) enum Tag {
     Link,
     Image,
     Title,
-    /// Nothing in it is shown.
+    /// Element whose content is not shown, with its name.
     Hidden(&'static str),
 }
 
@@ -70,7 +70,7 @@ impl Tag {
         }
     }
 
-    /// Returns whether a browser takes it as the end of a drawing or of a list to choose from.
+    /// Returns whether a browser takes the tag as the end of an open drawing (`svg`) or list of choices (`select`).
     pub(super) fn breaks_out(self) -> bool {
         matches!(self, Self::Block(_) | Self::Heading(_) | Self::List { .. } | Self::Preformatted)
     }
