@@ -1,4 +1,4 @@
-//! What is read of the `.git` of a clone, into which a model can write: as plain files, without following links.
+//! Reading of the `.git` of a clone, into which a model can write: as plain files, without following links.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,21 +12,21 @@ use tandem_content::bounded;
 
 use super::name::{is_branch, is_object_id};
 
-/// Bytes of a small file: `HEAD`, a reference.
+/// Maximum size of a small file, such as `HEAD` or a reference, in bytes.
 const SMALL: u64 = 4 << 10;
 
-/// Bytes of the file of packed references.
+/// Maximum size of the file of packed references, in bytes.
 const PACKED: u64 = 16 << 20;
 
-/// Number of objects, and packs of them, that are read at once.
+/// Maximum number of objects and packs that one call links.
 const MOST_OBJECTS: usize = 1 << 20;
 
 /// The commit that a clone is at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CloneHead {
-    /// The branch; without one, the commit alone is checked out.
+    /// Name of the branch; `None` if a commit is checked out without a branch.
     pub(crate) branch: Option<String>,
-    /// The id of the commit; none of a branch without commits.
+    /// Id of the commit; `None` if the branch has no commits.
     pub(crate) commit: Option<String>,
 }
 
@@ -93,8 +93,8 @@ impl CloneGit {
         Ok(commit)
     }
 
-    /// Links the objects of the clone into another directory of objects. References from there to other directories
-    /// (alternates) are not followed.
+    /// Links the objects of the clone into another directory of objects. References of the clone to other object
+    /// directories (alternates) are not followed.
     pub(crate) fn link_objects(&self, into: &Path) -> io::Result<()> {
         let (from, into) = (directory(&self.0, "objects")?, directory(CWD, into)?);
         let mut left = MOST_OBJECTS;
@@ -110,7 +110,7 @@ impl CloneGit {
     }
 }
 
-/// Links the files of a folder whose names fit.
+/// Links the files of a folder whose names pass the check.
 fn link_all(
     from: &OwnedFd,
     into: &OwnedFd,
@@ -124,17 +124,19 @@ fn link_all(
         Err(error) => return Err(error.into()),
     }
     let into = directory(into, folder)?;
-    // A pack counts when its index is there: that comes last.
+    // Git uses a pack once its index is there, so the index is linked last.
     let mut names = names(&from)?;
     names.retain(|name| fits(name));
     names.sort_by_key(|name| name.strip_suffix(".idx").is_some());
     for name in names {
         *left = left.checked_sub(1).ok_or_else(|| wrong("the clone has too many objects"))?;
         match linkat(&from, &*name, &into, &*name, AtFlags::empty()) {
-            // It was linked before; or it was packed, or removed, at this moment.
+            // The object was linked before, or has just been packed or removed in the clone.
             Err(Errno::EXIST | Errno::NOENT) => continue,
             linked => linked?,
         }
+        // The clone may have a link under the name of an object. Only regular files may come into the directory of
+        // objects.
         let linked = statat(&into, &*name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(linked.st_mode) != FileType::RegularFile {
             unlinkat(&into, &*name, AtFlags::empty())?;
@@ -144,19 +146,19 @@ fn link_all(
     Ok(())
 }
 
-/// Returns `true` if a name is that of a pack, or of its index.
+/// Returns `true` if a name is that of a pack or of a pack's index.
 fn is_pack(name: &str) -> bool {
     let id = name.strip_suffix(".pack").or_else(|| name.strip_suffix(".idx"));
     id.and_then(|id| id.strip_prefix("pack-")).is_some_and(is_object_id)
 }
 
-/// Opens a directory that is no link.
+/// Opens a directory that is not a link.
 fn directory(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(openat(at, name, flags, Mode::empty())?)
 }
 
-/// Returns the names in a directory that are UTF-8; all others mean nothing to git.
+/// Returns the names in a directory that are UTF-8 and do not begin with a period. Git uses no others there.
 fn names(directory: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
@@ -169,7 +171,7 @@ fn names(directory: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Reads a file that is no link, and no longer than this.
+/// Reads a file that is not a link and has at most `most` bytes.
 fn read(at: &OwnedFd, name: &str, most: u64) -> io::Result<Vec<u8>> {
     let read = bounded::read_at(at, name, most, OFlags::NOFOLLOW);
     read.map_err(|error| io::Error::new(error.kind(), format!("`.git/{name}`: {error}")))

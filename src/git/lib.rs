@@ -1,9 +1,9 @@
-//! Workspaces of sessions that are clones of git repositories, each with snapshots in its repository, so that any
-//! node can go on with the session.
+//! Workspaces of sessions that are clones of git repositories. Each workspace has snapshots in its repository, so that
+//! any node can go on with the session.
 //!
-//! A model can write whatever it likes into a clone. So no git command of this room works with a clone's own
-//! `.git`: beside the clone there is a git directory that no session works in, with its own configuration, index and
-//! objects. Of the clone's `.git`, only `HEAD`, references and objects are read, as plain files.
+//! A model can write anything into a clone. So no git command of this crate uses a clone's own `.git`. Beside each
+//! clone is a git directory that no session works in, with a configuration, an index and objects of its own. Of the
+//! clone's `.git`, this crate reads only `HEAD`, references and objects, as plain files.
 
 mod clone;
 mod limits;

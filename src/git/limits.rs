@@ -5,11 +5,12 @@ use std::time::Duration;
 /// Limits of workspaces that are clones.
 #[derive(Debug, Clone, Copy)]
 pub struct GitLimits {
-    /// Time for one git command: a clone, a push.
+    /// Maximum time of one git command, such as a clone or a push.
     pub time: Duration,
-    /// Bytes of a file that is part of a snapshot.
+    /// Maximum size of a file in a snapshot, in bytes.
     pub file_bytes: u64,
-    /// Bytes of all files of a snapshot that are not committed, and of what is pushed with one.
+    /// Maximum size of all files of a snapshot that are not committed, and of the data that is pushed with a snapshot,
+    /// in bytes.
     pub snapshot_bytes: u64,
 }
 

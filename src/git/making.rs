@@ -1,4 +1,4 @@
-//! Makes clones of the repository, each as it is now or as a snapshot of it has it.
+//! Making of clones of the repository, at their first revision or at the last snapshot.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -15,15 +15,15 @@ use super::paths::{Paths, blocking, removed};
 use super::program::{ATTRIBUTES, Git, GitCommand};
 use super::snapshot::Snapshot;
 
-/// Makes the clone of one session.
+/// Maker of the clone of one session.
 pub(crate) struct CloneMaker<'a> {
     pub(crate) git: &'a Git,
     pub(crate) paths: &'a Paths,
 }
 
 impl CloneMaker<'_> {
-    /// Fetches what the repository has, and makes the clone anew. Returns the commit that the clone begins with, if there
-    /// was no snapshot.
+    /// Fetches branches, tags and snapshots from the repository, and makes the clone anew. Returns the commit that the
+    /// clone begins with, if there is no snapshot.
     pub(crate) async fn make(&self) -> Result<Option<CloneHead>, String> {
         self.begin().await?;
         let snapshots = format!("+{0}*:{0}*", self.paths.reference());
@@ -48,7 +48,7 @@ impl CloneMaker<'_> {
         Ok(commit.is_none().then_some(head))
     }
 
-    /// Makes the git directory beside the clone, if there is none or the clone is not whole.
+    /// Makes the git directory beside the clone, unless there is one and the clone is whole.
     async fn begin(&self) -> Result<(), String> {
         let paths = self.paths.clone();
         let is_there = blocking(move || {
@@ -56,7 +56,8 @@ impl CloneMaker<'_> {
                 return Ok(true);
             }
             removed(&paths.own)?;
-            // Before all else, so that there is no git directory without them.
+            // The attributes are written before git makes the rest of the directory: no git directory may exist without
+            // them.
             DirBuilder::new().recursive(true).mode(0o700).create(paths.own.join("info"))?;
             fs::write(paths.own.join("info/attributes"), ATTRIBUTES)?;
             Ok(false)
@@ -67,8 +68,8 @@ impl CloneMaker<'_> {
         self.git.run(self.paths, &["init", "--quiet", "--bare", "--template="]).await.map(drop)
     }
 
-    /// Makes the clone as the snapshot of this commit has it; without one, at the revision that the session begins
-    /// with. Returns the commit that the clone is at.
+    /// Makes the clone from the snapshot of this commit; without one, at the revision that the session begins with.
+    /// Returns the commit that the clone is at.
     async fn build(&self, commit: Option<&str>) -> Result<CloneHead, String> {
         let (head, tree) = if let Some(commit) = commit {
             let Snapshot { tree, head } = Snapshot::read(self.git, self.paths, commit).await?;
@@ -91,7 +92,8 @@ impl CloneMaker<'_> {
         Ok(head)
     }
 
-    /// Returns the branch and the commit that a new session begins with.
+    /// Returns the branch and the commit that a new session begins with: those of the named revision, else of the
+    /// repository's default branch.
     async fn first_head(&self) -> Result<CloneHead, String> {
         let Some(revision) = &self.git.repository().origin().revision else {
             let head = self
@@ -122,7 +124,7 @@ impl CloneMaker<'_> {
         }
     }
 
-    /// Returns the commit that a reference, or an id, means.
+    /// Returns the id of the commit that a reference or an id names.
     async fn reference(&self, name: &str) -> Option<String> {
         let name = format!("{name}^{{commit}}");
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
@@ -143,7 +145,7 @@ impl CloneMaker<'_> {
         Ok(())
     }
 
-    /// Makes the `.git` of the new clone, in which no session has worked yet.
+    /// Makes the `.git` of the new clone. Git may use this directory, because no session has worked in it yet.
     async fn make_git(&self, head: &CloneHead) -> Result<(), String> {
         let git = self.paths.new.join(".git");
         let run = async |args: &[&str], protocol: &str| {
@@ -193,7 +195,7 @@ impl CloneMaker<'_> {
     }
 }
 
-/// Returns the configuration of a clone, as `git clone` makes it.
+/// Returns the configuration of a clone, as `git clone` would write it.
 fn configuration(origin: &GitOrigin, head: &CloneHead) -> String {
     let quoted = |text: &str| text.replace('\\', r"\\").replace('"', "\\\"");
     let mut text = format!(
@@ -201,7 +203,7 @@ fn configuration(origin: &GitOrigin, head: &CloneHead) -> String {
         quoted(&origin.url)
     );
     if let Some(branch) = &head.branch {
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "[branch \"{0}\"]\n\tremote = origin\n\tmerge = \"refs/heads/{0}\"\n",
@@ -211,12 +213,13 @@ fn configuration(origin: &GitOrigin, head: &CloneHead) -> String {
     text
 }
 
-/// Moves a new clone to where the session works. The directory itself stays: programs may be in it.
+/// Moves a new clone to the place where the session works. The directory itself stays, because programs may run in it.
 fn put_in_place(Paths { clone, new, .. }: &Paths) -> io::Result<()> {
     if !fs::symlink_metadata(clone)?.is_dir() {
         return Err(io::Error::other(format!("{} is no directory", clone.display())));
     }
-    // First, so that half a clone is not taken for a whole one; in the new one it comes last.
+    // The old `.git` is removed first, and the new one moved last: a clone with a `.git` counts as whole, and must not
+    // do so if this is interrupted.
     removed(&clone.join(".git"))?;
     for name in names(clone)? {
         removed(&clone.join(name))?;
@@ -230,7 +233,7 @@ fn put_in_place(Paths { clone, new, .. }: &Paths) -> io::Result<()> {
     fs::remove_dir(new)
 }
 
-/// Returns the names in a directory: all of them, before any is changed.
+/// Returns the names in a directory. They are collected before the caller changes the directory.
 fn names(directory: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
 }

@@ -1,6 +1,6 @@
-//! Names that come from a clone, a repository or a database, as far as they are followed.
+//! Checks of names that come from a clone, a repository or a database, before they are used.
 
-/// The longest name of a branch.
+/// Maximum length of the name of a branch, in bytes.
 const LONGEST: usize = 200;
 
 /// Returns `true` if a text is the id of a session, a UUID.
@@ -13,8 +13,8 @@ pub(crate) fn is_object_id(id: &str) -> bool {
     matches!(id.len(), 40 | 64) && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns `true` if a text can be the name of a branch or a tag: what git takes, and nothing that means more in a
-/// file of git's, on a command line or in a path.
+/// Returns `true` if a text can be the name of a branch or a tag: git accepts it, and it has no special meaning in a
+/// file of git, on a command line or in a path.
 pub(crate) fn is_branch(name: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()

@@ -13,27 +13,27 @@ use super::name::is_session_id;
 /// Paths of a session's workspace.
 #[derive(Debug, Clone)]
 pub(crate) struct Paths {
-    /// The session's id.
+    /// Id of the session.
     pub(crate) id: String,
-    /// The clone that the session works in.
+    /// Directory of the clone that the session works in.
     pub(crate) clone: PathBuf,
-    /// The git directory that commands of this room work with.
+    /// Git directory beside the clone, which the git commands of this crate use.
     pub(crate) own: PathBuf,
-    /// A clone that is being made.
+    /// Directory of a clone that is being made.
     pub(crate) new: PathBuf,
 }
 
-/// The file in the git directory of a clone that says whose it is: the id of the store that has the session, and the
-/// repository, a line each.
+/// Name of the file in the git directory beside a clone that names the clone's owner: the id of the store that has the
+/// session, and the repository, a line each.
 const OWNER: &str = "tandem-owner";
 
-/// Prefix of what is being removed.
+/// Prefix of the names of directories that are being removed.
 const TRASH: &str = ".trash-";
 
 impl Paths {
     /// Returns the paths of a session's workspace in a directory.
     pub(crate) fn of(directory: &Path, id: &str) -> io::Result<Self> {
-        // It comes from a database, and names what is removed.
+        // The id comes from a database and names directories that are removed, so it must not be a path.
         if !is_session_id(id) {
             return Err(io::Error::other(format!("`{id}` is not the id of a session")));
         }
@@ -51,33 +51,33 @@ impl Paths {
         format!("refs/tandem/{}", self.id)
     }
 
-    /// Returns `true` if the clone is whole: its `.git` comes last.
+    /// Returns `true` if the clone is whole. Its `.git` is moved into it last.
     pub(crate) fn is_cloned(&self) -> bool {
         let git = fs::symlink_metadata(self.clone.join(".git"));
         git.is_ok_and(|metadata| metadata.is_dir())
     }
 
-    /// Removes the locks that a command has left which was killed. None may run.
+    /// Removes the locks that a killed git command has left. No command may run meanwhile.
     pub(crate) fn unlock(&self) -> io::Result<()> {
         let locked = ["index".to_owned(), "packed-refs".to_owned(), self.reference()];
         locked.iter().try_for_each(|name| removed(&self.own.join(format!("{name}.lock"))))
     }
 
-    /// Notes whose the clone is, when the store of this id has its session.
+    /// Records the owner of the clone: the id of the store that has the session, and the repository.
     pub(crate) fn note_owner(&self, store: &str, origin: &str) -> io::Result<()> {
         fs::write(self.own.join(OWNER), format!("{store}\n{origin}\n"))
     }
 
-    /// Returns the id of the store that has the clone's session, or had it, and the repository.
+    /// Returns the recorded owner of the clone: the id of the store that has or had the session, and the repository.
     pub(crate) fn owner(&self) -> Option<(String, String)> {
         let owner = fs::read_to_string(self.own.join(OWNER)).ok()?;
         let (store, origin) = owner.trim_end().split_once('\n')?;
         Some((store.to_owned(), origin.to_owned()))
     }
 
-    /// Moves all of it out of the way, quickly; [`empty_trash`](Self::empty_trash) removes it.
+    /// Renames the directories of the workspace, which is quick; [`empty_trash`](Self::empty_trash) removes them.
     pub(crate) fn discard(&self) -> io::Result<()> {
-        // The git directory comes last: whose clone it was is in there.
+        // The git directory comes last: it names the clone's owner, so that an interrupted removal can be repeated.
         for (path, trash) in [&self.clone, &self.new, &self.own].into_iter().zip(self.trash()) {
             match fs::rename(path, trash) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -87,7 +87,7 @@ impl Paths {
         Ok(())
     }
 
-    /// Removes what was moved out of the way.
+    /// Removes the directories that [`discard`](Self::discard) has renamed.
     pub(crate) fn empty_trash(&self) -> io::Result<()> {
         self.trash().into_iter().try_for_each(|path| removed(&path))
     }
@@ -98,7 +98,7 @@ impl Paths {
     }
 }
 
-/// Returns the session whose git directory has this name, or which something that is being removed belonged to.
+/// Returns the id of the session that a git directory, or a directory which is being removed, belongs to by its name.
 pub(crate) fn session_of(name: &str) -> Option<&str> {
     let id = match name.strip_prefix(TRASH) {
         Some(trash) => trash.split('.').next()?,
@@ -107,7 +107,7 @@ pub(crate) fn session_of(name: &str) -> Option<&str> {
     is_session_id(id).then_some(id)
 }
 
-/// Removes a file, a link or a directory with all that is in it, if it is there.
+/// Removes a file, a link, or a directory with everything in it, if it exists.
 pub(crate) fn removed(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path).or_else(|error| {
@@ -126,11 +126,11 @@ pub(crate) fn removed(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Maximum number of levels of directories in which those that are read-only can be removed.
+/// Maximum depth of nested directories in which read-only ones can be removed.
 const DEEPEST: usize = 200;
 
-/// Lets the owner write in a directory and in those below it: caches of tools are read-only, Go's among them. No
-/// link is followed.
+/// Lets the owner write in a directory and in the directories below it. Caches of tools, such as Go's, are read-only.
+/// No link is followed.
 fn make_writable(directory: impl AsFd, levels: usize) -> io::Result<()> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&directory)?.st_mode);
     rustix::fs::fchmod(&directory, mode | Mode::RWXU)?;
@@ -149,7 +149,7 @@ fn make_writable(directory: impl AsFd, levels: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Works with files, off the runtime's threads.
+/// Runs work on files on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, String> {
@@ -179,7 +179,7 @@ mod tests {
         for directory in [&outside, &inner, &clone.join("cache"), &clone] {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o555)).unwrap();
         }
-        // Whoever runs the tests may be somebody whom no mode stops.
+        // Root, whom no mode stops, may run the tests. So the modes are checked, and not only the removal.
         make_writable(fs::File::open(&clone).unwrap(), DEEPEST).unwrap();
         assert_eq!([&clone, &clone.join("cache"), &inner].map(|it| mode(it)), [0o755; 3]);
         assert_eq!(mode(&outside), 0o555);

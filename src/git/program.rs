@@ -1,4 +1,4 @@
-//! Runs git, so that nothing of a clone decides what it does.
+//! Runs git in such a way that no content of a clone decides what git does.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,20 +18,20 @@ use super::name::is_object_id;
 use super::paths::Paths;
 use super::repository::Repository;
 
-/// Bytes that git may write: lists of files.
+/// Maximum length of git's output, which may be a list of files, in bytes.
 const MOST_OUTPUT: u64 = 64 << 20;
 
-/// Bytes of what git complains about.
+/// Maximum length of git's error output that is read, in bytes.
 const MOST_COMPLAINTS: u64 = 4 << 10;
 
-/// Time for what git complains about to come when it has ended.
+/// Maximum time to wait for the rest of the error output after git has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Characters of that which people are shown.
+/// Maximum length of the error output that people are shown, in characters.
 const LONGEST_COMPLAINT: usize = 500;
 
-/// Git's own variables that the user of the node may have set: how servers are reached. All others would change
-/// what commands of this room work with.
+/// Variables of git that git gets from the node's environment: they say how git reaches servers. All others are hidden
+/// from it, because they would change what the commands of this crate work with.
 const KEPT: [&str; 9] = [
     "GIT_SSH",
     "GIT_SSH_COMMAND",
@@ -44,8 +44,8 @@ const KEPT: [&str; 9] = [
     "GIT_EXEC_PATH",
 ];
 
-/// Configuration of every command, which outranks that of the user of the node and of the machine. What a
-/// clone has set is not read at all.
+/// Configuration of every command, which outranks that of the node's user and of the machine. The configuration of a
+/// clone is not read at all.
 const CONFIGURATION: [(&str, &str); 16] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -74,7 +74,7 @@ const FIXED: [(&str, &str); 13] = [
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_LITERAL_PATHSPECS", "1"),
-    // References of clones are read as files.
+    // References of clones are read as plain files.
     ("GIT_DEFAULT_REF_FORMAT", "files"),
     ("GIT_DEFAULT_HASH", "sha1"),
     ("GIT_AUTHOR_NAME", "tandem"),
@@ -83,18 +83,19 @@ const FIXED: [(&str, &str); 13] = [
     ("GIT_COMMITTER_EMAIL", "tandem@localhost"),
 ];
 
-/// Helper that gives git the credentials that a URL had: on a command line others could read them.
+/// Credential helper that gives git the credentials of a URL. It reads them from variables, because other users could
+/// read them on a command line.
 const CREDENTIALS: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$TANDEM_GIT_USER" "$TANDEM_GIT_PASSWORD"; }; f"#;
 
-/// The tree without files, which every repository has.
+/// Id of the empty tree, which every repository has.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// Attributes of all files, which outrank those that are in the clone: files are what they are, byte by byte, and
-/// no program filters them.
+/// Attributes of all files, which outrank those in the clone: files are stored byte by byte, and no program filters
+/// them.
 pub(crate) const ATTRIBUTES: &str =
     "* -filter -text -eol -crlf -ident -working-tree-encoding -diff -merge -export-subst\n";
 
-/// Returns `true` if git does not get a variable of the node's environment.
+/// Returns `true` if a variable of the node's environment is hidden from git.
 pub(crate) fn hides(name: &str) -> bool {
     name.starts_with("GIT_") && !KEPT.contains(&name)
 }
@@ -105,22 +106,22 @@ pub(crate) struct Git {
     terminals: Arc<Terminals>,
     repository: Arc<Repository>,
     time: Duration,
-    /// Ends the command that runs; none begins then.
+    /// Token whose cancel ends the running command; no command starts after it.
     cancel: CancellationToken,
 }
 
 /// A command of git.
 #[derive(Default)]
 pub(crate) struct GitCommand<'a> {
-    /// Its arguments.
+    /// Arguments of the command.
     pub(crate) args: &'a [&'a str],
-    /// The git directory; without one, that of the session's own one.
+    /// Git directory; `None` for the one beside the session's clone.
     pub(crate) git: Option<&'a Path>,
-    /// The files that it works with.
+    /// Work tree of the command, if it works with files.
     pub(crate) files: Option<&'a Path>,
-    /// What it reads.
+    /// Input of the command.
     pub(crate) input: Vec<u8>,
-    /// The protocol by which it reaches another repository.
+    /// Protocol by which the command may reach another repository; empty if it may reach none.
     pub(crate) protocol: &'a str,
 }
 
@@ -133,7 +134,7 @@ impl Git {
         Self { terminals, repository, time, cancel: CancellationToken::new() }
     }
 
-    /// Returns the same whose commands end when this fires.
+    /// Returns a copy whose commands end when `cancel` fires.
     pub(crate) fn until(&self, cancel: &CancellationToken) -> Self {
         Self { cancel: cancel.clone(), ..self.clone() }
     }
@@ -142,13 +143,13 @@ impl Git {
         &self.repository
     }
 
-    /// Runs a command that only works with the session's own git directory; returns what it writes.
+    /// Runs a command that only uses the git directory beside the session's clone. Returns its output.
     pub(crate) async fn run(&self, paths: &Paths, args: &[&str]) -> Result<String, String> {
         let written = self.run_command(paths, GitCommand { args, ..GitCommand::default() }).await?;
         Ok(String::from_utf8_lossy(&written).trim_end().to_owned())
     }
 
-    /// Runs a command that reaches the repository.
+    /// Runs a command that may reach the repository. Returns its output.
     pub(crate) async fn reach(&self, paths: &Paths, args: &[&str]) -> Result<String, String> {
         let protocol = self.repository.protocol();
         let command = GitCommand { args, protocol, ..GitCommand::default() };
@@ -156,7 +157,7 @@ impl Git {
         Ok(String::from_utf8_lossy(&written).trim_end().to_owned())
     }
 
-    /// Runs a command; returns what it writes. The error says, for people, what failed.
+    /// Runs a command. Returns its output. The error says, for people, what failed.
     pub(crate) async fn run_command(
         &self,
         paths: &Paths,
@@ -171,18 +172,18 @@ impl Git {
         self.run_in(directory, variables, command).await
     }
 
-    /// Checks that the repository can be read, and has the branch or the tag that is named. Whether it has a commit is
-    /// not looked at: that would be fetched with all that it is made from.
+    /// Checks that the repository can be read, and has the named branch or tag. A named commit is not checked, because
+    /// git would have to fetch it with its history.
     pub(crate) async fn check_read(&self) -> Result<(), String> {
         let revision = self.repository.origin().revision.as_deref();
         let names =
             revision.map(|name| ["heads", "tags"].map(|kind| format!("refs/{kind}/{name}")));
         let mut args = vec!["ls-remote", "--quiet", "origin", "HEAD"];
         args.extend(names.iter().flatten().map(String::as_str));
-        // Without a directory of git's: which repository is meant, the configuration of the command says.
+        // The command needs no git directory: its configuration names the repository.
         let listed = self.reach_in(PathBuf::from("/"), Vec::new(), &args).await?;
         let listed = String::from_utf8_lossy(&listed);
-        // Git also lists what only ends like it.
+        // Git also lists references whose names only end with the wanted name.
         let is_named = |line: &str| {
             let name = line.split_once('\t').map(|(_, name)| name);
             names.iter().flatten().any(|wanted| name == Some(wanted))
@@ -195,8 +196,8 @@ impl Git {
         }
     }
 
-    /// Checks that the repository's server lets this user push. Nothing is pushed, so what hooks and other rules of the
-    /// repository would refuse does not show. The empty directory is for git.
+    /// Checks that the repository's server lets this user push. Nothing is pushed, so the check does not find pushes
+    /// that hooks and other rules of the repository would refuse. `directory` is an empty directory, which git needs.
     pub(crate) async fn check_push(&self, directory: &Path) -> Result<(), String> {
         let env = vec![("GIT_DIR".to_owned(), text(directory)?)];
         let init = &["init", "--quiet", "--bare", "--template="];
@@ -207,7 +208,7 @@ impl Git {
         self.reach_in(directory.to_owned(), env, &push).await.map(drop)
     }
 
-    /// Runs a command that reaches the repository in a directory; returns what it writes.
+    /// Runs a command that may reach the repository, in a directory. Returns its output.
     async fn reach_in(
         &self,
         directory: PathBuf,
@@ -218,6 +219,8 @@ impl Git {
         self.run_in(directory, env, GitCommand { args, protocol, ..GitCommand::default() }).await
     }
 
+    /// Runs a command in a directory with these variables beside those of every command. Returns its output. The error
+    /// says, for people, what failed.
     async fn run_in(
         &self,
         directory: PathBuf,
@@ -253,8 +256,8 @@ impl Git {
         }
     }
 
-    /// Returns what a program writes and complains about, and whether it has succeeded. After an error, nothing of
-    /// it runs any more.
+    /// Returns a program's output and error output, and whether it has succeeded. After an error, none of its processes
+    /// runs any more.
     async fn output_of(
         &self,
         program: &Program,
@@ -300,7 +303,7 @@ impl Git {
         env
     }
 
-    /// Returns what git complains about, for people.
+    /// Returns git's error output for people: on one line, short, and without the secret of the URL.
     fn shown(&self, complaints: &[u8]) -> String {
         let mut text = String::from_utf8_lossy(complaints).into_owned();
         if let Some(secret) = self.repository.secret() {
@@ -314,14 +317,14 @@ impl Git {
     }
 }
 
-/// Reason why a program did not come to its own end.
+/// Reason for which a program did not end by itself.
 enum Failure {
     NotRun(io::Error),
     TooLong,
     Cancelled,
 }
 
-/// Gives a program its input; returns what it writes and complains about, and whether it has succeeded.
+/// Gives a program its input. Returns its output and error output, and whether it has succeeded.
 async fn talk(
     input: Vec<u8>,
     mut to: ChildStdin,
@@ -330,13 +333,13 @@ async fn talk(
     succeeds: impl Future<Output = bool>,
 ) -> io::Result<(Vec<u8>, Vec<u8>, bool)> {
     let feed = async move {
-        // One that has ended early says why itself.
+        // If the program has ended early, its error output says why.
         let _ = to.write_all(&input).await;
     };
     let mut complaints = Vec::new();
     let listening = async {
         let _ = (&mut errors).take(MOST_COMPLAINTS).read_to_end(&mut complaints).await;
-        // A program that nobody listens to would end.
+        // The rest is read and dropped, so that the program can go on writing.
         let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
     };
     let running = async {
@@ -345,7 +348,8 @@ async fn talk(
     };
     let (written, is_done) = match select(pin!(running), pin!(listening)).await {
         Either::Left((ran, listening)) => {
-            // A connection of ssh that stays open may keep this open, too.
+            // A connection of ssh that stays open may keep the error output open, too, so the wait for its end is
+            // limited.
             let _ = timeout(LAST_WORDS, listening).await;
             ran
         }
@@ -354,7 +358,7 @@ async fn talk(
     Ok((written?, complaints, is_done))
 }
 
-/// Reads this many bytes at most; nothing further is read.
+/// Reads at most `most` bytes.
 async fn read(from: impl AsyncRead + Unpin, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most).read_to_end(&mut bytes).await?;

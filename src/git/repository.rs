@@ -1,4 +1,4 @@
-//! A repository that the operator has named, with the credentials that its URL has.
+//! A repository that the operator has named, with the credentials in its URL.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -13,15 +13,15 @@ use super::name::{is_branch, is_object_id};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Repository {
     origin: GitOrigin,
-    /// Name of the protocol, as git has it.
+    /// Name of the protocol in git.
     protocol: &'static str,
     credentials: Option<UrlCredentials>,
 }
 
-/// Credentials that were in a URL.
+/// Credentials of a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct UrlCredentials {
-    /// The scheme and the host that they are for: nobody else that a server leads to is given them.
+    /// Scheme, host and port that the credentials are for. A server that this one leads to is not given them.
     pub(crate) server: String,
     pub(crate) user: String,
     pub(crate) password: String,
@@ -33,12 +33,12 @@ impl Repository {
         &self.origin
     }
 
-    /// Returns `true` if a commit is named, and no branch or tag.
+    /// Returns `true` if the revision is a commit, and not a branch or a tag.
     pub fn is_at_commit(&self) -> bool {
         self.origin.revision.as_deref().is_some_and(is_object_id)
     }
 
-    /// Returns the secret of the URL, if it has one: the password, or a token in the place of the user.
+    /// Returns the secret of the URL, if it has one: the password, or a token in place of the user.
     pub fn secret(&self) -> Option<&str> {
         let UrlCredentials { user, password, .. } = self.credentials.as_ref()?;
         Some(if password.is_empty() { user } else { password })
@@ -56,7 +56,7 @@ impl Repository {
 impl FromStr for Repository {
     type Err = &'static str;
 
-    /// Reads `URL` or `URL#REV`. The error does not repeat the text, which may have a password in it.
+    /// Reads `URL` or `URL#REV`. The error does not repeat the text, which may contain a password.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (url, revision) = match text.rsplit_once('#') {
             Some((url, revision)) => (url, Some(revision.to_owned())),
@@ -73,7 +73,7 @@ impl FromStr for Repository {
     }
 }
 
-/// Reads a URL as git has it; returns it without credentials, with its protocol and these.
+/// Reads a URL in one of git's forms. Returns the URL without credentials, its protocol, and the credentials.
 fn read(url: &str) -> Result<(String, &'static str, Option<UrlCredentials>), &'static str> {
     const FORMS: &str = "give `https://HOST/PATH`, `ssh://USER@HOST/PATH`, `USER@HOST:PATH`, or the \
                          absolute path of a repository";

@@ -1,5 +1,4 @@
-//! Snapshots: a commit of all files of a clone, tracked and untracked, whose parent is the commit that the clone is
-//! at.
+//! Snapshots: a commit of all files of a clone, tracked and untracked, whose parent is the commit that the clone is at.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,29 +12,29 @@ use super::name::{is_branch, is_object_id};
 use super::paths::{Paths, blocking, removed};
 use super::program::{Git, GitCommand};
 
-/// Line of a snapshot's message that names the branch.
+/// Beginning of the line of a snapshot's message that names the branch.
 const BRANCH: &str = "Tandem-Branch: ";
 
-/// Mode of another repository within a tree.
+/// Mode of a submodule in a tree.
 const SUBMODULE: &[u8] = b"160000";
 
-/// A snapshot, but for its commit.
+/// The content of a snapshot's commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// The id of the tree of all files.
+    /// Id of the tree of all files.
     pub(crate) tree: String,
-    /// The commit that the clone is at.
+    /// Commit that the clone is at.
     pub(crate) head: CloneHead,
 }
 
-/// A snapshot that was made, and the number of files that are too large for it.
+/// A snapshot that was taken, and the number of files that are too large for it.
 pub(crate) struct TakenSnapshot {
     pub(crate) snapshot: Snapshot,
     pub(crate) left_out: usize,
 }
 
 impl Snapshot {
-    /// Reads a snapshot's commit.
+    /// Reads a snapshot from its commit.
     pub(crate) async fn read(git: &Git, paths: &Paths, commit: &str) -> Result<Self, String> {
         let text = git.run(paths, &["cat-file", "commit", commit]).await?;
         let (header, message) = text.split_once("\n\n").unwrap_or((&text, ""));
@@ -49,7 +48,7 @@ impl Snapshot {
         Ok(Self { tree, head: CloneHead { branch, commit: of("parent ") } })
     }
 
-    /// Makes the commit; returns its id.
+    /// Makes the commit. Returns its id.
     pub(crate) async fn commit(&self, git: &Git, paths: &Paths) -> Result<String, String> {
         let branch = self.head.branch.iter().map(|branch| format!("\n{BRANCH}{branch}\n"));
         let message = format!("Workspace of session {}\n{}", paths.id, branch.collect::<String>());
@@ -62,8 +61,11 @@ impl Snapshot {
     }
 }
 
-/// Takes a snapshot of the files of a clone. The objects of the commit that the clone is at are there afterwards,
-/// too.
+/// Takes a snapshot of the files of a clone:
+///
+/// 1. Reads the commit that the clone is at, and links the clone's objects into the git directory beside the clone.
+/// 2. Lists the files, and compares them with the index of that git directory.
+/// 3. Updates the index, and writes it as a tree.
 pub(crate) async fn take(
     git: &Git,
     paths: &Paths,
@@ -72,7 +74,8 @@ pub(crate) async fn take(
     let (clone, objects) = (paths.clone.clone(), paths.own.join("objects"));
     let read = spawn_blocking(move || {
         let clone = CloneGit::open(&clone)?;
-        // In this order: what the commit needs is there before it is named.
+        // `HEAD` is read before the objects are linked: git writes the objects of a commit before a reference names the
+        // commit, so they are all there to be linked.
         let head = clone.head()?;
         clone.link_objects(&objects)?;
         Ok::<_, std::io::Error>(head)
@@ -100,7 +103,7 @@ pub(crate) async fn take(
     Ok(TakenSnapshot { snapshot: Snapshot { tree, head }, left_out: changes.left_out })
 }
 
-/// Checks the size of what is pushed with a snapshot's commit, which may have commits of the session behind it.
+/// Checks the size of the data that is pushed with a snapshot's commit. Commits of the session may be among it.
 pub(crate) async fn check_size(
     git: &Git,
     paths: &Paths,
@@ -112,7 +115,8 @@ pub(crate) async fn check_size(
     if bytes.parse().is_ok_and(|bytes: u64| bytes <= limits.snapshot_bytes) {
         return Ok(());
     }
-    // What is in the index is saved although it is ignored.
+    // Files in the index are saved even if `.gitignore` names them. Without the index, the next snapshot leaves out
+    // files that the user names there now.
     let index = paths.own.join("index");
     blocking(move || removed(&index)).await?;
     Err(too_large(limits))
@@ -127,20 +131,20 @@ fn too_large(GitLimits { snapshot_bytes, .. }: GitLimits) -> String {
 
 /// The files of a clone as git lists them: names, each with a zero byte at its end.
 struct FileLists {
-    /// Those that are not tracked, but for what is ignored.
+    /// Files that are neither tracked nor ignored.
     untracked: Vec<u8>,
-    /// Those of the last snapshot, each behind its mode.
+    /// Files of the last snapshot, each behind its mode.
     saved: Vec<u8>,
-    /// Those of the commit that the clone is at, each behind its mode.
+    /// Files of the commit that the clone is at, each behind its mode.
     committed: Vec<u8>,
 }
 
 /// A file as git lists it.
 #[derive(Default)]
 struct ListedFile {
-    /// `true` if it is another repository.
+    /// `true` if the file is a submodule.
     is_submodule: bool,
-    /// `true` if the commit that the clone is at has it.
+    /// `true` if the commit that the clone is at has the file.
     is_committed: bool,
 }
 
@@ -165,7 +169,7 @@ impl FileLists {
         let mut files: BTreeMap<_, _> = untracked.collect();
         for (tracked, is_committed) in [(&self.saved, false), (&self.committed, true)] {
             for line in names(tracked) {
-                // "100644 ID 0\tNAME", or "100644 blob ID\tNAME".
+                // A line is "100644 ID 0\tNAME" or "100644 blob ID\tNAME".
                 let Some(tab) = line.iter().position(|&b| b == b'\t') else { continue };
                 let is_submodule = line.starts_with(SUBMODULE);
                 files.insert(&line[tab + 1..], ListedFile { is_submodule, is_committed });
@@ -178,19 +182,21 @@ impl FileLists {
 /// Differences between the files of a clone and the index: names, each with a zero byte at its end.
 #[derive(Default)]
 struct IndexChanges {
+    /// Names of files to add to the index or to update in it.
     there: Vec<u8>,
+    /// Names of files to remove from the index.
     gone: Vec<u8>,
     left_out: usize,
-    /// Bytes of the files that are there and not committed.
+    /// Number of bytes of the files that exist and are not committed.
     bytes: u64,
 }
 
 impl IndexChanges {
-    /// Looks at the files.
+    /// Compares the listed files with the files that exist.
     fn of(clone: &Path, lists: &FileLists, most_bytes: u64) -> Self {
         let (mut changes, mut directories) = (Self::default(), HashMap::new());
         for (name, listed) in lists.files() {
-            // A repository of its own: its files are not this one's.
+            // The entry is a repository of its own, whose files are not part of this one.
             if name.ends_with(b"/") || listed.is_submodule {
                 continue;
             }
@@ -198,7 +204,7 @@ impl IndexChanges {
             let file = fs::symlink_metadata(clone.join(&path)).ok();
             let file = file.filter(|_| is_inside(clone, path.parent(), &mut directories));
             let is_there = file.as_ref().is_some_and(|it| it.is_file() || it.is_symlink());
-            // What is committed is pushed anyway.
+            // Committed files are pushed with their commit anyway, so their size does not count here.
             let counted = file.filter(|it| it.is_file() && !listed.is_committed);
             let bytes = counted.map_or(0, |it| it.len());
             let is_too_large = bytes > most_bytes;
@@ -216,7 +222,8 @@ impl IndexChanges {
     }
 }
 
-/// Returns `true` if all of a path in a clone are directories, and none is a link.
+/// Returns `true` if all parts of a directory's path in a clone are directories, and none is a link. `looked_at` caches
+/// the results.
 fn is_inside(
     clone: &Path,
     directory: Option<&Path>,
@@ -239,12 +246,12 @@ fn relative(name: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(name))
 }
 
-/// Returns the names in a list that has a zero byte after each.
+/// Returns the names in a list that has a zero byte after each name.
 fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&b| b == 0).filter(|name| !name.is_empty())
 }
 
-/// Runs a command that works with the files of the clone.
+/// Runs a command with the clone as its work tree.
 async fn with_files(
     git: &Git,
     paths: &Paths,

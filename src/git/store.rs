@@ -1,4 +1,4 @@
-//! A store that deletes with a session its workspace.
+//! A store that, with a session, deletes the session's workspace.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::workspaces::GitWorkspaces;
 
-/// Returns a store that deletes with a session its clone and its snapshot, and from time to time those of sessions that
-/// were deleted elsewhere. Needs the runtime.
+/// Returns a store that, with a session, deletes the session's clone and snapshot. From time to time it also deletes
+/// those of sessions that were deleted elsewhere. To be called within a runtime.
 pub async fn cleaning(
     store: Arc<dyn Store>,
     workspaces: &Arc<GitWorkspaces>,
@@ -25,7 +25,7 @@ pub async fn cleaning(
     Ok(Arc::new(CleaningStore { store, workspaces, _sweeping: sweeping }))
 }
 
-/// Another store, whose sessions work in clones.
+/// Wrapper of a store whose sessions work in clones.
 struct CleaningStore {
     store: Arc<dyn Store>,
     workspaces: Arc<GitWorkspaces>,

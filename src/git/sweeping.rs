@@ -1,4 +1,4 @@
-//! Removes clones of sessions that were deleted at another node, or by `tandem sessions delete`.
+//! Removal of clones whose sessions were deleted at another node, or by `tandem sessions delete`.
 
 use std::fs;
 use std::io;
@@ -12,14 +12,14 @@ use tokio::time::sleep;
 use super::paths::{Paths, blocking, session_of};
 use super::workspaces::GitWorkspaces;
 
-/// Time between two looks for clones to remove.
+/// Time between two searches for clones to remove.
 const INTERVAL: Duration = Duration::from_mins(10);
 
-/// A clone whose session is in a store, or was.
+/// A clone whose session is or was in a store.
 struct OwnedClone {
     id: String,
     origin: String,
-    /// The commit of the last snapshot that was pushed from here, or fetched; empty without one.
+    /// Commit of the last snapshot that this node has pushed or fetched; empty if there is none.
     snapshot: String,
 }
 
@@ -34,15 +34,15 @@ impl GitWorkspaces {
         }
     }
 
-    /// Removes the clones of sessions that the store had and has no more, each with its snapshot, unless another node
-    /// has pushed a later one. What is not known to be such a clone stays, and so do all if the store cannot be
-    /// reached, or is another one by now. The error says why it is given up.
+    /// Removes the clones of sessions that the store had and has no more. Also removes each session's snapshot, unless
+    /// another node has pushed a later one. Every other clone stays. All clones stay if the store cannot be reached or
+    /// has become another store; the error then says why.
     pub async fn sweep(&self, store: &dyn Store) -> Result<(), String> {
         let Some(store_id) = self.store() else { return Ok(()) };
         let (directory, owner) = (self.directory().to_owned(), Arc::clone(&store_id));
         for clone in blocking(move || clones_of(&directory, &owner)).await? {
             let OwnedClone { id, origin, snapshot } = clone;
-            // Its session may be one that the store has lost, and will have again.
+            // A clone in use stays: the store may have lost its session only for a while.
             if self.is_used(&id) {
                 continue;
             }
@@ -51,7 +51,7 @@ impl GitWorkspaces {
                 Err(error) => return Err(error.to_string()),
                 Ok(_) => continue,
             }
-            // Files that are not mounted are not deleted.
+            // If the store's files are not mounted, its sessions seem to be deleted, but its id is another one.
             if store.id().await.map_err(|error| error.to_string())? != *store_id {
                 return Err("the store has lost its sessions".to_owned());
             }
@@ -64,8 +64,8 @@ impl GitWorkspaces {
     }
 }
 
-/// Returns the clones in a directory whose sessions are in this store, or were, and removes what is left of others
-/// that were being removed.
+/// Returns the clones in a directory whose sessions are or were in this store. Also finishes removals that were
+/// interrupted.
 fn clones_of(directory: &Path, store: &str) -> io::Result<Vec<OwnedClone>> {
     let mut clones = Vec::new();
     for entry in fs::read_dir(directory)? {

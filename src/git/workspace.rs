@@ -1,5 +1,5 @@
-//! The workspace of one session: cloned, or brought to its snapshot, before its first turn on a node; saved after
-//! each.
+//! The workspace of one session. It is cloned, or restored from its snapshot, before its first turn on a node, and
+//! saved after each turn.
 
 use std::fs;
 use std::io;
@@ -19,10 +19,12 @@ use super::paths::{Paths, blocking, removed};
 use super::program::Git;
 use super::snapshot::{self, Snapshot};
 
-/// The file beside the clone that has the number of turns up to the last one that ran in it.
+/// Name of the file in the git directory beside the clone that holds the number of turns up to the last one that ran in
+/// the clone.
 const TURNS: &str = "tandem-turns";
 
-/// The file beside the clone that has the commit that the clone began with, as long as there is no snapshot.
+/// Name of the file in the git directory beside the clone that holds the commit that the clone began with, as long as
+/// there is no snapshot.
 const BEGINNING: &str = "tandem-beginning";
 
 /// The workspace of one session.
@@ -31,27 +33,27 @@ pub struct GitWorkspace {
     git: Git,
     limits: GitLimits,
     owner: WorkspaceOwner,
-    /// Held while the clone is made or saved.
+    /// State of the clone. The lock is held while the clone is made or saved, so that only one of these runs at a time.
     state: Mutex<CloneState>,
 }
 
-/// Store and users of a workspace.
+/// The store and the users of a workspace.
 pub(crate) struct WorkspaceOwner {
     /// Id of the store that has the session.
     pub(crate) store: Option<Arc<str>>,
-    /// Shared by all that use the workspace in this process.
+    /// Handle that all users of the workspace in this process share. The clone is not removed while one of them lives.
     pub(crate) _used: Arc<()>,
 }
 
 #[derive(Default)]
 struct CloneState {
-    /// `true` if the clone is as it should be: nothing else is saved.
+    /// `true` once the clone has been made or checked in this process. Before that, the clone is not saved.
     is_ready: bool,
-    /// The last snapshot, and its commit.
+    /// Last snapshot, and its commit.
     saved: Option<(Snapshot, String)>,
-    /// The commit that the clone began with, as long as there is no snapshot.
+    /// Commit that the clone began with, as long as there is no snapshot.
     beginning: Option<CloneHead>,
-    /// `true` if the repository may have another one.
+    /// `true` if the last push failed, so that the repository may have another snapshot than `saved`.
     is_doubtful: bool,
     /// Number of files that the last snapshot left out.
     left_out: usize,
@@ -74,6 +76,14 @@ impl SavedWorkspace for GitWorkspace {
         self.git.repository().origin()
     }
 
+    // Before the first turn in this process:
+    //
+    // 1. Checks whether the last turn ran in this clone. If not, makes the clone anew, from the last snapshot or the
+    //    repository.
+    // 2. Reads the last snapshot and the commit that the clone began with, and records the owner of the clone.
+    //
+    // Before each turn, records the number of turns including this one, so that the next turn finds its predecessor
+    // here.
     async fn restore(
         &self,
         before: PastTurns,
@@ -83,7 +93,8 @@ impl SavedWorkspace for GitWorkspace {
         let mut lost = None;
         if !state.is_ready {
             let paths = self.paths.clone();
-            // If the last turn ran here, the clone has more than the snapshot, or as much.
+            // If the last turn ran in this clone, the clone has at least the changes of the last snapshot, and is used
+            // as it is.
             let is_last = blocking(move || {
                 paths.unlock()?;
                 Ok(paths.is_cloned() && turns(&paths) == Some(before.count))
@@ -110,13 +121,16 @@ impl SavedWorkspace for GitWorkspace {
         Ok(lost)
     }
 
+    // 1. Takes a snapshot of the files.
+    // 2. Commits and pushes it, unless the last pushed snapshot or the beginning of the clone is the same.
+    // 3. Returns the place of the files in the repository, and a remark if the number of left out files has changed.
     async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String> {
         let mut state = self.state.lock().await;
         if !state.is_ready {
             return Ok(WorkspaceSave::default());
         }
         let git = self.git.until(cancel);
-        // A command that took too long may have been killed.
+        // A git command that was killed, as it took too long, may have left locks.
         let paths = self.paths.clone();
         blocking(move || paths.unlock()).await?;
         let taken = snapshot::take(&git, &self.paths, self.limits).await?;
@@ -149,7 +163,7 @@ impl SavedWorkspace for GitWorkspace {
 }
 
 impl GitWorkspace {
-    /// Returns the commit that the clone began with, if there is no snapshot, and nothing has changed since.
+    /// Returns the commit that the clone began with, if there is no snapshot and the files have not changed since.
     async fn unchanged_at(
         &self,
         git: &Git,
@@ -165,11 +179,13 @@ impl GitWorkspace {
         (tree == taken.tree).then(|| commit.clone())
     }
 
-    /// Pushes a snapshot.
+    /// Pushes a snapshot, and records its commit as the last one.
     async fn push(&self, git: &Git, state: &CloneState, commit: &str) -> Result<(), String> {
         let name = self.paths.reference();
-        // What a node pushes that does not know yet that it has lost the session is not overwritten unseen, nor does
-        // it overwrite.
+        // Another node may have taken the session over, or a node that has lost it may push late. With the lease, a
+        // push fails if the repository does not have the snapshot that this node knows, so no snapshot is overwritten
+        // unseen. After a failed push, this node does not know which snapshot the repository has, and no lease can be
+        // given.
         let before = state.saved.as_ref().map_or("", |(_, commit)| commit);
         let lease = format!("--force-with-lease={name}:{before}");
         let force = if state.is_doubtful { "--force" } else { &*lease };
@@ -185,7 +201,7 @@ fn turns(paths: &Paths) -> Option<u64> {
     fs::read_to_string(paths.own.join(TURNS)).ok()?.parse().ok()
 }
 
-/// Notes the commit that a clone begins with, if there is no snapshot.
+/// Records the commit that a clone begins with, if there is no snapshot.
 fn note_beginning(paths: &Paths, head: Option<&CloneHead>) -> io::Result<()> {
     let file = paths.own.join(BEGINNING);
     match head {
@@ -196,7 +212,7 @@ fn note_beginning(paths: &Paths, head: Option<&CloneHead>) -> io::Result<()> {
     }
 }
 
-/// Returns the commit that was noted.
+/// Returns the recorded commit that the clone began with.
 fn beginning(paths: &Paths) -> Option<CloneHead> {
     let noted = fs::read_to_string(paths.own.join(BEGINNING)).ok()?;
     let mut lines = noted.lines();
@@ -205,8 +221,8 @@ fn beginning(paths: &Paths) -> Option<CloneHead> {
     Some(CloneHead { branch, commit: Some(commit) })
 }
 
-/// Returns a text about what is lost of turns that ran elsewhere, or may be different. `beginning`: the commit that the
-/// new clone begins with, if there is no snapshot.
+/// Returns a text for the model about changes of earlier turns that are lost, or files that may be different.
+/// `beginning` is the commit that the new clone begins with, if there is no snapshot.
 fn lost_turns(
     past: &PastTurns,
     beginning: Option<&CloneHead>,

@@ -26,12 +26,13 @@ pub struct GitWorkspaces {
     limits: GitLimits,
     /// Id of the store that has the sessions.
     store: OnceLock<Arc<str>>,
-    /// Workspaces that are in use, by session: they are not removed.
+    /// Workspaces in use, by the id of their session; their clones are not removed. The lock also keeps a workspace
+    /// from coming into use while its clone is moved away.
     used: Mutex<HashMap<String, Weak<()>>>,
 }
 
 impl GitWorkspaces {
-    /// Makes the directory of the clones, if it is not there.
+    /// Makes the directory of the clones, if it does not exist.
     pub fn new(
         directory: &Path,
         repositories: Vec<Repository>,
@@ -47,7 +48,7 @@ impl GitWorkspaces {
         Ok(Self { directory, repositories, terminals, limits, store, used })
     }
 
-    /// Says which store has the sessions.
+    /// Records the id of the store that has the sessions. Only the first call has an effect.
     pub(crate) fn belong_to(&self, store: &str) {
         self.store.get_or_init(|| Arc::from(store));
     }
@@ -62,17 +63,17 @@ impl GitWorkspaces {
         self.used.lock().get(id).is_some_and(|it| it.strong_count() > 0)
     }
 
-    /// Returns the directory in which the clones are.
+    /// Returns the directory that holds the clones.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns the repositories; the first is that of clients that name no workspace.
+    /// Returns the repositories. The first one is for clients that name no workspace.
     pub fn repositories(&self) -> &[Arc<Repository>] {
         &self.repositories
     }
 
-    /// Returns the repository that a client calls so, or the first one.
+    /// Returns the repository of the name that a client gives, or the first one if the client gives none.
     pub fn named(&self, name: Option<&str>) -> Option<&Arc<Repository>> {
         let mut repositories = self.repositories.iter();
         match name {
@@ -81,13 +82,13 @@ impl GitWorkspaces {
         }
     }
 
-    /// Returns the repository that a session began with, if sessions may still work in it.
+    /// Returns the repository that a session began with, if the server still offers it.
     pub fn of(&self, origin: &GitOrigin) -> Option<&Arc<Repository>> {
         self.repositories.iter().find(|repository| repository.origin() == origin)
     }
 
-    /// Returns the workspace of a session, whose directory is there, if only empty. It is cloned when a turn needs
-    /// it.
+    /// Returns the workspace of a session, and makes its directory if it does not exist. The repository is cloned when
+    /// a turn needs the workspace.
     pub fn workspace(&self, id: &str, repository: &Arc<Repository>) -> io::Result<GitWorkspace> {
         let paths = Paths::of(&self.directory, id)?;
         let mut used = self.used.lock();
@@ -99,14 +100,14 @@ impl GitWorkspaces {
         Ok(GitWorkspace::new(paths, self.git(repository), self.limits, owner))
     }
 
-    /// Checks that a repository can be read, and has the branch or the tag that is named. The error says, for people,
-    /// why not.
+    /// Checks that a repository can be read, and has the named branch or tag. The error says, for people, why it
+    /// failed.
     pub async fn check_read(&self, repository: &Arc<Repository>) -> Result<(), String> {
         self.git(repository).check_read().await
     }
 
-    /// Checks that a repository's server lets this user push, as far as that shows without a push. The error says, for
-    /// people, why not.
+    /// Checks that a repository's server lets this user push, as far as that can be found out without a push. The error
+    /// says, for people, why it failed.
     pub async fn check_push(&self, repository: &Arc<Repository>) -> Result<(), String> {
         let parent = self.directory.clone();
         let made = blocking(move || Builder::new().prefix(".check-").tempdir_in(parent)).await?;
@@ -115,8 +116,8 @@ impl GitWorkspaces {
         checked
     }
 
-    /// Deletes the clone of a session that is deleted, and its snapshot if the repository can be reached: the one of
-    /// this commit, if one is named. A session of the same id that has begun since keeps its clone.
+    /// Deletes the clone of a deleted session, and its snapshot if the repository can be reached. If `snapshot` names a
+    /// commit, only that snapshot is deleted. The clone stays if a session of the same id has begun to use it since.
     pub(crate) async fn remove(
         &self,
         id: &str,
@@ -141,9 +142,9 @@ impl GitWorkspaces {
         deleted.map_err(|why| format!("its snapshot stays in the repository: {why}"))
     }
 
-    /// Moves a clone out of the way, unless it is in use; returns `true` if that is done.
+    /// Moves a clone away, unless it is in use. Returns `true` if the clone was moved.
     fn discard(&self, paths: &Paths) -> Result<bool, String> {
-        // Held, so that nobody begins to use it.
+        // The lock is held until the clone is moved, so that no session begins to use it meanwhile.
         let used = self.used.lock();
         if used.get(&paths.id).is_some_and(|it| it.strong_count() > 0) {
             return Ok(false);
@@ -158,7 +159,7 @@ impl GitWorkspaces {
     }
 }
 
-/// Deletes a session's snapshot in the repository: the one of this commit, if one is named.
+/// Deletes a session's snapshot in the repository. If `snapshot` names a commit, only that snapshot is deleted.
 async fn delete_snapshot(git: &Git, paths: &Paths, snapshot: Option<&str>) -> Result<(), String> {
     let own = paths.own.clone();
     let is_there = blocking(move || {
@@ -170,7 +171,7 @@ async fn delete_snapshot(git: &Git, paths: &Paths, snapshot: Option<&str>) -> Re
         git.run(paths, &["init", "--quiet", "--bare", "--template="]).await?;
     }
     let name = paths.reference();
-    // Deleting what is not there would be an error.
+    // Git reports an error if the snapshot to delete does not exist, so that is checked first.
     let there = git.reach(paths, &["ls-remote", "--quiet", "origin", &name]).await?;
     let Some((there, _)) = there.split_once('\t') else { return Ok(()) };
     if snapshot.is_some_and(|snapshot| snapshot != there) {

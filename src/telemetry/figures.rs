@@ -1,4 +1,4 @@
-//! Kinds of figures, registered by name.
+//! Constructors of the kinds of figures, each of which registers the figure under a name.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
@@ -8,13 +8,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Times with a label.
+/// Family of histograms of times, with one label.
 pub(super) type TimeFamily = Family<Label, Histogram, fn() -> Histogram>;
 
-/// Label with a value that is one of few.
+/// Name and value of a label. A label has only few values: each value is a time series of its own.
 pub(super) type Label = [(&'static str, &'static str); 1];
 
-/// Upper bounds of times in seconds, from a write to the disk to a long answer.
+/// Upper bounds of the histograms' buckets in seconds, from the time of a write to the disk to that of a long answer.
 const TIMES: [f64; 18] = [
     0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
     10.0, 30.0, 60.0, 300.0,

@@ -1,7 +1,7 @@
-//! Figures of a server for monitoring: how many sessions, turns, questions, tokens and requests, and how
-//! long things take, the store among them. Nothing of what is said in a session is in them.
+//! Figures of a server for monitoring: numbers of sessions, turns, questions, tokens and requests, and durations, also
+//! of the store's operations. The figures contain no content of a session.
 //!
-//! [`Metrics`] is a reader of each session's log, like a front end.
+//! [`Metrics`] reads each session's log, as a front end does.
 
 mod figures;
 mod metrics;

@@ -17,7 +17,7 @@ use super::figures::{Label, family, gauge, gauges, times};
 use super::session::{SessionMetrics, follow};
 use super::store::{MeasuredStore, StoreMetrics};
 
-/// Route and status of a request.
+/// Labels of a request: its route and status.
 type RequestLabels = [(&'static str, String); 2];
 
 /// The figures of one server.
@@ -66,7 +66,7 @@ impl Metrics {
         text
     }
 
-    /// Counts what happens in a session from now on, until it is closed.
+    /// Counts the events of a session from now on, until the session is closed.
     pub fn watch(&self, session: &Arc<Session>) {
         let events = session.events(session.position());
         tokio::spawn(follow(events, session.turns().closed(), self.sessions.clone()));
@@ -77,27 +77,27 @@ impl Metrics {
         Arc::new(MeasuredStore { store, metrics: self.store.clone() })
     }
 
-    /// Counts a client that is told what happens, as long as the guard lives. `transport`: one of few.
+    /// Counts a client that receives events, as long as the guard lives. `transport` has only few values.
     pub fn client(&self, transport: &'static str) -> ClientGuard {
         let gauge = self.clients.get_or_create(&[("transport", transport)]).clone();
         gauge.inc();
         ClientGuard(gauge)
     }
 
-    /// Notes a request whose response has begun. `route`: one of few.
+    /// Records a request whose response has begun. `route` has only few values.
     pub fn request(&self, route: &str, status: u16, took: Duration) {
         let labels = [("route", route.to_owned()), ("status", status.to_string())];
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.observe(took.as_secs_f64());
     }
 
-    /// Notes the number of open connections.
+    /// Records the number of open connections.
     pub fn connections(&self, count: usize) {
         self.connections.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
 
-/// A client that counts as long as this lives.
+/// Guard of a counted client: the client counts as long as the guard lives.
 pub struct ClientGuard(Gauge);
 
 impl Drop for ClientGuard {

@@ -1,4 +1,4 @@
-//! One session's part of the figures: a reader of its log.
+//! The figures of one session, counted by a reader of its log.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::figures::{Label, counter, family, gauge, gauges, times};
 
-/// Maximum time for the turns of a closed session to end.
+/// Maximum time to wait for the turns of a closed session to end.
 const LAST_TURNS: Duration = Duration::from_secs(5);
 
 /// The figures of all sessions together.
@@ -85,7 +85,7 @@ impl SessionMetrics {
     }
 }
 
-/// Counts the events of a session until it is closed, and its turns have ended.
+/// Counts the events of a session until the session is closed and its turns have ended.
 pub(super) async fn follow(
     mut events: Reader,
     closed: impl Future<Output = ()>,
@@ -105,26 +105,26 @@ pub(super) async fn follow(
             counts.count(&entry);
         }
     };
-    // Nobody is told of a turn whose end never comes.
+    // The wait is limited, because the end of a turn may never come.
     let _ = timeout(LAST_TURNS, last).await;
 }
 
-/// State of a session in which nothing runs or waits.
+/// State of a session that has no turn and no open question.
 const IDLE: &str = "idle";
 
-/// State of one session, as far as figures need it. What is open when this is dropped is no longer counted as
-/// open.
+/// State of one session, as far as the figures need it. When it is dropped, the session's turns and questions no longer
+/// count as open.
 struct SessionCounts {
     metrics: SessionMetrics,
     queued: HashSet<TurnId>,
     running: Option<TurnId>,
-    /// Open questions, by call, with the time at which each was asked.
+    /// Open questions: the time at which each was asked, by the id of its call.
     questions: HashMap<String, Instant>,
-    /// Time at which the model was last told something.
+    /// Time of the last input to the model.
     told: Instant,
-    /// `true` if the model has begun to answer what it was told.
+    /// `true` if the model has begun to answer the last input.
     answering: bool,
-    /// State that the session is counted in.
+    /// State in which the session is counted.
     state: &'static str,
 }
 
@@ -137,7 +137,7 @@ impl SessionCounts {
         Self { metrics, queued, running: None, questions, told, answering, state: IDLE }
     }
 
-    /// Counts the session in the state that it is in now.
+    /// Counts the session in its present state, and no longer in the one before.
     fn update_state(&mut self) {
         let state = match self.running {
             _ if !self.questions.is_empty() => "asking",
@@ -156,7 +156,8 @@ impl SessionCounts {
         self.queued.is_empty() && self.running.is_none()
     }
 
-    /// Counts a turn that goes on. What came of it in another process was counted there.
+    /// Counts a turn that goes on here after another process has run it. That process has counted the turn's events so
+    /// far.
     fn resumed(&mut self, turn: TurnId) {
         if self.running.replace(turn).is_none() {
             self.metrics.turns_running.inc();
@@ -235,7 +236,7 @@ impl SessionCounts {
         }
     }
 
-    /// Notes that the model is asked from now on: what is read last counts.
+    /// Records that the model has input to answer. Of several inputs, the last one before the answer counts.
     fn model_told(&mut self) {
         self.told = Instant::now();
         self.answering = false;
@@ -247,7 +248,7 @@ impl SessionCounts {
         }
     }
 
-    /// Notes that no turn runs, if this one did; without one, whichever did.
+    /// Records that the running turn has ended, if it is `turn` or `turn` is `None`.
     fn ended(&mut self, turn: Option<TurnId>) {
         if self.running.is_some_and(|running| turn.is_none_or(|turn| turn == running)) {
             self.running = None;
@@ -268,7 +269,7 @@ impl Drop for SessionCounts {
     }
 }
 
-/// Returns the seconds since a time of the clock; 0 if it was set back.
+/// Returns the number of seconds since a time of the system clock; 0 if the clock was set back.
 fn seconds_since(at: Millis) -> f64 {
     Duration::from_millis(u64::try_from(now() - at).unwrap_or_default()).as_secs_f64()
 }

@@ -35,7 +35,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Notes how long an operation took that began at this time.
+    /// Records the duration of an operation that began at this time, and whether it failed.
     fn took(&self, operation: &'static str, began: Instant, failed: bool) {
         let label = [("operation", operation)];
         self.seconds.get_or_create(&label).observe(began.elapsed().as_secs_f64());
@@ -56,13 +56,13 @@ impl StoreMetrics {
     }
 }
 
-/// Returns `true` if an error is the store's own, not an answer to a request for what cannot be had.
+/// Returns `true` if an error is a fault of the store, and not the answer to a request that cannot be met.
 fn is_fault(error: &StoreError) -> bool {
     use StoreError::{Invalid, Io, Lost, Unavailable};
     matches!(error, Io(_) | Unavailable(_) | Lost(_) | Invalid(_))
 }
 
-/// Another store, with its times.
+/// A store whose operations are measured.
 pub(super) struct MeasuredStore {
     pub(super) store: Arc<dyn Store>,
     pub(super) metrics: StoreMetrics,
@@ -150,7 +150,8 @@ impl Store for MeasuredStore {
     }
 }
 
-/// A log that is being read; noted when the reader has all of it, or wants no more.
+/// Measurement of the reading of a log. It is recorded when it is dropped with the stream: at the end of the log, or
+/// when the reader stops before.
 struct Reading {
     metrics: StoreMetrics,
     began: Instant,

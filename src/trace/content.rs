@@ -1,45 +1,45 @@
-//! What is said in a session, as attributes of spans, if the user wants it there.
+//! Content of sessions, which is what people, models and tools say, as attributes of spans, if the user wants it there.
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 use tracing::Span;
 
-/// The user's wish, as long as the process lives.
+/// Options of the user; unset if spans have no content. Set at most once in the life of the process.
 static OPTIONS: OnceLock<ContentOptions> = OnceLock::new();
 
-/// Number of bytes below which no text is cut any more.
+/// Length at which texts are not shortened further, in bytes.
 const SHORTEST: usize = 16;
 
-/// Form of what is said in attributes of spans.
+/// Form of the content of sessions in attributes of spans.
 pub struct ContentOptions {
-    /// Maximum number of bytes of an attribute.
+    /// Maximum length of an attribute, in bytes.
     pub most: usize,
-    /// Replaces the secrets in a text.
+    /// Function that replaces the secrets in a text.
     pub redact: Box<dyn Fn(&mut String) + Send + Sync>,
 }
 
-/// Lets spans have what is said. To be called once.
+/// Lets spans have content of sessions from now on. To be called once.
 pub fn record_content(options: ContentOptions) {
-    // Who calls it again has been told.
+    // A second call has no effect.
     let _ = OPTIONS.set(options);
 }
 
-/// Returns `true` if spans have what is said.
+/// Returns `true` if spans have content of sessions.
 pub fn records_content() -> bool {
     OPTIONS.get().is_some()
 }
 
-/// Records a value as an attribute of a span, in JSON, if the user wants that: without secrets, and with long
-/// texts cut so that it fits.
+/// Records a value as an attribute of a span, in JSON, if the user wants content in spans. Secrets are replaced, and
+/// long texts are shortened so that the value fits.
 pub fn record_value(span: &Span, name: &'static str, value: impl FnOnce() -> Value) {
     if let Some(options) = OPTIONS.get() {
         span.record(name, options.json(value(), options.most).as_str());
     }
 }
 
-/// Records a list as an attribute of a span, in JSON, if the user wants that. It is made from its end, as far
-/// as it fits.
+/// Records a list as an attribute of a span, in JSON, if the user wants content in spans. The list has the newest
+/// items, as many as fit, in their order.
 pub fn record_newest(
     span: &Span,
     name: &'static str,
@@ -83,7 +83,7 @@ impl ContentOptions {
     }
 }
 
-/// Changes each text in a value, but no name of a field.
+/// Changes each text in a value. Names of fields stay as they are.
 fn change_texts(value: &mut Value, change: &impl Fn(&mut String)) {
     match value {
         Value::String(text) => change(text),
@@ -93,7 +93,7 @@ fn change_texts(value: &mut Value, change: &impl Fn(&mut String)) {
     }
 }
 
-/// Cuts a text, and says so.
+/// Cuts a text, and adds a remark that says so.
 fn cut(text: &mut String, longest: usize) {
     if text.len() > longest {
         let end = text.floor_char_boundary(longest);

@@ -1,4 +1,4 @@
-//! Trace context, as W3C's headers carry it from one program to the next.
+//! Trace context, which the headers of W3C's Trace Context carry from one program to the next.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -14,13 +14,15 @@ use tracing::span::Id;
 use tracing::{Dispatch, Span};
 use tracing_opentelemetry::{OpenTelemetrySpanExt as _, get_otel_context};
 
-/// Bytes of a `tracestate` that is passed on; a longer one is dropped, as W3C's recommendation allows.
+/// Maximum length of a `tracestate` that is passed on, in bytes; a longer one is dropped, as W3C's recommendation
+/// allows.
 const STATE: usize = 512;
 
-/// Hosts outside the own network that are told the trace context, as long as the process lives.
+/// Hosts outside of the user's own network that requests may carry the trace context to. Set at most once in the life
+/// of the process.
 static RECIPIENTS: OnceLock<Vec<String>> = OnceLock::new();
 
-/// Place in a trace: of a span here, or of the caller's. There may be none.
+/// Place in a trace: a span of this process or of a caller; may be empty.
 #[derive(Debug, Clone)]
 pub struct TraceContext(SpanContext);
 
@@ -36,12 +38,12 @@ impl TraceContext {
         Self::of(&Span::current().context())
     }
 
-    /// Returns the place of a span that a subscriber knows.
+    /// Returns the place of a span that the subscriber knows.
     pub fn of_span(id: &Id, dispatch: &Dispatch) -> Self {
         get_otel_context(id, dispatch).map_or_else(Self::default, |context| Self::of(&context))
     }
 
-    /// Reads the fields `traceparent` and `tracestate` of a caller.
+    /// Reads the fields `traceparent` and `tracestate` that a caller has sent.
     pub fn read<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
         let Some(parent) = field("traceparent") else { return Self::default() };
         let mut fields = HashMap::from([("traceparent".to_owned(), parent.to_owned())]);
@@ -57,25 +59,25 @@ impl TraceContext {
         Self(context.span().span_context().clone())
     }
 
-    /// Makes a span that has not begun a child of this place.
+    /// Makes a span, which must not have begun, a child of this place.
     pub fn adopt(&self, span: &Span) {
         if self.0.is_valid() {
-            // Nothing is traced if there is nobody for it.
+            // Without a subscriber that traces the span, this fails, and there is nothing to do.
             let _ = span.set_parent(Context::new().with_remote_span_context(self.0.clone()));
         }
     }
 
-    /// Returns the trace's id in hexadecimal, if there is a trace.
+    /// Returns the id of the trace in hexadecimal, if there is a trace.
     pub fn trace_id(&self) -> Option<String> {
         self.0.is_valid().then(|| self.0.trace_id().to_string())
     }
 
-    /// Returns the span's id in hexadecimal, if there is a trace.
+    /// Returns the id of the span in hexadecimal, if there is a trace.
     pub fn span_id(&self) -> Option<String> {
         self.0.is_valid().then(|| self.0.span_id().to_string())
     }
 
-    /// Returns the fields that carry this to another program; none if there is no trace.
+    /// Returns the fields that carry this place to another program; no fields if there is no trace.
     pub fn fields(&self) -> HashMap<String, String> {
         let mut fields = HashMap::new();
         if self.0.is_valid() {
@@ -87,15 +89,15 @@ impl TraceContext {
     }
 }
 
-/// Lets these hosts be told the trace context, beside those of the own network; `*` stands for all. To be
-/// called once.
+/// Lets requests carry the trace context to these hosts, beside those of the user's own network; `*` stands for all
+/// hosts. To be called once.
 pub fn send_to(hosts: Vec<String>) {
-    // Who calls it again has been told.
+    // A second call has no effect.
     let _ = RECIPIENTS.set(hosts);
 }
 
-/// Returns the fields that a request to an address carries of the current span: none if nothing is traced, or
-/// the address is a stranger's.
+/// Returns the fields that carry the current span in a request to an address. There are none if nothing is traced, or
+/// the address is outside of the user's own network and its host is not named.
 pub fn outgoing(url: &Url) -> HashMap<String, String> {
     let host = url.host_str().unwrap_or_default();
     let is_named = |named: &String| named == "*" || named.eq_ignore_ascii_case(host);
@@ -106,7 +108,7 @@ pub fn outgoing(url: &Url) -> HashMap<String, String> {
     }
 }
 
-/// Adds the trace context to a request, if it is for its receiver.
+/// Adds the trace context to a request, if its receiver may have the context.
 pub fn add_to(request: &mut Request) {
     for (name, value) in outgoing(request.url()) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {

@@ -6,19 +6,19 @@ static ENDED: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 static FAILED: AtomicU64 = AtomicU64::new(0);
 
-/// Numbers of spans of this process. Those that have ended and are neither sent nor failed wait, or were dropped
-/// for want of room.
+/// Numbers of spans of this process. Spans that have ended and are neither sent nor failed wait to be sent, or were
+/// dropped for lack of room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanCounts {
-    /// Spans that have ended.
+    /// Number of spans that have ended.
     pub ended: u64,
-    /// Spans that a collector has taken.
+    /// Number of spans that a collector has taken.
     pub sent: u64,
-    /// Spans that no collector took.
+    /// Number of spans that could not be sent to a collector.
     pub failed: u64,
 }
 
-/// Returns the numbers as they are now.
+/// Returns the present numbers.
 pub fn span_counts() -> SpanCounts {
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     SpanCounts { ended: read(&ENDED), sent: read(&SENT), failed: read(&FAILED) }

@@ -1,7 +1,7 @@
-//! Sends spans to a collector, over OTLP as protobuf.
+//! Export of spans to a collector, over OTLP as protobuf.
 //!
-//! A thread of OpenTelemetry's library collects spans that have ended in batches, and sends them. Whoever ends
-//! a span waits for nothing: one that finds no room is dropped.
+//! A thread of OpenTelemetry's library collects ended spans in batches, and sends them. The thread that ends a span
+//! never waits: if there is no room for the span, it is dropped.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -30,21 +30,21 @@ use super::outage::Outage;
 use super::sampler::sampler;
 use super::target::TARGET;
 
-/// Maximum time for the last spans when the process ends.
+/// Maximum time to send the last spans when the process ends.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
-/// Maximum time for a request, if the environment names none.
+/// Default maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes of a collector's answer, of which nothing is used.
+/// Maximum length of a collector's answer, in bytes.
 const ANSWER: usize = 64 << 10;
 
-/// The way of spans to a collector. What is left is sent when this is dropped, which waits for a bounded time.
+/// Export of spans to a collector. When it is dropped, it sends the remaining spans, for which it waits a limited time.
 pub struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// Prepares to send spans where the variables of OpenTelemetry say; `None` if they name no collector. The
-    /// error says what is wrong with one of them.
+    /// Prepares the export to the collector that the variables of OpenTelemetry name; `None` if they name none. The
+    /// error says which of them is wrong.
     pub fn begin(service: &'static str, version: &'static str) -> anyhow::Result<Option<Self>> {
         if !is_wanted()? {
             return Ok(None);
@@ -59,7 +59,7 @@ impl Traces {
             .with_http_client(CollectorClient::new(timeout)?)
             .build()
             .context("traces cannot be sent")?;
-        // What the user says of the service counts more.
+        // A name of the service in the environment outranks this one.
         let names_service = variable("OTEL_SERVICE_NAME").is_some()
             || variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|it| it.contains("service.name="));
         let mut resource =
@@ -76,8 +76,8 @@ impl Traces {
         Ok(Some(Self(provider)))
     }
 
-    /// Returns the layer that takes the spans of [`TARGET`]. Events of the log are no part of them: nobody knows
-    /// what they say.
+    /// Returns the layer that takes the spans of [`TARGET`]. The layer leaves out events of the log, whose texts could
+    /// contain anything.
     pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         tracing_opentelemetry::layer()
             .with_tracer(self.0.tracer("tandem"))
@@ -99,13 +99,13 @@ impl Drop for Traces {
     }
 }
 
-/// Returns the value of a variable, if it has one. Projects' `.env` files do not count: where traces go is not for
-/// them to say.
+/// Returns the value of an environment variable, if it has one. The `.env` files of projects do not count: a project
+/// must not decide where traces go.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// Returns the value of a variable of traces, or else of everything that is exported, with its name.
+/// Returns the value and the name of the variable for traces, or else of the one for all exports.
 fn exporter_variable(name: &str) -> Option<(String, String)> {
     ["OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"].into_iter().find_map(|prefix| {
         let name = format!("{prefix}{name}");
@@ -113,7 +113,8 @@ fn exporter_variable(name: &str) -> Option<(String, String)> {
     })
 }
 
-/// Returns `true` if a collector is named that can be sent to.
+/// Returns `true` if the environment names a collector and does not disable the export. The error says which variable
+/// is wrong.
 fn is_wanted() -> anyhow::Result<bool> {
     let is_disabled =
         variable("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true"));
@@ -143,8 +144,8 @@ fn timeout() -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(millis))
 }
 
-/// The HTTP client of the thread that sends spans, which has a runtime of its own: sending is no work of the
-/// server's, and goes on when that has ended.
+/// HTTP client of the thread that sends spans. It has a runtime of its own, so that sending does not depend on the
+/// server's runtime, and goes on after that has ended.
 #[derive(Debug)]
 struct CollectorClient {
     runtime: Runtime,
@@ -158,7 +159,7 @@ impl CollectorClient {
             Client::builder()
                 .user_agent(net::AGENT)
                 .timeout(timeout)
-                // The headers may have a key for one host.
+                // The headers may contain a key that is meant for this host only.
                 .redirect(redirect::Policy::none())
         });
         Ok(Self { runtime, client: client.context("the HTTP client of traces")? })
@@ -185,12 +186,12 @@ impl CollectorClient {
 #[async_trait]
 impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        // The thread that polls this does nothing else, and has no runtime.
+        // The thread that polls this future does nothing else and has no runtime, so it may block.
         self.runtime.block_on(self.send(request))
     }
 }
 
-/// Counts spans that a collector has taken, or not, and tells the log when it takes none.
+/// Exporter that counts the spans that a collector has taken or not, and writes to the log when it takes none.
 #[derive(Debug)]
 struct CountedExporter {
     exporter: OtlpExporter,
@@ -215,7 +216,7 @@ impl SpanExporter for CountedExporter {
         if let Some(line) = line {
             tracing::warn!("{line}");
         }
-        // Of an error, the library would write a line for each batch.
+        // If an error were returned, the library would log a line for each batch.
         Ok(())
     }
 
@@ -235,7 +236,7 @@ impl SpanExporter for CountedExporter {
     }
 }
 
-/// Counts spans that have ended.
+/// Span processor that counts the spans that have ended.
 #[derive(Debug)]
 struct CountedProcessor(BatchSpanProcessor);
 

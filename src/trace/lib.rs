@@ -1,8 +1,8 @@
-//! Traces of what a server does, for OpenTelemetry: whose request a piece of work belongs to, and how long its
-//! steps take. Nothing of what is said in a session is in them, unless the user wants that.
+//! Traces of a server's work, for OpenTelemetry: the request that a piece of work belongs to, and the duration of its
+//! steps. The traces contain no content of a session, unless the user wants that.
 //!
-//! Spans are those of `tracing`, with the target [`TARGET`]. [`Traces`] sends them to a collector, if the
-//! environment names one; without it they cost next to nothing.
+//! The spans are those of `tracing` with the target [`TARGET`]. [`Traces`] sends them to a collector, if the
+//! environment names one. Without a collector, spans cost next to nothing.
 
 mod content;
 mod context;

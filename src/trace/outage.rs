@@ -1,23 +1,23 @@
-//! Lines of the log on a collector that takes no spans: one a minute, and not one for each batch.
+//! Lines of the log about a collector that takes no spans: at most one a minute, not one for each batch.
 
 use std::time::{Duration, Instant};
 
-/// Time between two lines that say that spans are lost.
+/// Shortest time between two lines about lost spans.
 const PAUSE: Duration = Duration::from_mins(1);
 
-/// A collector that may be away.
+/// State of a collector that may be unavailable.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    /// Time of the last line that says that spans are lost.
+    /// Time of the last line about lost spans.
     reported: Option<Instant>,
-    /// `true` if the log says so, and not yet that the collector is back.
+    /// `true` if the log says that the collector is unavailable, and not yet that it is back.
     is_away: bool,
-    /// Spans that have been lost since that line.
+    /// Number of spans that have been lost since that line.
     lost: usize,
 }
 
 impl Outage {
-    /// Notes spans that the collector did not take; returns the line for the log, if it is time for one.
+    /// Records spans that the collector did not take. Returns the line for the log, if it is time for one.
     pub(super) fn failed(&mut self, spans: usize, why: &str, now: Instant) -> Option<String> {
         self.lost += spans;
         if self.reported.is_some_and(|last| now.duration_since(last) < PAUSE) {
@@ -28,7 +28,8 @@ impl Outage {
         Some(format!("{lost} spans of traces are lost, because the collector takes none: {why}"))
     }
 
-    /// Notes that the collector has taken spans; returns the line for the log, if there is something to say.
+    /// Records that the collector has taken spans. Returns the line for the log, if the last one says that it is
+    /// unavailable.
     pub(super) fn sent(&mut self) -> Option<String> {
         std::mem::take(&mut self.is_away).then(|| match std::mem::take(&mut self.lost) {
             0 => "the collector takes spans of traces again".to_owned(),
@@ -36,7 +37,7 @@ impl Outage {
         })
     }
 
-    /// Returns the last line for the log, if something is left to say.
+    /// Returns the last line for the log, if there are lost spans that no line has counted.
     pub(super) fn ended(&mut self) -> Option<String> {
         let lost = std::mem::take(&mut self.lost);
         (lost > 0).then(|| format!("{lost} more spans of traces are lost"))
@@ -62,7 +63,7 @@ mod tests {
         let back = "the collector takes spans of traces again";
         assert_eq!(outage.sent(), Some(format!("{back}; 5 more are lost")));
         assert_eq!(outage.sent(), None);
-        // One that comes and goes has no more lines than one that is away.
+        // A collector that comes and goes causes no more lines than one that stays away.
         assert_eq!(outage.failed(6, "gone", after(62)), None);
         assert_eq!(outage.sent(), None);
         assert_eq!(outage.failed(1, "gone", after(120)), lost(7));

@@ -1,9 +1,10 @@
-//! The choice of traces that are recorded, as OpenTelemetry's variables make it.
+//! The choice of the traces that are recorded, by OpenTelemetry's variables.
 
 use anyhow::Context as _;
 use opentelemetry_sdk::trace::Sampler;
 
-/// Returns the sampler of a name and its argument. The library would go on with another one if either is wrong.
+/// Returns the sampler of a name and an argument; an error if either is wrong. The library would use another sampler
+/// then.
 pub(super) fn sampler(name: Option<&str>, argument: Option<&str>) -> anyhow::Result<Sampler> {
     let ratio = || match argument {
         None => Ok(1.0),
