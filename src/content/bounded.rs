@@ -1,4 +1,4 @@
-//! Files of others, of which no more is read than is meant: they may be pipes, devices, or have no end.
+//! Bounded reading of files that other programs control: such a file may be a pipe, a device, or endless.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -7,12 +7,12 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, openat, statat};
 
-/// Reads a file. One that is no regular file, or longer than `most` bytes, is an error.
+/// Reads a regular file of at most `most` bytes. Any other kind of file, and a longer file, is an error.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_at(CWD, path, most, OFlags::empty())
 }
 
-/// The same for a path from an open directory, opened with more flags.
+/// Reads a regular file of at most `most` bytes, by a path relative to an open directory, opened with additional flags.
 pub fn read_at(
     directory: impl AsFd,
     path: impl AsRef<Path>,
@@ -27,7 +27,8 @@ pub fn read_at(
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(wrong("it is no file"));
     }
-    // Opening a pipe would wait for its other end; a terminal would become this process's own.
+    // The file may be replaced after the check. Without `NONBLOCK`, opening a pipe would wait for its other end;
+    // without `NOCTTY`, opening a terminal could make it this process's controlling terminal.
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(directory, path, flags, Mode::empty())?);
     contents(&file, most).map_err(|unread| match unread {
@@ -44,11 +45,11 @@ fn wrong(why: &str) -> io::Error {
 /// Reason why the content of an open file is not returned.
 #[derive(Debug)]
 pub enum Unread {
-    /// It is no regular file, but of this kind.
+    /// The file is no regular file, but of this kind.
     NoFile(FileType),
-    /// It is longer than it may be: its length so far as that is known, in bytes.
+    /// The file is too long: its length in bytes, as far as it is known.
     TooLong(u64),
-    /// It cannot be read.
+    /// Reading the file failed.
     Failed(io::Error),
 }
 
@@ -60,7 +61,8 @@ pub fn contents(mut file: &File, most: u64) -> Result<Vec<u8>, Unread> {
         return Err(Unread::NoFile(kind));
     }
     let size = u64::try_from(found.st_size).unwrap_or_default();
-    // A file that is mostly holes costs its reader as much memory as any other.
+    // The size is checked before reading, although a sparse file may occupy little on the disk: its holes are read as
+    // zeros, and cost as much memory as data.
     if size > most {
         return Err(Unread::TooLong(size));
     }

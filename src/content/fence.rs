@@ -1,6 +1,7 @@
-//! Plain text as Markdown.
+//! Plain text in a Markdown fence.
 
-/// Returns plain text as Markdown: in a fence longer than any in the text.
+/// Returns plain text as a Markdown code block. Its fence is longer than any run of backticks in the text, so the text
+/// cannot end the block.
 pub fn fence(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);

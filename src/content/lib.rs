@@ -1,5 +1,5 @@
-//! Content for people and models: text that hides nothing, texts made short, fences, media, server-sent events, and files
-//! of others, read with a bound.
+//! Content for people and models: text without hidden characters, shortened text, Markdown fences, media, server-sent
+//! events, and bounded reading of files that other programs control.
 
 pub mod bounded;
 pub mod fence;

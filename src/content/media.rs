@@ -1,4 +1,4 @@
-//! Bytes that a model takes beside text: images, PDF, audio, video.
+//! Media that models accept beside text: images, PDF, audio, video.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
-/// Bytes with their type.
+/// Encoded bytes with their media type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Media {
-    /// Such as `image/png`.
+    /// Media type, such as `image/png`.
     pub mime_type: String,
-    /// Standard base64 with padding.
+    /// The bytes in standard base64 with padding.
     pub data: String,
 }
 
-/// Media types that models take, by file name extension.
+/// Media types that models accept, by file name extension. Extensions of one type stand side by side.
 const TYPES: &[(&str, &str)] = &[
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -39,7 +39,7 @@ const TYPES: &[(&str, &str)] = &[
     ("webm", "video/webm"),
 ];
 
-/// Leading bytes of files of some types.
+/// Leading bytes of files of some types. A dot stands for any byte.
 const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -51,51 +51,52 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
 ];
 
 impl Media {
-    /// Encodes bytes.
+    /// Encodes bytes as media of a type, without checks.
     pub fn new(mime_type: &str, bytes: &[u8]) -> Self {
         Self { mime_type: mime_type.to_owned(), data: BASE64_STANDARD.encode(bytes) }
     }
 
-    /// Takes over what somebody else has encoded. `None` if it is no base64, or not what models
-    /// take: one request with such a thing in it would fail, and all that follow.
+    /// Checks media that a client or server has encoded. `None` if `data` is no base64, or of a type that models do not
+    /// accept: every request of the conversation with such media would fail.
     pub fn checked(mime_type: &str, data: &str) -> Option<Self> {
         let data: String = data.split_ascii_whitespace().collect();
         Self::of(mime_type, &BASE64_STANDARD.decode(data).ok()?)
     }
 
-    /// Encodes bytes that are said to be of a type. `None` if they are not what models take.
+    /// Encodes bytes that are said to be of a type. The leading bytes win over that type. `None` if models do not
+    /// accept the type, or if the bytes do not begin as files of the type do.
     pub fn of(mime_type: &str, bytes: &[u8]) -> Option<Self> {
         let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
         let known = TYPES.iter().map(|(_, known)| *known);
         let promised = known.into_iter().find(|known| known.eq_ignore_ascii_case(mime_type));
         let mime_type = match begins_as(bytes) {
             Some(found) => found,
-            // Every image has a beginning that tells.
+            // Files of a type in `BEGINNINGS` always have these leading bytes, so these bytes are of another type.
             None => promised.filter(|promised| !BEGINNINGS.iter().any(|(_, it)| it == promised))?,
         };
         Some(Self::new(mime_type, bytes))
     }
 
-    /// Returns the types that models take, each once.
+    /// Returns the media types that models accept, each once.
     pub fn types() -> impl Iterator<Item = &'static str> {
-        // Extensions of one type stand side by side.
+        // Extensions of one type stand side by side, so chunks of equal types have each type once.
         TYPES.chunk_by(|(_, one), (_, other)| one == other).filter_map(|same| Some(same.first()?.1))
     }
 
-    /// The type that a file's name promises, if models take it.
+    /// Returns the media type for a file's name, if models accept that type.
     pub fn type_of(path: &Path) -> Option<&'static str> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         TYPES.iter().find(|(known, _)| *known == extension).map(|(_, mime_type)| *mime_type)
     }
 
-    /// `image`, `pdf`, `audio` or `video`, for a sentence.
+    /// Returns the kind of media for a sentence: `image`, `PDF`, `audio` or `video`.
     pub fn kind(&self) -> &str {
         let kind = self.mime_type.split('/').next().unwrap_or_default();
         if kind == "application" { "PDF" } else { kind }
     }
 }
 
-/// The type that the first bytes tell, if they do.
+/// Returns the media type that the leading bytes identify, if they do.
 fn begins_as(bytes: &[u8]) -> Option<&'static str> {
     // A dot stands for any byte; no beginning has one of its own.
     let fits = |beginning: &[u8]| {

@@ -1,4 +1,4 @@
-//! Terminal output as plain text.
+//! Conversion of terminal output to plain text.
 
 use std::sync::LazyLock;
 
@@ -15,8 +15,8 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("the pattern is fixed")
 });
 
-/// Returns terminal output without escape sequences and control characters; what a carriage return overwrote is gone, as
-/// on a screen.
+/// Returns terminal output without escape sequences and control characters. Text that a carriage return overwrote is
+/// removed, as on a screen.
 pub fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = ESCAPES.replace_all(&text, "");

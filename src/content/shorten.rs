@@ -1,23 +1,23 @@
-//! Text made short: for a model that can take only so much, and for a line on a screen.
+//! Shortening of text: for a model whose input is limited, and for a line on a screen.
 
 use std::borrow::Cow;
 
 use super::visible::visible_line;
 
-/// At most `max_chars` characters of a text, and a line that says how much is missing: the first
-/// fifth of them from its beginning, the rest from its end, cut at line ends where that costs
-/// little.
+/// Returns at most `max_chars` characters of a text, and a line that says how many characters are left out. A fifth of
+/// the characters comes from the beginning of the text, the rest from its end. Lines are not cut if at least half of
+/// such a part remains without the cut line.
 pub fn shorten(text: &str, max_chars: usize) -> Cow<'_, str> {
     shorten_with(text, max_chars, |missing| format!("{missing} characters left out"))
 }
 
-/// The same, with other words in that line for the number of characters that are missing.
+/// Shortens a text as [`shorten`] does. `left_out` returns the words in the line for the number of missing characters.
 pub fn shorten_with(
     text: &str,
     max_chars: usize,
     left_out: impl FnOnce(usize) -> String,
 ) -> Cow<'_, str> {
-    // A character is at least a byte.
+    // A character has at least one byte, so a text this short need not be counted.
     if text.len() <= max_chars {
         return Cow::Borrowed(text);
     }
@@ -33,9 +33,9 @@ pub fn shorten_with(
     Cow::Owned(format!("{head}{line_end}[... {} ...]\n{tail}", left_out(missing)))
 }
 
-/// Returns one line of at most about `max_chars` characters, whatever is in the text: line ends and
-/// tabs become spaces, other hidden characters are written out. A path goes through
-/// [`visible_line`] first, since a line end in it is a part of a name.
+/// Returns the beginning of any text as one line of about `max_chars` characters at most. Line ends and tabs become
+/// spaces, and other hidden characters are written out. A path must go through [`visible_line`] first, since a line end
+/// in a path is part of a name.
 pub fn one_line(text: &str, max_chars: usize) -> String {
     let first = first_chars(text, max_chars);
     let line = first.replace("\r\n", " ").replace(['\n', '\t'], " ");
@@ -61,24 +61,25 @@ pub fn ellipsis(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", first.trim_end()))
 }
 
-/// Returns the offset of the character number `n`, or of the end.
+/// Returns the byte offset of the character number `n`, counted from 0, or of the end.
 fn nth(text: &str, n: usize) -> usize {
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
 }
 
-/// Returns the offset of the last `n` characters.
+/// Returns the byte offset at which the last `n` characters begin.
 fn nth_from_end(text: &str, n: usize) -> usize {
     n.checked_sub(1)
         .map_or(text.len(), |last| text.char_indices().rev().nth(last).map_or(0, |(at, _)| at))
 }
 
-/// Without the line that was cut off at the end, if at least half remains.
+/// Returns the text without the line that is cut off at its end, if at least half of the text remains.
 fn whole_lines_at_start(text: &str) -> &str {
     let end = memchr::memrchr(b'\n', text.as_bytes()).map_or(0, |at| at + 1);
     if end * 2 >= text.len() { &text[..end] } else { text }
 }
 
-/// Returns what follows `from`, without the line that was cut off there, if at least half remains.
+/// Returns the text from `from` on, without the line that is cut off at its start, if at least half of the text
+/// remains.
 fn whole_lines_at_end(text: &str, from: usize) -> &str {
     let (before, text) = text.split_at(from);
     if before.ends_with('\n') {

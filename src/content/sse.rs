@@ -1,18 +1,17 @@
-//! Splits a byte stream into server-sent events, or into lines of JSON, with bounded memory and in
-//! linear time.
+//! Splitting of a byte stream into server-sent events or into lines of JSON, with bounded memory and in linear time.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memchr2;
 
-/// Maximum capacity in bytes of an empty buffer.
+/// Maximum capacity in bytes that an empty buffer keeps; a larger buffer is freed.
 const KEPT: usize = 64 * 1024;
 
 /// Maximum length of an id, in bytes.
 const ID_BYTES: usize = 512;
 
-/// A parser of events that arrive in pieces, cut anywhere.
+/// A parser of events that arrive in pieces, which may be cut at any byte.
 pub struct Events {
     buffer: Vec<u8>,
     /// Start of the first block that has not been returned.
@@ -21,19 +20,20 @@ pub struct Events {
     line: usize,
     /// Position up to which that line has been searched.
     searched: usize,
-    /// The last line ended in a carriage return; a line feed right after it belongs to it.
+    /// `true` if the last line ended in a carriage return: a line feed right after it belongs to the same line end.
     after_return: bool,
     /// `true` if each line is an event.
     lines: bool,
     max: usize,
 }
 
-/// One event. Its name is not read: all APIs repeat it in the data.
+/// One event. The event's name is not read, since all APIs repeat the name in the data.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ServerEvent<'a> {
     /// The data lines of the event, joined by line feeds.
     pub data: Cow<'a, [u8]>,
-    /// Id, by which a server knows where to go on; `None` if it is too long or no text of one line.
+    /// Id of the event, with which a client can resume the stream; `None` if there is no id, or if the id is too long,
+    /// has control characters or is not UTF-8.
     pub id: Option<&'a str>,
 }
 
@@ -58,20 +58,21 @@ impl fmt::Display for SseError {
 impl std::error::Error for SseError {}
 
 impl Events {
-    /// Takes no event longer than `max` bytes.
+    /// Returns a parser of server-sent events of at most `max` bytes each.
     pub fn new(max: usize) -> Self {
         let buffer = Vec::new();
         Self { buffer, block: 0, line: 0, searched: 0, after_return: false, lines: false, max }
     }
 
-    /// Takes each line that is JSON for an event, and no line longer than `max` bytes.
+    /// Returns a parser that reads each line of JSON as an event, of at most `max` bytes.
     pub fn lines(max: usize) -> Self {
         Self { lines: true, ..Self::new(max) }
     }
 
-    /// Adds what has arrived. All events should be taken out before more is added.
+    /// Adds bytes that have arrived. The caller should take out all events before adding more bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        // Moves no more bytes than have been handed out, so each byte is moved once on average.
+        // The bytes of returned blocks are dropped only once they are half of the buffer. No more bytes are moved than
+        // dropped, so each byte is moved once on average.
         if self.block > 0 && self.block >= self.buffer.len() / 2 {
             self.buffer.drain(..self.block);
             self.line -= self.block;
@@ -84,10 +85,11 @@ impl Events {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Returns the next event that is whole.
+    /// Returns the next complete event; `None` if more bytes are needed.
     pub fn next_event(&mut self) -> Result<Option<ServerEvent<'_>>, SseError> {
         while let Some(block) = self.next_block()? {
-            // Decided before it is borrowed for good: a block may hold comments alone.
+            // This check comes before `event`, whose result borrows the buffer until the caller is done, so the loop
+            // could not go on. A block may have comments alone.
             if has_data(&self.buffer[block.clone()]) {
                 return Ok(event(&self.buffer[block]));
             }
@@ -95,7 +97,8 @@ impl Events {
         Ok(None)
     }
 
-    /// Returns the rest when the stream has ended: nothing, or a bare error message.
+    /// Returns the last event when the stream has ended: none, or an error message as bare JSON without a line end. The
+    /// stream must not end within another event.
     pub fn end(&mut self) -> Result<Option<ServerEvent<'_>>, SseError> {
         let rest = &self.buffer[self.block..];
         self.block = self.buffer.len();
@@ -106,6 +109,8 @@ impl Events {
         if lines(rest).all(nothing) { Ok(None) } else { Err(SseError::Cut) }
     }
 
+    /// Returns the range of the next complete block: the lines before an empty line, or a single line if each line is
+    /// an event. Searches each byte once.
     fn next_block(&mut self) -> Result<Option<std::ops::Range<usize>>, SseError> {
         loop {
             if self.after_return && self.searched < self.buffer.len() {
@@ -114,6 +119,7 @@ impl Events {
             }
             let found = memchr2(b'\n', b'\r', &self.buffer[self.searched..]);
             let end = found.map_or(self.buffer.len(), |at| self.searched + at);
+            // The limit also holds for a block whose end has not arrived, so an endless line cannot fill the memory.
             if end - self.block > self.max {
                 return Err(SseError::TooLong(self.max));
             }
@@ -133,6 +139,7 @@ impl Events {
         }
     }
 
+    /// Skips a line feed that belongs to the carriage return before it, which may have come in an earlier piece.
     fn skip_line_feed(&mut self) {
         if self.buffer[self.searched] != b'\n' {
             return;
@@ -146,13 +153,13 @@ impl Events {
     }
 }
 
-/// Some servers report an error within a stream as JSON without any framing.
+/// Returns `true` for JSON without framing, with which some servers report an error within a stream.
 fn is_bare_json(block: &[u8]) -> bool {
     matches!(block.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
-/// Returns whether a block is an event. Some gateways keep a connection alive with empty data, which
-/// no JSON is.
+/// Returns `true` if a block is an event. A block with empty data is none: some gateways send it to keep a connection
+/// alive, and JSON is never empty.
 fn has_data(block: &[u8]) -> bool {
     let says =
         |line: &[u8]| matches!(field(line), (b"data", value) if !value.trim_ascii().is_empty());
@@ -192,7 +199,7 @@ fn field(line: &[u8]) -> (&[u8], &[u8]) {
     (&line[..colon], value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// The lines of a block, whichever way they end.
+/// Returns the lines of a block, which may end in a line feed, a carriage return, or both.
 fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = block;
     std::iter::from_fn(move || {

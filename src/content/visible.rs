@@ -1,17 +1,18 @@
-//! Text in which every character can be seen: what a person approves is what is written or run.
+//! Text in which every character can be seen, so that the text that a person approves is the text that is written or
+//! run.
 //!
-//! A terminal obeys control characters, and most fonts show nothing for zero-width ones;
-//! bidirectional ones reorder what stands beside them. A question, a diff or a label that held
-//! them raw could say one thing and do another.
+//! A terminal obeys control characters. Most fonts show nothing for zero-width characters. Bidirectional characters
+//! reorder the text beside them. A question, a diff or a label with such characters could show one thing and mean
+//! another.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The notice with a question in which hidden characters are written out.
+/// Notice beside a question in which hidden characters are written out.
 pub const NOTICE: &str = "Hidden characters! They are written out, as ␍ or <U+202E>.";
 
 /// Returns the text with hidden characters written out: control characters as pictures (`␍`, `␛`),
-/// all others by code point (`<U+202E>`). Tabs and line feeds stay.
+/// the others by code point (`<U+202E>`). Tabs and line feeds stay.
 pub fn visible(text: &str) -> Cow<'_, str> {
     write_out(text, hidden(text).filter(|(_, c)| !matches!(c, '\n' | '\t')))
 }
@@ -22,10 +23,10 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     write_out(text, hidden(text))
 }
 
-/// Returns prose with the characters written out that a screen would obey, control characters and
-/// bidirectional ones; carriage returns are left out. Every other hidden character stays, because
-/// many scripts and emoji are written with them: this is for what a model says, not for what a
-/// person approves. Each character is judged alone, so a text may come in pieces.
+/// Returns prose with the characters written out that a screen would obey: control characters and bidirectional
+/// characters. Carriage returns are left out. Other hidden characters stay, because many scripts and emoji need them:
+/// the function is for text of a model, not for text that a person approves. Each character is judged alone, so a text
+/// may come in pieces.
 pub fn visible_prose(text: &str) -> Cow<'_, str> {
     match write_out(text, text.char_indices().filter(|(_, c)| is_obeyed(*c) && *c != '\r')) {
         shown if shown.contains('\r') => Cow::Owned(shown.replace('\r', "")),
@@ -33,8 +34,8 @@ pub fn visible_prose(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns JSON with its hidden characters as `\u` escapes: programs read the same from it, and a
-/// terminal shows all of it.
+/// Returns JSON with its hidden characters as `\u` escapes: a program reads the same values from the result, and a
+/// terminal shows every character of it.
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
@@ -55,12 +56,12 @@ pub fn escaped_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns whether [`visible`] would change the text.
+/// Returns `true` if [`visible`] would change the text.
 pub fn has_hidden(text: &str) -> bool {
     hidden(text).any(|(_, c)| !matches!(c, '\n' | '\t'))
 }
 
-/// Returns the text with these characters written out, each given with its byte offset.
+/// Returns the text with the characters in `hidden` written out. Each is given with its byte offset.
 fn write_out(text: &str, hidden: impl Iterator<Item = (usize, char)>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
@@ -83,7 +84,7 @@ fn write_out(text: &str, hidden: impl Iterator<Item = (usize, char)>) -> Cow<'_,
     Cow::Owned(out)
 }
 
-/// Returns each hidden character of the text and its byte offset, line feeds and tabs among them.
+/// Returns each hidden character of the text with its byte offset, including line feeds and tabs.
 fn hidden(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut before = None;
     let mut chars = text.char_indices().peekable();
@@ -100,7 +101,7 @@ fn hidden(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-/// Returns whether a character cannot be seen, or not told from a space: control characters,
+/// Returns `true` if a character cannot be seen, or not be told from a space: control characters,
 /// Unicode's default-ignorable code points (zero-width, bidirectional, tags, variation selectors),
 /// separators, and spaces that are no U+0020. The ideographic space is as wide as a letter and stays.
 fn is_hidden(c: char) -> bool {
@@ -117,21 +118,21 @@ fn is_hidden(c: char) -> bool {
         | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns whether a joiner or an emoji selector stands where an emoji needs it, and so is seen.
+/// Returns `true` if `c` is a joiner or an emoji selector in a place where an emoji needs it: its effect can be seen.
 fn joins_emoji(before: Option<char>, c: char, after: Option<char>) -> bool {
     match c {
         '\u{200d}' => {
             let before = before.is_some_and(|before| before == '\u{fe0f}' || is_emoji(before));
             before && after.is_some_and(is_emoji)
         }
-        // Keycaps are a digit, this and U+20E3.
+        // A keycap is a digit, U+FE0F and U+20E3.
         '\u{fe0f}' => before.is_some_and(is_emoji) || after == Some('\u{20e3}'),
         _ => false,
     }
 }
 
-/// Returns whether a screen obeys a character: control characters, and what has Unicode's property
-/// `Bidi_Control` or separates lines.
+/// Returns `true` if a screen obeys a character: a control character, a character with Unicode's property
+/// `Bidi_Control`, or a separator of lines or paragraphs.
 fn is_obeyed(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

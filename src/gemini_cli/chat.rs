@@ -1,13 +1,15 @@
-//! A chat file, read as far as it can be read.
+//! The parser of chat files, which reads as much as it can of a damaged file.
 //!
-//! Up to Gemini CLI 0.38 it is one JSON object (`session-TIME-ID.json`), written anew with each
-//! message. From 0.39 on it is JSON Lines (`session-TIME-ID.jsonl`): the first line is that object
-//! without its messages, and each further line is a message, which takes the place of an earlier one
-//! with its id, `{"$set": {...}}`, which replaces fields, all messages among them, or
-//! `{"$rewindTo": ID}`, which takes back that message and all behind it: all, if none has that id.
+//! Up to Gemini CLI 0.38, a chat file is one JSON object (`session-TIME-ID.json`), written anew with each message. From
+//! 0.39 on, it is JSON Lines (`session-TIME-ID.jsonl`). The first line is that object without its messages. Each
+//! further line is one of these:
 //!
-//! `/chat save TAG` writes `checkpoint-TAG.json`: `{"history": [...]}`, in older versions only the
-//! list, of contents as the Gemini API has them.
+//! - a message, which replaces an earlier message with the same id;
+//! - `{"$set": {...}}`, which replaces fields, and all messages if it has `messages`;
+//! - `{"$rewindTo": ID}`, which removes the message with this id and all later ones, or all if no message has the id.
+//!
+//! `/chat save TAG` writes `checkpoint-TAG.json`: `{"history": [...]}`, or in older versions only the list. The
+//! elements of the list are contents of the Gemini API.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,9 +22,9 @@ use serde_json::value::RawValue;
 pub(crate) struct Chat<'a> {
     pub(crate) fields: Fields,
     pub(crate) messages: Vec<Message<'a>>,
-    /// Number of pieces that cannot be read.
+    /// Number of lines, messages and other pieces that cannot be read.
     pub(crate) damaged: usize,
-    /// Indexes of messages, by id.
+    /// Indexes in `messages`, by the message's id.
     indexes: HashMap<String, usize>,
 }
 
@@ -31,23 +33,23 @@ pub(crate) struct Chat<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Fields {
     pub(crate) session_id: Option<String>,
-    /// RFC 3339, as all times.
+    /// Start of the chat, in the form of RFC 3339, as all times.
     pub(crate) start_time: Option<String>,
     pub(crate) last_updated: Option<String>,
-    /// A title, by a model.
+    /// Title by a model, or the tag of `/chat save`.
     pub(crate) summary: Option<String>,
-    /// `subagent` in a chat that a tool call has had.
+    /// `subagent` in the chat of a subagent, which a tool call has started.
     pub(crate) kind: Option<String>,
 }
 
-/// A message. What cannot be read of it is not known before it is needed.
+/// A message. Its values are parsed only when they are needed, so an unreadable value does not damage the others.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Message<'a> {
-    /// Empty in a line that is no message.
+    /// Id of the message; empty in a line that is no message.
     #[serde(default)]
     pub(crate) id: String,
-    /// `user`, `gemini`, or `info`, `error` and `warning` for people alone.
+    /// Kind of the message: `user`, `gemini`, or, if only people see it, `info`, `error` or `warning`.
     #[serde(rename = "type", default)]
     pub(crate) kind: String,
     #[serde(borrow, default)]
@@ -55,7 +57,7 @@ pub(crate) struct Message<'a> {
     /// A text, a part of the Gemini API, or a list of them.
     #[serde(borrow, default)]
     pub(crate) content: Option<&'a RawValue>,
-    /// Words that the person typed, where the content is something else.
+    /// Words that the user typed, if they differ from the content.
     #[serde(borrow, default)]
     pub(crate) display_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -66,15 +68,15 @@ pub(crate) struct Message<'a> {
     pub(crate) tokens: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) model: Option<&'a RawValue>,
-    /// Fields to replace, in a line that is no message.
+    /// Fields to replace; set only in a line that is no message.
     #[serde(rename = "$set", borrow, default)]
     set: Option<&'a RawValue>,
-    /// The message to take back, with all behind it, in a line that is none.
+    /// Id of the first message to remove; set only in a line that is no message.
     #[serde(rename = "$rewindTo", default)]
     rewind_to: Option<String>,
 }
 
-/// The whole object, or a line.
+/// The whole object of a chat file, its first line, or the value of `$set`.
 #[derive(Deserialize)]
 struct Record<'a> {
     #[serde(flatten)]
@@ -83,7 +85,7 @@ struct Record<'a> {
     messages: Option<Vec<&'a RawValue>>,
 }
 
-/// A file of `/chat save`.
+/// Content of a file that `/chat save` wrote.
 #[derive(Deserialize)]
 struct Checkpoint<'a> {
     #[serde(borrow)]
@@ -100,10 +102,12 @@ struct Content<'a> {
 }
 
 impl<'a> Chat<'a> {
-    /// Reads a chat. There is none where no id of a session is found.
+    /// Parses a chat; `None` if the text has no id of a session.
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         let mut chat = Self::default();
         let first = text.lines().find(|line| !line.trim().is_empty())?;
+        // The first line is complete JSON in a file of JSON Lines, and in an object on a single line, which `read_line`
+        // can read too.
         if serde_json::from_str::<Message<'_>>(first).is_ok() {
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             lines.for_each(|line| chat.damaged += usize::from(chat.read_line(line).is_err()));
@@ -113,7 +117,7 @@ impl<'a> Chat<'a> {
         chat.fields.session_id.is_some().then_some(chat)
     }
 
-    /// Reads what `/chat save` wrote under this name.
+    /// Parses a file that `/chat save` wrote under the tag `name`.
     pub(crate) fn read_checkpoint(text: &'a str, name: &str) -> Option<Self> {
         let history = if text.trim_start().starts_with('[') {
             serde_json::from_str(text).ok()?
@@ -160,7 +164,7 @@ impl<'a> Chat<'a> {
         Ok(())
     }
 
-    /// Reads the messages of an object that was not written to its end.
+    /// Parses the fields and messages of an object that was not completely written.
     fn read_beginning(&mut self, text: &'a str) {
         const MESSAGES: &str = "\"messages\"";
         self.damaged += 1;
@@ -203,7 +207,7 @@ impl<'a> Chat<'a> {
 }
 
 impl Fields {
-    /// Takes over what another one says.
+    /// Replaces fields by those that are set in `other`.
     fn set(&mut self, other: Self) {
         let Self { session_id, start_time, last_updated, summary, kind } = other;
         for (mine, others) in [
@@ -220,7 +224,8 @@ impl Fields {
     }
 }
 
-/// Returns the text of a file, with replacement characters for what is no text.
+/// Returns the text of a file. Bytes that are not UTF-8, and escaped halves of characters, become replacement
+/// characters.
 pub(crate) fn text_of(bytes: Vec<u8>) -> String {
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned());
@@ -231,8 +236,8 @@ pub(crate) fn text_of(bytes: Vec<u8>) -> String {
     }
 }
 
-/// Replaces halves of characters in the strings of a JSON text: JavaScript, which cuts between them,
-/// writes them, and no Rust string can have them.
+/// Replaces unpaired surrogates in the strings of a JSON text by U+FFFD. JavaScript writes them when it cuts a string
+/// in the middle of a character, and a Rust string cannot have them.
 fn without_halves(json: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut done, mut at) = (0, 0);
@@ -240,7 +245,7 @@ fn without_halves(json: &str) -> Cow<'_, str> {
         at += found;
         let before = json.as_bytes()[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
         match (escape(json, at), escape(json, at + 6)) {
-            // The backslash itself is escaped.
+            // The backslash before the `u` is itself escaped, so this is no escape of a character.
             _ if before % 2 == 1 => at += 2,
             (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => at += 12,
             (Some(0xD800..0xE000), _) => {
@@ -259,7 +264,7 @@ fn without_halves(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the UTF-16 unit that is escaped at this place.
+/// Returns the UTF-16 code unit that is escaped (`\uXXXX`) at the byte offset `at`.
 fn escape(json: &str, at: usize) -> Option<u16> {
     let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
     u16::from_str_radix(digits, 16).ok()

@@ -1,8 +1,8 @@
 //! The chats of Gemini CLI on this machine.
 //!
-//! `~/.gemini/tmp/PROJECT/chats` has those of a project. PROJECT is the SHA-256 of its directory's
-//! path; from Gemini CLI 0.29 on it is a short name, which `~/.gemini/projects.json` has for the path.
-//! Files of `/chat save` are in the directory above.
+//! The chats of a project are in `~/.gemini/tmp/PROJECT/chats`. PROJECT is the SHA-256 of the path of the project's
+//! directory. From Gemini CLI 0.29 on, PROJECT is a short name, which `~/.gemini/projects.json` maps from the path.
+//! Files of `/chat save` are in `~/.gemini/tmp/PROJECT`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -21,33 +21,33 @@ use tandem_host::preimages::ContentId;
 use crate::chat::{Chat, text_of};
 use crate::events;
 
-/// Name of the program, for people.
+/// Name of Gemini CLI, for people.
 pub(crate) const PROGRAM: &str = "Gemini CLI";
 
-/// Bytes of the largest chat that is read.
+/// Maximum size in bytes of a chat's file.
 const LARGEST_CHAT: u64 = 64 << 20;
 
-/// Bytes of the largest list of projects that is read.
+/// Maximum size in bytes of the list of projects.
 const LARGEST_REGISTRY: u64 = 4 << 20;
 
-/// Longest id of a session, in bytes.
+/// Maximum length in bytes of the id of Gemini CLI's session.
 const LONGEST_ID: usize = 128;
 
-/// Number of events that are given out at once.
+/// Maximum number of events in one batch.
 const PIECE: usize = 256;
 
-/// The chats of Gemini CLI. Nothing of them is ever written.
+/// The chats of Gemini CLI. Their files are never written.
 #[derive(Debug)]
 pub struct GeminiCli {
-    /// The user's `.gemini`.
+    /// The user's `.gemini` directory.
     dir: PathBuf,
-    /// The directory of this process, which need not be in the list of projects.
+    /// Working directory of this process. It need not be in the list of projects.
     directory: PathBuf,
-    /// Files of chats that were listed, and their directories, by id, so that not all are read to find one again.
+    /// File and directory of each listed chat, by id, so that finding a chat again does not mean reading all of them.
     listed: Mutex<HashMap<String, (PathBuf, PathBuf)>>,
 }
 
-/// A chat that can go on.
+/// A chat that can be continued, with its file.
 #[derive(Debug, Clone)]
 pub(crate) struct ListedChat {
     file: PathBuf,
@@ -61,19 +61,20 @@ struct Registry {
 }
 
 impl GeminiCli {
-    /// The chats below the user's `.gemini`, for a process that works in a directory.
+    /// Returns the chats below the user's `.gemini` directory `dir`, for a process with the working directory
+    /// `directory`.
     pub fn new(dir: PathBuf, directory: PathBuf) -> Self {
         Self { dir, directory, listed: Mutex::default() }
     }
 
-    /// Lists the chats of a directory, or of all that are known, in no order.
+    /// Lists the chats of a directory, or of all known directories, in no order.
     pub(crate) fn list(&self, directory: Option<&Path>) -> Vec<ListedChat> {
         let registry = self.registry();
         let directories = directory.map_or_else(|| self.directories(&registry), |one| vec![one]);
         directories.into_iter().flat_map(|directory| self.chats(directory, &registry)).collect()
     }
 
-    /// Finds the chat of an id.
+    /// Finds the chat with an id.
     pub(crate) fn find(&self, id: &str) -> Option<ListedChat> {
         let is_it = |chat: &ListedChat| chat.listed.head.id == id;
         let place = self.listed.lock().get(id).cloned();
@@ -85,7 +86,7 @@ impl GeminiCli {
         })
     }
 
-    /// Returns the directories that may have chats; this process's comes first.
+    /// Returns the directories that may have chats. The working directory of this process comes first.
     fn directories<'a>(&'a self, registry: &'a Registry) -> Vec<&'a Path> {
         let others = registry.projects.keys().map(PathBuf::as_path);
         let others = others.filter(|path| path.is_absolute() && *path != self.directory);
@@ -100,6 +101,7 @@ impl GeminiCli {
     fn chats(&self, directory: &Path, registry: &Registry) -> Vec<ListedChat> {
         let hash =
             directory.to_str().map(|path| ContentId::of(path.as_bytes()).sha256().to_owned());
+        // The name becomes part of a path, so it must not lead to another directory.
         let is_plain = |name: &&String| {
             name.bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
@@ -108,7 +110,7 @@ impl GeminiCli {
         let files = hash.into_iter().chain(name).flat_map(|project| self.files(&project));
         let mut chats = HashMap::<String, ListedChat>::new();
         for chat in files.filter_map(|file| describe(&file, directory)) {
-            // A chat may be there in both forms, and below both names of the project.
+            // One chat may have files in both forms, and below both names of the project. The newest file counts.
             let session = chat.listed.head.from.as_ref().map(|from| from.id.clone());
             let newest = chats.entry(session.unwrap_or_default()).or_insert_with(|| chat.clone());
             if newest.listed.changed < chat.listed.changed {
@@ -123,7 +125,7 @@ impl GeminiCli {
         chats.into_values().collect()
     }
 
-    /// Returns the files with chats of a project, and with what was saved of them by name.
+    /// Returns the files of a project's chats, and the files that `/chat save` wrote.
     fn files(&self, project: &str) -> Vec<PathBuf> {
         let dir = self.dir.join("tmp").join(project);
         let paths = |dir: &Path| {
@@ -140,13 +142,13 @@ impl GeminiCli {
     }
 }
 
-/// Returns the name under which `/chat save` wrote a file, if it did.
+/// Returns the tag under which `/chat save` wrote a file; `None` for another file.
 fn tag(file: &Path) -> Option<String> {
     let tag = file.file_name()?.to_str()?.strip_prefix("checkpoint-")?.strip_suffix(".json")?;
     Some(percent_decode_str(tag).decode_utf8_lossy().into_owned())
 }
 
-/// Reads a chat from the text of its file.
+/// Parses a chat from the text of its file.
 fn read_chat<'a>(file: &Path, text: &'a str) -> Option<Chat<'a>> {
     match tag(file) {
         Some(tag) => Chat::read_checkpoint(text, &tag),
@@ -155,7 +157,7 @@ fn read_chat<'a>(file: &Path, text: &'a str) -> Option<Chat<'a>> {
 }
 
 impl ListedChat {
-    /// Reads the chat and returns what a session that goes on with it has.
+    /// Reads the chat, and returns the batches of the log of a session that continues it.
     pub(crate) fn batches(&self) -> io::Result<Vec<Batch>> {
         let text = text_of(read(&self.file, LARGEST_CHAT)?);
         let gone = || io::Error::other("the chat has been changed meanwhile");
@@ -178,7 +180,7 @@ impl ListedChat {
     }
 }
 
-/// Describes a chat, unless nothing was said in it, a tool call has had it, or it cannot be read.
+/// Describes a chat. Returns `None` if the chat has no prompt, if it is a subagent's, or if it cannot be read.
 fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
     let bytes = read(file, LARGEST_CHAT).ok()?;
     let text = text_of(bytes);
@@ -224,13 +226,13 @@ fn describe(file: &Path, directory: &Path) -> Option<ListedChat> {
     Some(ListedChat { file: file.to_owned(), listed })
 }
 
-/// Returns the id here of a chat as it was at a time. The same chat always has the same, so that one
-/// that went on here is known; with what is said there afterwards, it is another one.
+/// Returns the id of a tandem session for a version of a chat. An unchanged chat always has the same id, so that a chat
+/// that was continued in tandem is recognized. A chat that has gone on in Gemini CLI has another id.
 fn id(session: &str, version: &str) -> String {
     ContentId::of(format!("{PROGRAM}\n{session}\n{version}").as_bytes()).to_uuid().to_string()
 }
 
-/// Reads a regular file that is no longer than this, and no link.
+/// Reads a regular file of at most `most` bytes, which must not be a symbolic link.
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     bounded::read_at(CWD, path, most, OFlags::NOFOLLOW)
 }

@@ -1,4 +1,4 @@
-//! A chat as events: what a session of tandem's own would have had, had it been held here.
+//! Conversion of a chat to the events that a session of tandem would have, had the conversation been held there.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
@@ -16,7 +16,7 @@ use tandem_model::{Call, FinishReason};
 use crate::chat::{Chat, Message};
 use crate::pieces::{self, Piece, ResultPiece};
 
-/// Beginnings of messages that Gemini CLI itself writes in the user's name.
+/// Beginnings of messages that Gemini CLI itself writes in the user's name, and that are no prompts.
 const OWN: [&str; 3] = [
     "<session_context>",
     "<hook_context>",
@@ -26,28 +26,28 @@ const OWN: [&str; 3] = [
 /// Maximum number of characters of a title or a label.
 const LONGEST_LINE: usize = 200;
 
-/// Text for the model, before it is next told something.
+/// Text that the model is given with the next prompt.
 const TOLD: &str = "\n\n[The conversation so far was held in another program, Gemini CLI. Its tools may \
     have had other names and arguments than yours: use those that you have now. Files may have changed \
     since.]";
 
 /// A prompt of a chat.
 pub(crate) struct ChatPrompt {
-    /// Words of the person.
+    /// Words that the user typed.
     pub(crate) words: String,
-    /// Text that went to the model with them, such as contents of files.
+    /// Text that went to the model with the words, such as contents of files.
     attached: String,
-    /// Kinds of content that are not taken over.
+    /// Media types of parts that are not taken over.
     left: Vec<String>,
 }
 
-/// Returns the first line of a text without control characters, or its beginning.
+/// Returns the first line of a text, without control characters, cut at [`LONGEST_LINE`].
 pub(crate) fn line_of(text: &str) -> String {
     let line = text.trim_start().lines().next().unwrap_or_default();
     line.chars().filter(|c| !c.is_control()).take(LONGEST_LINE).collect()
 }
 
-/// Reads a time.
+/// Parses a time in the form of RFC 3339.
 pub(crate) fn millis(time: &str) -> Option<Millis> {
     time.parse().ok().map(|time: jiff::Timestamp| time.as_millisecond())
 }
@@ -57,7 +57,8 @@ pub(crate) fn prompts(chat: &Chat<'_>) -> impl Iterator<Item = (usize, ChatPromp
     let users = chat.messages.iter().enumerate().filter(|(_, message)| message.kind == "user");
     users.filter_map(|(at, message)| {
         let prompt = prompt(message)?;
-        // A command of Gemini CLI's goes to no model; a path at the beginning of a prompt does.
+        // A command of Gemini CLI begins with `/` or `?` and goes to no model, so no answer follows it. A prompt that
+        // begins with a path has an answer.
         let is_answered = || {
             let mut later = chat.messages[at + 1..].iter().map(|later| later.kind.as_str());
             later.find(|kind| matches!(*kind, "user" | "gemini")) == Some("gemini")
@@ -78,7 +79,7 @@ fn prompt(message: &Message<'_>) -> Option<ChatPrompt> {
                 texts.push(placeholder(&name));
                 left.push(name);
             }
-            // A message with results is no prompt: they are the calls'.
+            // A message with results is no prompt: `collect_results` gives the results to their calls.
             Piece::Result(_) => return None,
             Piece::Thought(_) | Piece::Call(_) => {}
         }
@@ -94,7 +95,7 @@ fn prompt(message: &Message<'_>) -> Option<ChatPrompt> {
     Some(ChatPrompt { words, attached, left })
 }
 
-/// Cuts off what the person's words mention, which older versions have in the same text.
+/// Cuts off the contents of the files that the user's words mention. Older versions have them in the same text.
 fn words_of(mut text: String) -> String {
     if let Some(at) = text.find("\n--- Content from referenced files ---") {
         text.truncate(at);
@@ -106,12 +107,12 @@ fn placeholder(name: &str) -> String {
     format!("[Something of the type {name} was here. It is not part of the conversation any more.]")
 }
 
-/// Returns the title that Gemini CLI has given a chat.
+/// Returns the title that Gemini CLI has given the chat.
 pub(crate) fn summary(chat: &Chat<'_>) -> Option<String> {
     chat.fields.summary.as_deref().map(line_of).filter(|title| !title.trim().is_empty())
 }
 
-/// Returns a chat as the events of a session.
+/// Returns a chat as the events of a session, each with its time.
 pub(crate) fn events(
     chat: &Chat<'_>,
     started: SessionStarted,
@@ -122,6 +123,7 @@ pub(crate) fn events(
     if let Some(title) = summary(chat) {
         writing.add(Event::SessionRenamed { title, by_model: true });
     }
+    // Results may stand in later messages than their calls, so all of them are collected before calls are written.
     for message in &chat.messages {
         writing.collect_results(message);
     }
@@ -141,25 +143,25 @@ pub(crate) fn events(
     writing.end(chat.damaged)
 }
 
-/// The events of a chat, as they are written.
+/// State of the conversion of a chat, with the events that were written so far.
 struct Writing {
     directory: std::path::PathBuf,
     events: Vec<(Millis, Arc<Event>)>,
     at: Millis,
     turns: u64,
     calls: usize,
-    /// `true` if a prompt or results are written that no answer follows yet.
+    /// `true` if a prompt or results of calls were written, and no answer to them yet.
     telling: bool,
-    /// `true` if text of an answer is written whose end is not.
+    /// `true` if text of an answer was written, and the end of the answer not yet.
     answering: bool,
     usage: Usage,
-    /// Reason for the end of the turn if no answer follows.
+    /// Reason for the end of the turn, if the turn ends without an answer.
     cut_off: StopReason,
-    /// Results that are not with their calls, by the id or else the name of the call.
+    /// Results that are in other messages than their calls, by the id or else the name of the call.
     results: HashMap<String, VecDeque<ResultPiece>>,
-    /// The model that answered last.
+    /// Name of the model that answered last.
     model: Option<String>,
-    /// Number of things that are not taken over, by name.
+    /// Number of parts that are not taken over, by media type. The notice at the end lists them.
     left: BTreeMap<String, usize>,
 }
 
@@ -222,7 +224,7 @@ impl Writing {
 
     fn message(&mut self, message: &Message<'_>) {
         match message.kind.as_str() {
-            // What comes before the first prompt is Gemini CLI's own introduction.
+            // An answer before the first prompt belongs to Gemini CLI's own introduction.
             "gemini" if self.turns > 0 => self.answer(message),
             "info" | "warning" | "error" => {
                 let content = pieces::of_raw(message.content);
@@ -291,7 +293,7 @@ impl Writing {
     fn started(&mut self, recorded: &Value) -> CallStarted {
         self.calls += 1;
         let name = match recorded["name"].as_str() {
-            // Its name before Gemini CLI 0.28.
+            // The tool's name before Gemini CLI 0.28.
             Some("search_file_content") => "grep_search",
             name => name.unwrap_or("unknown"),
         };
@@ -315,13 +317,13 @@ impl Writing {
                 access = Access::Edit { path };
             }
         }
-        // Its ids need not be unique, and may be of any length.
+        // The ids in the chat are not used: they need not be unique, and may be of any length.
         let id = format!("gemini-cli-{}", self.calls);
         let call = Call { id, name: name.to_owned(), args };
         CallStarted { call, caller: Caller::Model, kind, summary, access, question: None }
     }
 
-    /// Returns the object of a call, in a line.
+    /// Returns the object of a call for its label, in one line: a command, a pattern, a URL, a path or the like.
     fn object(&self, args: &Value) -> Option<String> {
         let first = ["command", "pattern", "query", "url", "prompt", "dir_path"];
         let about = first.iter().find_map(|key| args[key].as_str()).or_else(|| path(args))?;
@@ -393,7 +395,7 @@ impl Writing {
     }
 }
 
-/// Returns what is not taken over, if a piece is that.
+/// Returns the name of a piece that is not taken over; `None` for another piece.
 fn left(piece: Piece) -> Option<String> {
     match piece {
         Piece::Left(name) => Some(name),
@@ -408,7 +410,8 @@ fn call(piece: &Piece) -> Option<Value> {
     }
 }
 
-/// Joins what is a call's of the pieces with its result, which may be those of others, too.
+/// Joins the pieces of the result of the call `id`. If a result in `content` has that id, results of other calls are
+/// left out; if none has, all results and texts are joined.
 fn joined(content: Vec<Piece>, id: &str) -> ResultPiece {
     let is_own = |piece: &Piece| matches!(piece, Piece::Result(result) if result.id == id);
     let has_own = content.iter().any(is_own);
@@ -468,19 +471,19 @@ fn verb(tool: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the path that a call is about; older tools call it otherwise.
+/// Returns the path that a call is about. Older tools have other names for the argument.
 fn path(args: &Value) -> Option<&str> {
     ["file_path", "absolute_path", "path"].iter().find_map(|key| args[key].as_str())
 }
 
 fn output(text: String, recorded: &Value, kind: ToolKind) -> ToolOutput {
     let shown = shown(&recorded["resultDisplay"], recorded["renderOutputAsMarkdown"] == true);
-    // What was read is for the model: the label says it all.
+    // Text that a call has read is for the model. People are shown the call's label alone.
     let shown = shown.or_else(|| (!kind.only_reads()).then(|| ResultContent::Output(text.clone())));
     ToolOutput { text, media: Vec::new(), shown }
 }
 
-/// Returns a result as people were shown it.
+/// Returns a result in the form in which people were shown it.
 fn shown(display: &Value, is_markdown: bool) -> Option<ResultContent> {
     if let Some(text) = display.as_str().filter(|text| !text.trim().is_empty()) {
         let text = text.to_owned();
@@ -513,8 +516,8 @@ fn shown(display: &Value, is_markdown: bool) -> Option<ResultContent> {
     Some(ResultContent::Output(rows.collect::<Vec<_>>().join("\n")))
 }
 
-/// Describes a session that goes on with a chat. The model that answers is not the chat's: whoever
-/// goes on may have no key for it.
+/// Returns the first event of a session that continues a chat. It names no model, because the user may have no key for
+/// the chat's model.
 pub(crate) fn started(id: &str, directory: &Path) -> SessionStarted {
     SessionStarted {
         version: tandem_agent::session::FORMAT,
@@ -527,5 +530,5 @@ pub(crate) fn started(id: &str, directory: &Path) -> SessionStarted {
     }
 }
 
-/// The program that writes the events.
+/// Name and version of the program that writes the events.
 pub(crate) const BY: &str = concat!("tandem ", env!("CARGO_PKG_VERSION"));

@@ -1,7 +1,7 @@
-//! Sessions of Gemini CLI, which are listed beside the own ones and can go on here.
+//! Chats of Gemini CLI, which are listed beside tandem's own sessions and can be continued in tandem.
 //!
-//! Its files are only read. Of a chat that goes on, a session of tandem's own is made: what is in the
-//! chat, written as events. The format is that of Gemini CLI 0.9 to 0.56.
+//! Gemini CLI's files are only read. To continue a chat, tandem creates a session of its own, whose log has the chat's
+//! content as events. The format is that of Gemini CLI 0.9 to 0.56.
 
 mod chat;
 mod chats;

@@ -1,4 +1,4 @@
-//! The pieces of a message: parts of the Gemini API, as far as a session here can have them.
+//! The pieces of a message: parts of the Gemini API, as far as a session of tandem can have them.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,11 +10,11 @@ pub(crate) enum Piece {
     Text(String),
     /// Reasoning.
     Thought(String),
-    /// A tool call, as the API has it.
+    /// A tool call, in the form of the API.
     Call(Value),
-    /// Results of calls.
+    /// Result of a call.
     Result(ResultPiece),
-    /// Something that is not taken over; what it is.
+    /// A part that is not taken over: its media type, or [`UNKNOWN`].
     Left(String),
 }
 
@@ -25,32 +25,32 @@ pub(crate) struct ResultPiece {
     pub(crate) id: String,
     pub(crate) text: String,
     pub(crate) failed: bool,
-    /// Kinds of content that are not taken over.
+    /// Media types of parts of the result that are not taken over.
     pub(crate) left: Vec<String>,
 }
 
-/// Name of what is not known.
+/// Name of a part whose media type is not known.
 const UNKNOWN: &str = "unknown";
 
-/// Longest name of a media type that is repeated, in bytes.
+/// Maximum length in bytes of a media type that is repeated.
 const LONGEST: usize = 40;
 
-/// Returns a value if it is one.
+/// Parses a value; `None` if there is none, or if it cannot be parsed.
 pub(crate) fn value(raw: Option<&RawValue>) -> Option<Value> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
 }
 
-/// Returns the pieces of a content: a text, a part, or a list of them.
+/// Returns the pieces of a content in JSON: a text, a part, or a list of them.
 pub(crate) fn of_raw(raw: Option<&RawValue>) -> Vec<Piece> {
     match raw {
         None => Vec::new(),
-        // What is nested deeper than anything of use.
+        // A content that cannot be parsed, because it is nested too deep, becomes one unknown piece.
         Some(raw) => value(Some(raw))
             .map_or_else(|| vec![Piece::Left(UNKNOWN.to_owned())], |value| of_value(&value)),
     }
 }
 
-/// Returns the pieces of a content.
+/// Returns the pieces of a parsed content.
 pub(crate) fn of_value(content: &Value) -> Vec<Piece> {
     match content {
         Value::Null => Vec::new(),
@@ -82,7 +82,7 @@ fn piece(part: &Value) -> Piece {
     }
 }
 
-/// Returns what a part is that is not taken over.
+/// Returns the name of a part that is not taken over: its media type, if that is short and plain.
 fn left(part: &Value) -> String {
     let mime_type =
         ["inlineData", "fileData"].iter().find_map(|key| part[key]["mimeType"].as_str());
@@ -93,7 +93,7 @@ fn left(part: &Value) -> String {
     mime_type.filter(plain).unwrap_or(UNKNOWN).to_owned()
 }
 
-/// Returns the id of a call or a result; its name if it has none, as in older files.
+/// Returns the id of a call or a result. In older files there is no id, and the name of the call stands for it.
 pub(crate) fn call_id(value: &Value) -> &str {
     value["id"].as_str().or(value["name"].as_str()).unwrap_or_default()
 }

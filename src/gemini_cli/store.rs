@@ -1,4 +1,4 @@
-//! A store's own sessions, and beside them the chats of Gemini CLI.
+//! A store that has the sessions of another store and, beside them, the chats of Gemini CLI.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use tandem_agent::sessions::create_whole;
 
 use crate::chats::{GeminiCli, ListedChat, PROGRAM};
 
-/// A store that shows the chats of Gemini CLI as sessions. One that is claimed becomes a session of
-/// the store's own, with the same id, and is listed as that from then on.
+/// A store that shows the chats of Gemini CLI as sessions. A chat that is claimed becomes a session of the inner store,
+/// with the same id, and is listed as that session from then on.
 #[derive(Clone)]
 pub struct WithGeminiCli {
     own: Arc<dyn Store>,
@@ -24,19 +24,19 @@ pub struct WithGeminiCli {
 }
 
 impl WithGeminiCli {
-    /// Shows chats beside a store's own sessions.
+    /// Returns a store that shows `chats` beside the sessions of the store `own`.
     pub fn new(own: Arc<dyn Store>, chats: GeminiCli) -> Self {
         Self { own, chats: Arc::new(chats) }
     }
 
-    /// Finds a chat that the store has no session of.
+    /// Finds a chat by its id, for which the inner store has no session.
     async fn chat(&self, id: &str) -> Result<ListedChat, StoreError> {
         let (chats, wanted) = (Arc::clone(&self.chats), id.to_owned());
         let chat = blocking(move || Ok(chats.find(&wanted))).await?;
         chat.ok_or_else(|| StoreError::NotFound(id.to_owned()))
     }
 
-    /// Lists the chats that the store has no sessions of.
+    /// Lists the chats that are not yet sessions of the inner store.
     async fn chats(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
         let (chats, directory) = (Arc::clone(&self.chats), query.directory.clone());
         let listed = blocking(move || Ok(chats.list(directory.as_deref()))).await?;
@@ -115,22 +115,23 @@ impl Store for WithGeminiCli {
     }
 
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
-        // A chat is no checkpoint.
+        // Chats are not checkpoints, so a query for checkpoints alone needs none of them.
         if !query.others || query.checkpoints == Some(true) {
             return self.own.list(query).await;
         }
+        // Sessions and chats are merged in order of time before any are skipped, so the inner store must not skip.
         let most = query.most.map(|most| most.saturating_add(query.skip));
         let own = Query { skip: 0, most, ..query.clone() };
         let mut list = self.own.list(&own).await?;
         list.extend(self.chats(query).await?);
-        // By id, too: a list must not depend on the order of a directory.
+        // Equal times are sorted by id, because the list must not depend on the order of files in a directory.
         list.sort_by(|a, b| (b.changed, &b.head.id).cmp(&(a.changed, &a.head.id)));
         Ok(list.into_iter().skip(query.skip).take(query.most.unwrap_or(usize::MAX)).collect())
     }
 
     async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
         match self.own.may_say(id, lower).await {
-            // A chat must be read to know.
+            // Only reading the chat could show that it does not have the text.
             Err(StoreError::NotFound(_)) => Ok(true),
             may_say => may_say,
         }
@@ -154,12 +155,12 @@ impl Store for WithGeminiCli {
     }
 }
 
-/// Reads a chat as batches of a log.
+/// Reads a chat as the batches of a session's log.
 async fn batches(chat: ListedChat) -> Result<Vec<Batch>, StoreError> {
     blocking(move || chat.batches()).await
 }
 
-/// Runs work on the disk off the runtime's thread.
+/// Runs blocking work on a thread for blocking work, so that the runtime's threads stay free.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, StoreError> {

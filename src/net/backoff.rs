@@ -1,4 +1,4 @@
-//! Waits before a failed attempt is repeated.
+//! Delays before the retry of a failed attempt.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -12,23 +12,22 @@ pub struct Backoff {
     pub factor: u32,
     /// Longest delay, before jitter.
     pub longest: Duration,
-    /// Range of the random factor for each delay: clients that fail together must not come back
-    /// together.
+    /// Range of the random factor for each delay. Clients that fail at the same time must not retry at the same time.
     pub jitter: Range<f64>,
 }
 
 impl Backoff {
-    /// Doubles each delay from `first` up to `longest`, without jitter.
+    /// Returns a backoff that doubles the delay from `first` up to `longest`, without jitter.
     pub const fn doubling(first: Duration, longest: Duration) -> Self {
         Self { first, factor: 2, longest, jitter: 1.0..1.0 }
     }
 
-    /// Returns the delay after so many failures in a row, 1 or more.
+    /// Returns the delay after `failures` failures in a row, which is at least 1.
     pub fn delay(&self, failures: u32) -> Duration {
         self.delay_at(failures, fastrand::f64())
     }
 
-    /// Returns the same with `chance`, from 0 to 1, for the random number.
+    /// Returns the delay after `failures` failures in a row, with `chance`, from 0 to 1, as the random number.
     pub fn delay_at(&self, failures: u32, chance: f64) -> Duration {
         let factor = self.factor.saturating_pow(failures.saturating_sub(1));
         let delay = self.first.saturating_mul(factor).min(self.longest);
@@ -38,7 +37,8 @@ impl Backoff {
     }
 }
 
-/// Reads a `Retry-After` header: seconds, or a date. A date in the past is no wait.
+/// Parses the value of a `Retry-After` header, which is a number of seconds or a date. For a date in the past, returns
+/// a delay of 0.
 pub fn retry_after(header: &str) -> Option<Duration> {
     if let Ok(seconds) = header.trim().parse() {
         return Duration::try_from_secs_f64(seconds).ok();

@@ -1,8 +1,8 @@
-//! HTTP clients, and requests to addresses that others have named: those reach what everybody can
-//! reach, and nothing that only this machine can.
+//! HTTP clients. Requests to URLs from the model, a peer or a web page reach public addresses, and by default no
+//! address that only this machine or its network can reach.
 //!
-//! A name is resolved once, its addresses are checked, and the connection is made to one of those:
-//! a name that resolves differently the next time (DNS rebinding) gains nothing.
+//! A client resolves a name once, checks the addresses, and connects to one of the checked addresses. A name that
+//! resolves differently the next time (DNS rebinding) therefore gains nothing.
 
 mod backoff;
 mod certificates;
@@ -30,9 +30,9 @@ pub use self::self_hosted::is_self_hosted;
 /// Value of the `User-Agent` header.
 pub const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
 
-/// A DNS resolver.
+/// A function that resolves a DNS name.
 pub type Lookup = Arc<dyn Fn(String) -> Addresses + Send + Sync>;
-/// Future addresses of a name, in the order in which they are tried.
+/// Future of a name's addresses, in the order in which they are tried.
 pub type Addresses = BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 
 /// Returns the operating system's resolver.
@@ -48,7 +48,7 @@ pub fn system_lookup() -> Lookup {
 /// Builds a client from the builder that `begin` returns. On a machine without root certificates,
 /// `http:` still works, and a request with `https:` fails with an error that says what to do.
 pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
-    // Fails only if a provider is installed, which will do.
+    // This fails only if a provider is installed already, and any provider is good enough.
     drop(rustls::crypto::ring::default_provider().install_default());
     begin().build().or_else(|error| {
         let Some(config) = no_certificates() else { return Err(error) };
@@ -57,8 +57,8 @@ pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
     })
 }
 
-/// Returns the builder of a client that connects to nothing out of reach and follows no redirects.
-/// Literal addresses are checked by the caller, with [`judge_host`]. The builder is for [`build`].
+/// Returns the builder, for [`build`], of a client that connects only to names within `reach` and follows no redirects.
+/// The caller must check literal addresses with [`judge_host`], since no resolver sees them.
 pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
     Client::builder()
         .user_agent(AGENT)
@@ -76,7 +76,7 @@ pub fn secret_header(name: &str, value: &str) -> Option<(HeaderName, HeaderValue
     Some((name, value))
 }
 
-/// Returns the reason why a request was not sent, if its name resolves to nothing within reach.
+/// Returns the reason why a request was not sent, if its host's name has no address within reach.
 pub fn refused<'a>(mut error: &'a (dyn Error + 'static)) -> Option<&'a OutOfReach> {
     loop {
         if let Some(refused) = error.downcast_ref() {
@@ -91,21 +91,20 @@ pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Err
     if let Some(error) = error.downcast_ref() {
         return Some(error);
     }
-    // Such an error calls what it wraps its source only one level further down.
+    // `source` of an `io::Error` skips the error that it wraps, and returns that error's source.
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(wrapped) => tls_error(wrapped),
         None => tls_error(error.source()?),
     }
 }
 
-/// Returns the sentence that says that this machine has no certificates, if a request failed
-/// because of that.
+/// Returns the sentence that says that this machine has no root certificates, if a request failed for that reason.
 pub fn lacks_certificates(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let lacks = |error: &rustls::Error| matches!(error, rustls::Error::General(why) if why == NO_CERTIFICATES);
     tls_error(error).is_some_and(lacks).then_some(NO_CERTIFICATES)
 }
 
-/// Returns what to do, if a certificate was not accepted because its authority is unknown.
+/// Returns advice for the user, if a certificate was not accepted because its authority is unknown.
 pub fn unknown_authority(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
     tls_error(error).is_some_and(|error| *error == unknown).then_some(
@@ -113,8 +112,8 @@ pub fn unknown_authority(error: &(dyn Error + 'static)) -> Option<&'static str> 
     )
 }
 
-/// Returns the message of the innermost error: the outer ones repeat the address, and say only that
-/// something failed.
+/// Returns the message of the innermost error, since the outer errors repeat the URL, and say only that the request
+/// failed.
 pub fn cause(error: &reqwest::Error) -> String {
     if let Some(why) = lacks_certificates(error) {
         return why.to_owned();
@@ -129,8 +128,8 @@ pub fn cause(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// A resolver that drops addresses out of reach. The client connects to one of those that are left
-/// and does not resolve the name again.
+/// A resolver that drops addresses out of reach. The client connects to one of the remaining addresses, and does not
+/// resolve the name again.
 struct CheckedResolver {
     lookup: Lookup,
     reach: Reach,
@@ -141,7 +140,7 @@ impl Resolve for CheckedResolver {
         let name = name.as_str().to_owned();
         let reach = self.reach;
         let found = if is_this_machine(&name) {
-            // Not everywhere does the system know these names, and elsewhere they must not lead.
+            // Not every system resolves all of these names, and a resolver must not lead them to another machine.
             let both = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
             Box::pin(future::ready(Ok(both)))
         } else {
@@ -160,7 +159,7 @@ fn within_reach(
     let mut good = Vec::new();
     for address in found {
         match judge(address, reach) {
-            // Port 0 stands for the one that the request's address says.
+            // Port 0 stands for the port in the request's URL.
             Ok(()) => good.push(SocketAddr::new(address, 0)),
             Err(is) => why = Some(OutOfReach(format!("{name} leads to {address}, {is}"))),
         }

@@ -1,4 +1,4 @@
-//! Classifies addresses: public, or inside a machine or network.
+//! Classification of addresses as public, or as inside a machine or network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -28,7 +28,8 @@ const BENCHMARK: &str = "an address for benchmarks";
 const DOCUMENTATION: &str = "an address for documentation";
 const RESERVED: &str = "a reserved address";
 
-/// Networks that are refused, with the length of their prefix in bits; the first that fits counts.
+/// Networks that are refused, with the lengths of their prefixes in bits. The first network that contains an address
+/// decides.
 const REFUSED_V4: &[(Ipv4Addr, u32, &str)] = &[
     (Ipv4Addr::UNSPECIFIED, 32, UNSPECIFIED),
     (Ipv4Addr::UNSPECIFIED, 8, RESERVED),
@@ -51,14 +52,14 @@ const REFUSED_V4: &[(Ipv4Addr, u32, &str)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4, RESERVED),
 ];
 
-/// The same for IPv6. What is in none of these must be global unicast, which is `2000::/3`.
+/// Networks of IPv6 that are refused. An address that is in none of them must be global unicast, which is `2000::/3`.
 const REFUSED_V6: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::UNSPECIFIED, 128, UNSPECIFIED),
     (Ipv6Addr::LOCALHOST, 128, LOOPBACK),
     (Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 0), 48, BENCHMARK),
     (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32, METADATA),
     (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0), 32, METADATA),
-    // Teredo, which leads to any IPv4 address, and other protocols' own addresses.
+    // Addresses of protocols, among them Teredo, whose addresses can lead to any IPv4 address.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23, RESERVED),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32, DOCUMENTATION),
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20, DOCUMENTATION),
@@ -68,7 +69,7 @@ const REFUSED_V6: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, MULTICAST),
 ];
 
-/// Returns whether a name means this machine by definition: `localhost` and all names below it.
+/// Returns `true` for a name that means this machine by definition: `localhost` and all names below it.
 pub fn is_this_machine(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"))
@@ -92,8 +93,8 @@ pub fn judge(address: IpAddr, reach: Reach) -> Result<(), String> {
     }
 }
 
-/// Checks the host of a URL as far as possible without resolving it: literal addresses never reach
-/// a resolver. The URL parser has normalized each spelling of one.
+/// Checks the host of a URL as far as possible without resolving it, since literal addresses never reach a resolver.
+/// The URL parser has normalized every spelling of a literal address.
 pub fn judge_host(url: &Url, reach: Reach) -> Result<(), String> {
     let host = url.host_str().unwrap_or_default();
     let literal = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
@@ -124,16 +125,16 @@ fn judge_v6(address: Ipv6Addr) -> Result<(), String> {
     if routed { Ok(()) } else { Err(RESERVED.to_owned()) }
 }
 
-/// Returns the IPv4 address that an IPv6 address leads to, and whether such addresses are routed.
+/// Returns the IPv4 address to which an IPv6 address leads, and `true` if IPv6 addresses of this form are routed.
 fn embedded(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
     let [.., a, b] = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match address.segments() {
-        // Mapped, and the NAT64 that everybody knows.
+        // IPv4-mapped addresses, and the well-known prefix of NAT64.
         [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some((v4(a, b), true)),
         // 6to4.
         [0x2002, high, low, ..] => Some((v4(high, low), true)),
-        // Compatible with IPv4, which nobody is any more.
+        // IPv4-compatible addresses, which are deprecated.
         [0, 0, 0, 0, 0, 0, ..] => Some((v4(a, b), false)),
         _ => None,
     }

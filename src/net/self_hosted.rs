@@ -1,14 +1,14 @@
-//! Servers that people run themselves.
+//! Recognition of servers that people run themselves.
 
 use std::net::IpAddr;
 
 use reqwest::Url;
 
-/// Ends of names that no public name has.
+/// Endings of names that are never public.
 const OWN: [&str; 4] = [".local", ".lan", ".internal", ".home.arpa"];
 
-/// Returns whether an address is on this machine or in its network: a server that people run
-/// themselves.
+/// Returns `true` if a URL probably leads to a server that people run themselves: its scheme is `http:`, its host has
+/// no dot, or its host is on this machine or in a private network.
 pub fn is_self_hosted(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     if url.scheme() == "http" || !host.contains(['.', ':']) {

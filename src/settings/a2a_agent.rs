@@ -1,4 +1,4 @@
-//! Other agents as settings name them.
+//! Other agents as settings describe them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use super::server_entry::ServerEntry;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct A2aAgent {
-    /// Address of its card, or the beginning of its addresses.
+    /// Address of the agent's card, or the base of the agent's addresses.
     pub url: Option<Concealed>,
     /// HTTP headers for each request.
     pub headers: BTreeMap<String, Concealed>,
     /// Token for the `Authorization` header.
     pub token: Option<Concealed>,
-    /// Milliseconds that it may be silent during a call.
+    /// Maximum silence of the agent during a call, in milliseconds.
     pub timeout: Option<u64>,
-    /// `true` if it is called without a question; never for an agent of an unjudged project.
+    /// `true` if calls of the agent need no question; never for an agent of an unjudged project.
     pub trust: bool,
-    /// Description, for the model and for people.
+    /// Description of the agent, for the model and for people.
     pub description: Option<String>,
-    /// The entry itself.
+    /// The entry from which the settings were read.
     #[serde(skip)]
     pub entry: ServerEntry,
 }

@@ -1,4 +1,4 @@
-//! Opens a page in the person's browser.
+//! Opening of a page in the user's browser.
 
 use std::future::pending;
 use std::process::{ExitStatus, Stdio};
@@ -11,21 +11,21 @@ use super::credentials::Credentials;
 use super::env::Env;
 use tandem_host::terminals::left_alone;
 
-/// Time after which a program that fails has opened the page before.
+/// Time after which a program's failure no longer means that the page was not opened.
 const LAUNCH: Duration = Duration::from_secs(10);
 
 /// Placeholder for the page's address in a command.
 const URL: &str = "%s";
 
-/// A command line that opens a page.
+/// Words of a command line that opens a page.
 pub(super) type Program = Vec<String>;
 
-/// Returns the programs that may open a page here, best first. The error says why there are none.
+/// Returns the programs that may open a page here, the best first. The error says why there is none.
 pub(super) fn programs(env: &Env) -> Result<Vec<Program>, String> {
     let mut programs: Vec<Program> = Vec::new();
     let chosen = env.var("BROWSER").unwrap_or_default();
     programs.extend(chosen.split(':').map(words).filter(|words| !words.is_empty()));
-    // The screen is in front of somebody else, or of nobody.
+    // In a remote login, the user does not sit in front of this machine's screen.
     let remote = env.var("SSH_CONNECTION").is_some();
     if cfg!(target_os = "macos") {
         programs.extend((!remote).then(|| words("open")));
@@ -48,7 +48,7 @@ pub(super) fn programs(env: &Env) -> Result<Vec<Program>, String> {
     Ok(programs)
 }
 
-/// The words of a command. The address is the last if it is not put elsewhere.
+/// Splits a command into words. Adds the placeholder of the address at the end if the command has none.
 fn words(command: &str) -> Program {
     let mut words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
     if !words.is_empty() && !words.iter().any(|word| word.contains(URL)) {
@@ -57,7 +57,8 @@ fn words(command: &str) -> Program {
     words
 }
 
-/// Opens the page and then never returns; returns only if nothing could open it: why.
+/// Opens the page with the first program that succeeds, and then never returns, so that the caller can select on other
+/// events. Returns only if no program could open the page, with the reason.
 pub(super) async fn open(programs: &[Program], url: &str, credentials: &Credentials) -> String {
     let mut failures = Vec::new();
     for program in programs {
@@ -72,12 +73,13 @@ pub(super) async fn open(programs: &[Program], url: &str, credentials: &Credenti
     format!("No browser could be opened ({}).", failures.join("; "))
 }
 
-/// Waits for the program: it is often the browser itself, and stays for long.
+/// Waits until the program ends, which may be long after, since it is often the browser itself. Returns the status of a
+/// program that failed within [`LAUNCH`].
 async fn failed_at_once(child: &mut Child) -> Option<ExitStatus> {
     if let Ok(status) = timeout(LAUNCH, child.wait()).await {
         return status.ok().filter(|status| !status.success());
     }
-    // Whatever comes of it now, the page has been open.
+    // The page was open for a while, so a later failure of the program is not reported.
     let _ = child.wait().await;
     None
 }
@@ -90,11 +92,11 @@ fn start(program: &Program, url: &str, credentials: &Credentials) -> std::io::Re
         .args(words)
         .env_clear()
         .envs(vars.filter(|(name, value)| !credentials.is_secret(name, value)))
-        // Standard output is the wire.
+        // This process speaks its protocol over standard input and output, which the program must not use.
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // It is the person's from now on, and stays when this process ends.
+        // The browser belongs to the user from now on, and keeps running when this process ends.
         .env(left_alone().0, left_alone().1)
         .process_group(0);
     command.spawn()

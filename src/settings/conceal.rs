@@ -1,11 +1,11 @@
-//! Settings as people are shown them, without the secrets that may be written there.
+//! Concealment of secrets in settings that are shown to people.
 
 use serde_json::Value;
 use tandem_shell::variables::decides_what_runs;
 
 use super::expand::{Piece, pieces};
 
-/// Description of an MCP server without its secrets, else as it is written.
+/// Fields of an MCP server's entry that are shown as they are written.
 const SHOWN: [&str; 8] = [
     "authProviderType",
     "command",
@@ -17,9 +17,9 @@ const SHOWN: [&str; 8] = [
     "type",
 ];
 
-/// Returns the entry of an MCP server without the secrets that may be written in it. Environment
-/// variables whose values would be put in, which `variables` names, stay: whoever is asked must see
-/// which are passed on. So does what decides which programs run.
+/// Returns the entry of an MCP server without the secrets that may be written in it. The names in `variables`, whose
+/// values are put into the entry, stay visible: a user who is asked for consent must see which variables are passed on.
+/// Variables that decide which programs run stay visible too.
 pub(super) fn conceal_server(written: &Value, variables: &[String]) -> Value {
     let Some(entries) = written.as_object() else { return Value::Null };
     let text = |text: &str| conceal(text, variables);
@@ -40,7 +40,8 @@ pub(super) fn conceal_server(written: &Value, variables: &[String]) -> Value {
     Value::Object(concealed.collect())
 }
 
-/// Replaces every text of a value, which is told the name that it has there, if it has one.
+/// Replaces every text in a value by the result of `map`, which is called with the text's field name (empty if it has
+/// none) and the text.
 fn map_texts(value: &Value, map: &dyn Fn(&str, &str) -> String) -> Value {
     fn of(name: &str, value: &Value, map: &dyn Fn(&str, &str) -> String) -> Value {
         match value {
@@ -55,7 +56,7 @@ fn map_texts(value: &Value, map: &dyn Fn(&str, &str) -> String) -> Value {
     of("", value, map)
 }
 
-/// Replaces all of a text by its length, but for these variables.
+/// Replaces a text by its length in characters, except for the names of the given variables.
 fn conceal(text: &str, variables: &[String]) -> String {
     let hidden = |text: &mut String| match std::mem::take(text).chars().count() {
         0 => String::new(),
@@ -67,12 +68,12 @@ fn conceal(text: &str, variables: &[String]) -> String {
         match piece {
             Piece::Variable { source, name, default } if variables.iter().any(|it| it == name) => {
                 out.push_str(&hidden(&mut literal));
-                // Nor is the default shown, which does not count.
+                // The default is not shown either: it does not count, as the variable has a value.
                 out.push_str(
                     &default.map_or_else(|| source.to_owned(), |_| format!("${{{name}}}")),
                 );
             }
-            // A secret may have a `$` in it.
+            // A `$` before the name of another variable may be part of a secret.
             Piece::Variable { source: text, .. } | Piece::Text(text) => literal.push_str(text),
         }
     }

@@ -1,4 +1,4 @@
-//! The keys to call models with: finds them, stores them, and knows them when it sees them.
+//! The API keys of models: finds and stores keys, and recognizes them in texts and variables.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -18,35 +18,35 @@ use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::provider::Provider;
 use tandem_model::redact::{has_secret, redact};
 
-/// Finds the keys. Nothing is read before it is asked for.
+/// Lookup of keys for the work in one directory. No file is read before a key is asked for.
 pub struct Credentials {
     env: Env,
-    /// Kept for a provider once it was of use: what the agent itself writes into a `.env` must not
-    /// change where its next request goes.
+    /// The `.env` file as it was read for each provider, stored here once a usable endpoint was found with it. A `.env`
+    /// that the agent itself writes later must not change where the agent's next request goes.
     dotenv: Mutex<BTreeMap<Provider, Arc<DotEnv>>>,
-    /// Keys of the process, whatever directory they were found for.
+    /// Keys of the process, shared by the credentials of all directories.
     state: Arc<Mutex<CredentialState>>,
-    /// Permit to ask the person: only one page or prompt at a time.
+    /// Permit to ask the user for a key on a page in the browser: one page at a time.
     pub(super) asking: Arc<Semaphore>,
 }
 
 #[derive(Default)]
 struct CredentialState {
-    /// Keys that the person has given to this process: they count before all that is set up.
+    /// Keys that the user has typed into this process. They win over every key that is set up.
     given: BTreeMap<Provider, Secret>,
-    /// Every key that was found.
+    /// Every key that was found or typed: each of them is redacted, and hidden from started programs.
     keys: Vec<Secret>,
-    /// Variables of the user's login shell, once it has been asked.
+    /// Variables of the user's login shell; `None` until the shell has been asked.
     login: Option<LoginVariables>,
-    /// Remarks that are logged already.
+    /// Remarks that were logged already, so that each is logged once.
     remarks: Vec<String>,
 }
 
-/// Variables of the user's login shell.
+/// Values of the login shell's variables, by name.
 type LoginVariables = Arc<HashMap<String, String>>;
 
 impl Credentials {
-    /// Looks in this environment.
+    /// Returns the credentials that are looked up in the environment `env`.
     pub fn new(env: Env) -> Arc<Self> {
         let keys = keys_in(|name| env.var(name));
         let state = CredentialState { keys, ..CredentialState::default() };
@@ -58,8 +58,8 @@ impl Credentials {
         })
     }
 
-    /// Returns the same for work in another directory, which `env` is for: what its `.env` says
-    /// counts there, and not what that of this one does.
+    /// Returns the credentials for work in the directory of `env`. The `.env` files of that directory count for them,
+    /// and not those of this directory. Typed keys and the variables of the login shell are shared.
     pub fn in_environment(self: &Arc<Self>, env: Env) -> Arc<Self> {
         if env.directory() == self.env.directory() {
             return Arc::clone(self);
@@ -72,13 +72,13 @@ impl Credentials {
         })
     }
 
-    /// Returns the function that a model calls before each request.
+    /// Returns the function that a model calls before each request to get the endpoint and key.
     pub fn connect(self: &Arc<Self>, provider: Provider) -> Connect {
         let credentials = Arc::clone(self);
         Arc::new(move || credentials.endpoint(provider))
     }
 
-    /// Returns the endpoint and key of a provider. The error says what to do.
+    /// Returns the endpoint and key of a provider. The error tells the user what to do.
     pub fn endpoint(&self, provider: Provider) -> Result<Endpoint, String> {
         match self.look(provider) {
             Ok(found) => Ok(found.endpoint),
@@ -86,16 +86,16 @@ impl Credentials {
         }
     }
 
-    /// Returns whether the provider itself is called, and neither a gateway nor another server.
+    /// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.
     pub fn is_own(&self, provider: Provider) -> bool {
         let dotenv = self.dotenv(provider);
         let (_, login) = self.resolve(provider, &dotenv);
         endpoint::is_own(provider, self.vars(&dotenv, login.as_deref()))
     }
 
-    /// Returns the provider that is used unless another is asked for: the first that a key is set up
-    /// for, or anything else that says where it is. Ollama needs neither, and is nobody's first
-    /// unless its address is set.
+    /// Returns the provider that is used if the user asks for none: the first provider that does not lack a key,
+    /// because a key or the address of another server is set up. Ollama needs no key, so it is chosen only if its
+    /// address is set.
     pub fn first_set_up(&self) -> Option<Provider> {
         let is_set_up = |provider| match provider {
             Provider::Ollama => self.env.var("OLLAMA_HOST").is_some(),
@@ -105,18 +105,17 @@ impl Credentials {
         order.into_iter().find(|provider| is_set_up(*provider))
     }
 
-    /// Returns whether a provider needs a key and there is none.
+    /// Returns `true` if a provider needs a key and there is none.
     fn lacks_key(&self, provider: Provider) -> bool {
         matches!(self.look(provider), Err(UnusableEndpoint::NoKey))
     }
 
-    /// Returns whether a provider has no key, and the login shell's variables were not looked in.
+    /// Returns `true` if a provider lacks a key, and the variables of the login shell were not taken yet.
     pub fn needs_login_variables(&self, provider: Provider) -> bool {
         self.state.lock().login.is_none() && self.lacks_key(provider)
     }
 
-    /// Takes the variables of the user's login shell. They count for a provider that has no key
-    /// without them.
+    /// Takes the variables of the user's login shell. They count only for a provider that has no key otherwise.
     pub fn take_login_variables(&self, variables: HashMap<String, String>) {
         for key in keys_in(|name| variables.get(name).map(String::as_str)) {
             self.know(&key);
@@ -124,13 +123,13 @@ impl Credentials {
         self.state.lock().login = Some(Arc::new(variables));
     }
 
-    /// Forgets what was read for a provider, so that files are read again.
+    /// Forgets the `.env` file that was read for a provider, so that the next lookup reads the files again.
     pub fn refresh(&self, provider: Provider) {
         self.dotenv.lock().remove(&provider);
     }
 
-    /// Returns `true` if an environment variable must not reach a program that is started: a key, or
-    /// anything with one in it. Reads no file.
+    /// Returns `true` if an environment variable must not reach a program that the agent starts: its value is a known
+    /// key or contains one, or its name is that of a variable for keys or headers. Reads no file.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
         let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
         let named = |vars: &ProviderVariables| vars.keys.contains(&name) || vars.headers == name;
@@ -138,19 +137,19 @@ impl Credentials {
             || self.state.lock().keys.iter().any(has)
     }
 
-    /// Replaces the keys in a text with `[key]`. Reads no file.
+    /// Replaces each known key in a text with `[key]`. Reads no file.
     pub fn redact(&self, text: &mut String) {
         let state = self.state.lock();
         redact(text, &state.keys.iter().map(Secret::expose).collect::<Vec<_>>());
     }
 
-    /// The environment variables that must not reach a program that is started.
+    /// Returns the names of the environment variables that must not reach a program that the agent starts.
     pub fn secret_variables(&self) -> Vec<String> {
         let vars = self.env.vars().iter().filter(|(name, value)| self.is_secret(name, value));
         vars.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Stores a provider's key, in place of the one that was stored before. Returns the file.
+    /// Stores a provider's key, in place of the key that was stored before. Returns the path of the file.
     pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
         let path = self.key_file()?;
         self.know(key);
@@ -158,12 +157,13 @@ impl Credentials {
         Ok(path)
     }
 
-    /// Uses a key from now on, whatever else is set up: the person has just given it.
+    /// Makes this process use a key from now on, even if another key is set up, because the user has just typed this
+    /// key.
     pub(super) fn give(&self, provider: Provider, key: Secret) {
         self.state.lock().given.insert(provider, key);
     }
 
-    /// Removes a provider's stored key. Returns the file, if there was a key in it.
+    /// Removes a provider's typed and stored keys. Returns the path of the file if the file had a key.
     pub fn forget(&self, provider: Provider) -> Result<Option<PathBuf>, String> {
         self.state.lock().given.remove(&provider);
         let path = self.key_file()?;
@@ -174,18 +174,18 @@ impl Credentials {
         Ok(Some(path))
     }
 
-    /// The environment that is looked in.
+    /// Returns the environment in which keys are looked up.
     pub fn env(&self) -> &Env {
         &self.env
     }
 
-    /// Returns the file of stored keys.
+    /// Returns the path of the file with the stored keys.
     pub(super) fn key_file(&self) -> Result<PathBuf, String> {
         let dir = self.env.config_dir().ok_or("There is no home directory: set HOME.")?;
         Ok(dir.join("credentials.json"))
     }
 
-    /// Looks for the key of a provider to use now.
+    /// Finds the endpoint and key that this process uses for a provider now: with the typed key if there is one.
     pub(super) fn look(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let given = self.state.lock().given.get(&provider).cloned();
         match given {
@@ -197,13 +197,15 @@ impl Credentials {
         }
     }
 
-    /// Looks for the key that another process would use.
+    /// Finds the endpoint and key without typed keys, as another process would.
     pub(super) fn set_up(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let dotenv = self.dotenv(provider);
         let (found, _) = self.resolve(provider, &dotenv);
         if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
             self.know(key);
         }
+        // A usable endpoint fixes the `.env` until `refresh`. Otherwise the next lookup reads it again, since the user
+        // may add a key meanwhile.
         let mut kept = self.dotenv.lock();
         match &found {
             Ok(_) => kept.insert(provider, dotenv),
@@ -212,8 +214,8 @@ impl Credentials {
         found
     }
 
-    /// Looks for the key of a provider in all places; returns the login shell's variables too if they
-    /// count.
+    /// Finds the endpoint and key of a provider: first in the environment, the `.env` and the file of stored keys,
+    /// then, if no key is there, in the variables of the login shell. Returns these variables too if they were used.
     fn resolve(
         &self,
         provider: Provider,
@@ -241,7 +243,7 @@ impl Credentials {
         Vars { env: &self.env, dotenv, login }
     }
 
-    /// The endpoint that a key is for, if it is stored.
+    /// Returns the endpoint that `key` will be sent to once it is stored.
     pub(super) fn endpoint_for(
         &self,
         provider: Provider,
@@ -251,7 +253,7 @@ impl Credentials {
         endpoint::with_key(provider, self.vars(&dotenv, None), Some(key.clone()))
     }
 
-    /// Returns a sentence on the problem, and what to do.
+    /// Returns sentences that say why a provider cannot be called, and what the user can do.
     pub(super) fn explain(&self, provider: Provider, unusable: UnusableEndpoint) -> String {
         if let UnusableEndpoint::Wrong(why) = unusable {
             return why;
@@ -299,7 +301,8 @@ impl Credentials {
         Ok(key)
     }
 
-    /// Keeps a secret from what is started from now on.
+    /// Adds a key to the known ones: from now on it is redacted in texts, and hidden from programs that the agent
+    /// starts.
     pub fn know(&self, key: &Secret) {
         let keys = &mut self.state.lock().keys;
         if !keys.contains(key) {
@@ -307,7 +310,7 @@ impl Credentials {
         }
     }
 
-    /// Tells the log what it has not been told.
+    /// Logs the remarks that were not logged before.
     fn remark(&self, remarks: &[String]) {
         let told = &mut self.state.lock().remarks;
         for remark in remarks {
@@ -319,13 +322,13 @@ impl Credentials {
     }
 }
 
-/// Returns the keys of all providers among variables.
+/// Returns the keys of all providers in the variables that `variable` looks up.
 fn keys_in<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Vec<Secret> {
     let names = Provider::ALL.into_iter().flat_map(|provider| provider_variables(provider).keys);
     names.filter_map(|name| endpoint::clean_key(variable(name)?).ok()).collect()
 }
 
-/// The command that stores a key.
+/// Returns the command that stores a provider's key.
 pub(super) fn login(provider: Provider) -> String {
     match provider {
         Provider::Gemini => "tandem login".to_owned(),

@@ -1,4 +1,4 @@
-//! The one `.env` file that counts, and how far it is followed.
+//! The one `.env` file that counts, and the values in it that are followed.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,17 +15,17 @@ use tandem_model::provider::Provider;
 #[derive(Default)]
 pub(super) struct DotEnv {
     pub(super) values: HashMap<String, String>,
-    /// All values, if the file is the user's own or in a trusted folder.
+    /// All values of the file, if it is the user's own or in a trusted folder; else empty.
     all: HashMap<String, String>,
-    /// Path of the file.
+    /// Path of the file; `None` if there is no `.env` file that may be read.
     pub file: Option<PathBuf>,
-    /// Sentences on values that were not used, and why.
+    /// Sentences on files and values that were not used, with the reasons.
     pub remarks: Vec<String>,
 }
 
 impl DotEnv {
-    /// Reads the first that there is and that may be read: of the working directory and those
-    /// above it in the project, then of the user.
+    /// Reads the first `.env` file that exists and may be read. The working directory and the directories above it in
+    /// the project come first, then the user's own directories.
     pub(super) fn read(env: &Env) -> Self {
         let mut found = Self::default();
         for (file, project) in files(env) {
@@ -41,13 +41,13 @@ impl DotEnv {
         found
     }
 
-    /// Returns a value under any name, if the file is trusted: for variables in settings.
+    /// Returns a variable of any name, if the file is trusted. Used for variables in settings.
     pub(super) fn trusted(&self, name: &str) -> Option<&str> {
         self.all.get(name).map(String::as_str)
     }
 
-    /// Keys count anywhere but in a folder that is not to be trusted; what decides where keys and
-    /// prompts go, in a trusted one.
+    /// Takes the values of a file that count. Keys count unless the user has said not to trust the folder. Variables
+    /// that decide where keys and prompts are sent count only in a trusted folder.
     fn take(&mut self, text: &str, file: &Path, trust: Trust) {
         let apis = Provider::ALL.map(provider_variables);
         for (name, value) in dotenv_syntax::parse(text) {
@@ -71,8 +71,8 @@ impl DotEnv {
     }
 }
 
-/// Returns the places of a `.env`, the first to read first; in a project, with the directory to be
-/// trusted.
+/// Returns the paths where a `.env` file may be, in the order of reading. A path in a project comes with the directory
+/// whose trust decides.
 fn files(env: &Env) -> impl Iterator<Item = (PathBuf, Option<PathBuf>)> {
     let project = project_directories(env).into_iter().flat_map(|dir| {
         let files = [dir.join(".gemini/.env"), dir.join(".env")];
@@ -82,13 +82,13 @@ fn files(env: &Env) -> impl Iterator<Item = (PathBuf, Option<PathBuf>)> {
     project.chain(user.map(|dir| (dir.join(".env"), None)))
 }
 
-/// Reads a `.env` and the trust in it; `None` if there is none.
+/// Reads a `.env` file. Returns its text and the trust in it; `None` if there is no such file.
 fn read_file(
     env: &Env,
     file: &Path,
     project: Option<&Path>,
 ) -> Result<Option<(String, Trust)>, String> {
-    // A Python environment may have that name too.
+    // A directory of this name is often a virtual environment of Python.
     if fs::symlink_metadata(file).is_err() || file.is_dir() {
         return Ok(None);
     }
@@ -105,9 +105,10 @@ fn read_file(
     }
 }
 
-/// The working directory and those above it, up to the repository's root, or else up to but not
-/// including the user's home. If it is in neither, only itself: nobody knows whose the rest is.
-/// None if it is the home itself or above it.
+/// Returns the directories of the project: the working directory and the directories above it, up to the root of the
+/// git repository, or else up to the user's home directory, which is not included. If the working directory is in
+/// neither, only itself, since the directories above may belong to anyone. None if the working directory is the home
+/// directory or above it.
 fn project_directories(env: &Env) -> Vec<PathBuf> {
     let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     let home = env.home().map(real);

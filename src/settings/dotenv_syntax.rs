@@ -1,12 +1,13 @@
 //! Syntax of a `.env` file: `NAME=value` lines as Node's `dotenv` reads them.
 //!
-//! Written here because users bring files that were made for that package, and because the known
-//! crates replace `$NAME` in values by what the process's environment has: a project's `.env`
-//! could have any secret of the user's sent off as a key.
+//! The parser is tandem's own, because users bring files that were made for that package, and because the known crates
+//! replace `$NAME` in values by the variable's value in the process's environment: with them, a project's `.env` could
+//! make tandem send any secret of the user as a key.
 
 use std::collections::HashMap;
 
-/// Every variable; the last of a name counts. Lines that say nothing are passed over.
+/// Returns all variables of a file. If a name is there more than once, its last value counts. Lines without a variable
+/// are skipped.
 pub(super) fn parse(text: &str) -> HashMap<String, String> {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut found = HashMap::new();
@@ -16,7 +17,7 @@ pub(super) fn parse(text: &str) -> HashMap<String, String> {
             rest = after;
             continue;
         };
-        // A quoted value may go on over more lines.
+        // A quoted value may continue over several lines.
         let from = &rest[line.len() - value.len()..];
         let (value, after) = match quoted(from) {
             Some(found) => found,
@@ -28,7 +29,7 @@ pub(super) fn parse(text: &str) -> HashMap<String, String> {
     found
 }
 
-/// The name, and what comes after the `=` and its white space.
+/// Returns the name in a line, and the text after the `=` and its white space.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     let name = name.trim();
@@ -41,8 +42,8 @@ fn assignment(line: &str) -> Option<(&str, &str)> {
     is_name.then(|| (name, value.trim_start()))
 }
 
-/// The value at the start of `text`, if it is quoted and nothing but a comment follows it on its
-/// line, and the text after that line.
+/// Returns the quoted value at the start of `text`, and the text after the value's last line; `None` if the value is
+/// not quoted, or if anything but a comment follows it on the line.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
     let body = &text[1..];

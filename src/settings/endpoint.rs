@@ -1,4 +1,4 @@
-//! API endpoint and key of a provider, from variables and the stored key.
+//! The API endpoint and key of a provider, from variables and the stored key.
 
 mod values;
 
@@ -12,10 +12,10 @@ use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider;
 
-/// Endpoint to call, and the variable that its key comes from.
+/// Endpoint to call, and the variable from which its key comes.
 pub(super) struct ResolvedEndpoint {
     pub endpoint: Endpoint,
-    /// The variable, unless the key is the stored one or none is needed.
+    /// The variable and its place, for people; `None` if the key is a stored or typed one, or if there is no key.
     pub variable: Option<String>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct ResolvedEndpoint {
 pub(super) enum UnusableEndpoint {
     /// There is no key.
     NoKey,
-    /// A variable or file that cannot be used: a sentence on it, and what to do.
+    /// A variable or file cannot be used: a sentence on it that says what to do.
     Wrong(String),
 }
 
@@ -33,7 +33,8 @@ impl From<String> for UnusableEndpoint {
     }
 }
 
-/// Returns the endpoint to call. `stored` is called only if no variable has a key.
+/// Returns the endpoint to call, with its key. `stored` looks for the stored key, and is called only if no variable has
+/// a key.
 pub(super) fn find(
     provider: Provider,
     vars: Vars<'_>,
@@ -57,13 +58,13 @@ pub(super) fn find(
     Ok(ResolvedEndpoint { endpoint, variable: var.map(|var| var.to_string()) })
 }
 
-/// Returns whether the provider itself is called, and neither a gateway nor another server.
+/// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.
 pub(super) fn is_own(provider: Provider, vars: Vars<'_>) -> bool {
     let (url, _) = provider_variables(provider).url;
     vars.get(url).is_none() && !(provider == Provider::Gemini && is_vertex(vars))
 }
 
-/// The endpoint for a key that would be stored.
+/// Returns the endpoint that the variables set, with this key.
 pub(super) fn with_key(
     provider: Provider,
     vars: Vars<'_>,
@@ -75,6 +76,7 @@ pub(super) fn with_key(
     let api = provider_variables(provider);
     let (variable, usual) = api.url;
     let headers = headers(vars, api.headers)?;
+    // Headers may be secret too, so they may not go over plain `http:` either.
     let secret = key.is_some() || !headers.is_empty();
     let url = match vars.get(variable) {
         Some(var) => {
@@ -104,7 +106,7 @@ fn is_vertex(vars: Vars<'_>) -> bool {
     vars.get(USE_VERTEX).is_some_and(|var| is_true(var.value))
 }
 
-/// Vertex AI in express mode.
+/// Returns the endpoint of Vertex AI in express mode, with its key.
 fn vertex(vars: Vars<'_>) -> Result<ResolvedEndpoint, String> {
     let var = vars.get("GOOGLE_API_KEY").ok_or_else(|| {
         format!(
@@ -117,12 +119,13 @@ fn vertex(vars: Vars<'_>) -> Result<ResolvedEndpoint, String> {
     Ok(ResolvedEndpoint { endpoint, variable: Some(var.to_string()) })
 }
 
-/// The Gemini API with this key.
+/// Returns the endpoint of the Gemini API, with this key.
 fn gemini(vars: Vars<'_>, key: Option<Secret>) -> Result<Endpoint, String> {
     google_endpoint(vars, (GEMINI_URL, GEMINI, "v1beta", "models"), key)
 }
 
-/// `api`: the variable that replaces the base URL, that URL, the version, the collection.
+/// Returns an endpoint of Google. `api` has the variable that replaces the base URL, the base URL, the version, and the
+/// path of the models.
 fn google_endpoint(
     vars: Vars<'_>,
     api: (&'static str, &str, &str, &str),

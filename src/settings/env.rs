@@ -1,13 +1,13 @@
-//! The process's environment, and the directory it works in.
+//! The environment and working directory of the process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Says `true` where the workspace is trusted.
+/// Variable that is `true` if the workspace is trusted.
 pub(super) const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
 
-/// The variables that may hold paths relative to the working directory.
+/// Variables that may hold paths relative to the working directory.
 const PATHS: [&str; 5] = [
     "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
     "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
@@ -19,10 +19,10 @@ const PATHS: [&str; 5] = [
 /// Environment and working directory of the process.
 #[derive(Clone)]
 pub struct Env {
-    /// Shared by the sessions of a server, each of which has an environment of its own.
+    /// Variables of the process, shared by the environments of a server's sessions.
     vars: Arc<HashMap<String, String>>,
     directory: PathBuf,
-    /// `true` if a folder is trusted that the user has not judged.
+    /// `true` if folders that the user has not judged are trusted.
     trusts_unjudged: bool,
 }
 
@@ -33,21 +33,21 @@ impl Env {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         let mut env = Self::new(std::env::vars_os().filter_map(text), directory);
-        // An editor may start programs with hardly an environment at all.
+        // An editor may start programs with an almost empty environment.
         if let (None, Some(home)) = (env.var("HOME"), std::env::home_dir()) {
             env.set("HOME", home.display().to_string());
         }
         env
     }
 
-    /// An environment of these variables.
+    /// Returns an environment with the given variables.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, directory: &Path) -> Self {
         let (vars, directory) = (Arc::new(vars.into_iter().collect()), directory.to_owned());
         Self { vars, directory, trusts_unjudged: false }
     }
 
-    /// Returns the same for work in another directory. Paths in it lead where they did. Folders of
-    /// which nobody has said anything are not trusted: the settings there say anew.
+    /// Returns the environment for work in another directory. Relative paths in its variables are made absolute, so
+    /// that they still lead to the same places. Unjudged folders are not trusted: the settings there decide anew.
     #[must_use]
     pub fn in_directory(&self, directory: &Path) -> Self {
         let directory = directory.to_owned();
@@ -60,7 +60,7 @@ impl Env {
         env
     }
 
-    /// From now on the workspace is trusted, as if the variable for that were set.
+    /// Makes the workspace trusted from now on, as if `GEMINI_CLI_TRUST_WORKSPACE` were `true`.
     pub fn trust_workspace(&mut self) {
         self.set(TRUST, "true".to_owned());
     }
@@ -69,17 +69,17 @@ impl Env {
         Arc::make_mut(&mut self.vars).insert(name.to_owned(), value);
     }
 
-    /// From now on every folder is trusted that the user has not said not to trust.
+    /// Makes folders that the user has not judged trusted from now on.
     pub fn trust_unjudged(&mut self) {
         self.trusts_unjudged = true;
     }
 
-    /// Returns `true` if a folder is trusted that the user has not judged.
+    /// Returns `true` if folders that the user has not judged are trusted.
     pub(super) fn trusts_unjudged(&self) -> bool {
         self.trusts_unjudged
     }
 
-    /// A variable of the process, if there is anything in it.
+    /// Returns a variable of the process, if it is not empty.
     pub fn var(&self, name: &str) -> Option<&str> {
         self.vars.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -96,7 +96,7 @@ impl Env {
         own.or_else(xdg).or_else(|| Some(self.home()?.join(".config/tandem")))
     }
 
-    /// Returns the directory of files that are of use only while the program runs.
+    /// Returns the directory for logs, temporary files and other state of the program.
     pub fn state_dir(&self) -> Option<PathBuf> {
         let own = self.var("TANDEM_STATE_DIR").map(|dir| self.directory.join(dir));
         let xdg = || Some(self.absolute("XDG_STATE_HOME")?.join("tandem"));
@@ -106,7 +106,7 @@ impl Env {
     /// Returns the directory of the stored sessions; `None` if sessions are not to be stored, because
     /// `TANDEM_SESSIONS` is set and empty, or because there is no home directory.
     pub fn sessions_dir(&self) -> Option<PathBuf> {
-        // Set and empty says something here.
+        // `var` cannot be used, since an empty value has a meaning here.
         match self.vars.get("TANDEM_SESSIONS").map(String::as_str) {
             Some("") => None,
             Some(dir) => Some(self.directory.join(dir)),
@@ -118,7 +118,7 @@ impl Env {
         }
     }
 
-    /// The user's `.gemini`.
+    /// Returns the user's `.gemini` directory.
     pub fn gemini_dir(&self) -> Option<PathBuf> {
         let home = self.absolute("GEMINI_CLI_HOME").or_else(|| self.home());
         home.map(|home| home.join(".gemini"))
@@ -129,7 +129,7 @@ impl Env {
         &self.vars
     }
 
-    /// The user's home directory.
+    /// Returns the user's home directory.
     pub fn home(&self) -> Option<PathBuf> {
         self.absolute("HOME")
     }

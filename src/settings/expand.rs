@@ -1,7 +1,7 @@
-//! `$NAME`, `${NAME}` and `${NAME:-default}` in values.
+//! Expansion of `$NAME`, `${NAME}` and `${NAME:-default}` in values.
 
-/// Puts values in for variables. One that has none, and no default, stays as it is written.
-/// `lookup` is told each name once for each time it is there.
+/// Replaces variables by their values. A variable with neither a value nor a default stays as it is written. `lookup`
+/// is called once for each occurrence of a variable.
 pub(super) fn expand(text: &str, mut lookup: impl FnMut(&str) -> Option<String>) -> String {
     let value = |piece| match piece {
         Piece::Text(text) => text.to_owned(),
@@ -37,7 +37,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The variable at the start of `text`, which begins with `$`: name, default, and how long it is.
+/// Returns the variable at the start of `text`, which begins with `$`: its name, its default, and its length in bytes.
 fn variable(text: &str) -> Option<(&str, Option<&str>, usize)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if let Some(inner) = text.strip_prefix("${") {

@@ -1,4 +1,4 @@
-//! The files: where they are, and what is in one, with its lines.
+//! Settings files: their places, and their contents with line numbers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ const FILE: &str = "settings.json";
 /// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;
 
-/// Comments and a comma at the end are what people write; all else is a slip that they should know.
+/// Syntax of a file. People write comments and trailing commas on purpose; any other deviation from JSON is a slip that
+/// they should be told about.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -31,10 +32,10 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// A value, and the line it is in.
+/// A value, and the line in which it begins.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     pub kind: NodeKind,
 }
@@ -47,7 +48,7 @@ pub(super) enum NodeKind {
     Object(Vec<(String, Node)>),
 }
 
-/// Returns the places of settings files, the layer that counts least first.
+/// Returns the layers with the paths of their files. The layer that counts least comes first.
 pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
     let system = system(env);
     let defaults =
@@ -55,7 +56,7 @@ pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
     let defaults = defaults.unwrap_or_else(|| system.with_file_name("system-defaults.json"));
     let user = env.gemini_dir().map(|dir| dir.join(FILE));
     let own = env.config_dir().map(|dir| dir.join(FILE));
-    // In the home itself, the user's own file is no project's.
+    // If the project's directory is the home directory, the file there is the user's and no project's.
     let project =
         Some(project.join(".gemini").join(FILE)).filter(|path| !same(path, user.as_deref()));
     let places = [
@@ -88,7 +89,7 @@ fn same(path: &Path, other: Option<&Path>) -> bool {
     other.is_some_and(|other| path == other || real(path).is_some_and(|it| real(other) == Some(it)))
 }
 
-/// Reads a file; `None` if there is none. The error is a sentence.
+/// Reads a file; `None` if there is no file, or nothing in it. The error is a sentence.
 pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
     let shown = path.display();
     let unread = |why: &str| format!("{shown} was not read: it {why}.");
@@ -108,7 +109,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
     }
 }
 
-/// The error is a line and what is wrong there.
+/// Parses the text of a file. The error is the line of the mistake, and the rest of a sentence about it.
 pub(super) fn parse(text: &str) -> Result<Option<Node>, (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match parse_to_ast(text, &CollectOptions::default(), &OPTIONS) {
@@ -126,7 +127,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, (usize, String)> {
     }
 }
 
-/// Counts lines on the way through a text.
+/// Counter of lines, which passes through a text once.
 struct LineCounter<'a> {
     text: &'a str,
     at: usize,
@@ -134,7 +135,7 @@ struct LineCounter<'a> {
 }
 
 impl LineCounter<'_> {
-    /// The line of an offset that is not before the last that was asked for.
+    /// Returns the line of an offset in bytes. Offsets must be asked for in increasing order.
     fn of(&mut self, offset: usize) -> usize {
         let passed = self.text.as_bytes().get(self.at..offset).unwrap_or_default();
         self.line += memchr::memchr_iter(b'\n', passed).count();
@@ -161,7 +162,8 @@ fn node(value: ast::Value<'_>, lines: &mut LineCounter<'_>) -> Node {
     Node { line, kind }
 }
 
-/// `10.0` is a whole number too. What no number can hold is text, and wrong as such.
+/// Returns the value of a number in a file. `10.0` is a whole number too. A number that cannot be held becomes text,
+/// which the check of types then reports.
 fn number(text: &str) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let number: Result<Number, _> = text.parse();
@@ -177,7 +179,8 @@ fn number(text: &str) -> Value {
 }
 
 impl Node {
-    /// Returns the value at a path of names; of two of a name the last. `null` counts as absent.
+    /// Returns the node at a path of names. If an object has a name twice, the last one counts. `null` counts as
+    /// absent.
     pub(super) fn find<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
         let mut node = self;
         for name in names {
@@ -188,7 +191,7 @@ impl Node {
         (!matches!(node.kind, NodeKind::Plain(Value::Null))).then_some(node)
     }
 
-    /// An element of a list.
+    /// Returns an element of a list.
     pub(super) fn element(&self, index: usize) -> Option<&Self> {
         match &self.kind {
             NodeKind::List(elements) => elements.get(index),
@@ -196,7 +199,7 @@ impl Node {
         }
     }
 
-    /// The value, with `text` applied to every text in it, but not to names.
+    /// Returns the value, with `text` applied to every text in it, but not to names.
     pub(super) fn value(&self, text: &mut impl FnMut(&str) -> String) -> Value {
         match &self.kind {
             NodeKind::Plain(Value::String(it)) => Value::String(text(it)),

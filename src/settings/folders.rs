@@ -1,5 +1,5 @@
-//! User's decisions on projects whose own settings run programs, in a file of this program's
-//! own: `{"/path": {"agreed": true, "to": "SHA-256 of what would run"}}`.
+//! The user's decisions on projects whose own settings run programs. They are stored in a file of tandem's own,
+//! `{"/path": {"agreed": true, "to": "HASH"}}`, where HASH is the SHA-256 of the programs that would run, in base64.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use super::owned_file;
 use super::trust::{Trust, trust};
 use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
 
-/// Decision on a folder.
+/// The user's decision on the programs of one folder.
 #[derive(Serialize, Deserialize)]
 struct FolderDecision {
     agreed: bool,
-    /// To what.
+    /// Digest of the programs that the user was asked about.
     to: String,
 }
 
 type Folders = BTreeMap<PathBuf, FolderDecision>;
 
-/// Returns the consent to programs that the own settings of the project in `folder` would run.
-/// `look` reads those settings; see [`Consent`] for when. A folder that `trustedFolders.json` or
-/// `GEMINI_CLI_TRUST_WORKSPACE` decides on needs no question.
+/// Returns the consent to the programs that the settings of the project in `folder` would run. `look` reads these
+/// settings; [`Consent`] describes the times at which it is called. No question is needed for a folder that
+/// `trustedFolders.json` or `GEMINI_CLI_TRUST_WORKSPACE` decides on.
 pub fn consent(
     env: Env,
     folder: &Path,
@@ -38,6 +38,7 @@ pub fn consent(
     let kept = (file.clone(), folder.clone());
     let find = move || {
         let mut executables = look();
+        // The digest must not depend on the order.
         executables.sort();
         let status = match trust(&env, &folder) {
             Trust::Trusted => ConsentStatus::Given,
@@ -53,7 +54,7 @@ pub fn consent(
     })
 }
 
-/// Returns the earlier decision on exactly these programs.
+/// Returns the earlier decision on exactly these programs; a decision on other programs of the folder does not count.
 fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> ConsentStatus {
     let folders = file.map_or(Ok(Folders::new()), read).unwrap_or_else(|why| {
         tracing::warn!("{why}; your earlier answers do not count, and you are asked again");
@@ -87,10 +88,11 @@ fn read(file: &Path) -> Result<Folders, String> {
     }
 }
 
-/// Returns the digest of programs that would run.
+/// Returns the digest of the programs that would run.
 fn digest(executables: &[Executable]) -> String {
     let mut context = Context::new(&SHA256);
     for Executable { kind, name, runs, .. } in executables {
+        // The length stands before each text, so that two different lists cannot be hashed as the same bytes.
         for text in [*kind, name.as_str(), runs.as_str()] {
             context.update(&text.len().to_le_bytes());
             context.update(text.as_bytes());

@@ -1,5 +1,5 @@
-//! The file that stored keys are in, each under its provider's name, `{"gemini":{"api_key":"…"}}`,
-//! and whatever else was put there.
+//! The file of stored keys, each under its provider's name: `{"gemini":{"api_key":"…"}}`. Other values in the file are
+//! left as they are.
 
 use std::fs;
 use std::io;
@@ -14,15 +14,15 @@ use tandem_model::provider::Provider;
 
 type Object = serde_json::Map<String, Value>;
 
-/// A key as it was found.
+/// Result of looking for a stored key.
 #[derive(Default)]
 pub(super) struct Stored {
     pub key: Option<Secret>,
-    /// A sentence, if others may see the key.
+    /// A warning for the log, if other users may read or write the file.
     pub remark: Option<String>,
 }
 
-/// Reads a provider's key.
+/// Reads a provider's key from the file; no key if there is no file.
 pub(super) fn read(path: &Path, provider: Provider) -> Result<Stored, String> {
     let Some((content, seen)) = load(path)? else {
         return Ok(Stored::default());
@@ -45,7 +45,8 @@ pub(super) fn read(path: &Path, provider: Provider) -> Result<Stored, String> {
     Ok(Stored { key, remark })
 }
 
-/// Writes a provider's key, or removes it, and leaves all else in the file as it is.
+/// Writes a provider's key, or removes it, and leaves everything else in the file as it is. Removes the file if nothing
+/// is left in it.
 pub(super) fn write(path: &Path, provider: Provider, key: Option<&Secret>) -> Result<(), String> {
     let mut content = load(path)?.map(|(content, _)| content).unwrap_or_default();
     let of = content.entry(provider.name()).or_insert_with(|| Object::new().into());
@@ -69,8 +70,8 @@ pub(super) fn write(path: &Path, provider: Provider, key: Option<&Secret>) -> Re
     owned_file::write(path, &format!("{text}\n")).map_err(|why| format!("{why}."))
 }
 
-/// The file's content, which must be an object, and whether others may see it. What is wrong is
-/// said without what is in it.
+/// Reads the file's content, which must be an object. Returns the content with `true` if other users may read or write
+/// the file. The error does not repeat the content, which holds secrets.
 fn load(path: &Path) -> Result<Option<(Object, bool)>, String> {
     let wrong = |why: String| {
         format!("{} {why}: correct it, or remove it and run `tandem login`.", path.display())

@@ -1,29 +1,30 @@
-//! Every name that means anything in the files: how layers are merged, what a project may say.
+//! The table of all names that have an effect in settings files: how layers are merged, and which values a project in
+//! an unjudged folder may set.
 
 use serde_json::Value;
 use tandem_sandbox::SandboxMode;
 
 use super::sandbox_choice::SandboxChoice;
 
-/// A name in the files.
+/// Entry of the table: a name in the files.
 #[derive(Debug)]
 pub(super) struct Key {
-    /// With dots between: `tools.exclude`.
+    /// Full name, with dots between its parts: `tools.exclude`.
     pub name: &'static str,
-    /// Former or foreign names of the value; the first that is there counts.
+    /// Former or foreign names of the value. The first of them in a file counts, if the file does not have `name`.
     pub old: &'static [&'static str],
     pub merge: Merge,
     pub unjudged: Unjudged,
 }
 
-/// Way that a layer's value joins those of the layers before.
+/// Way in which a layer's value is merged with the value of the layers before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Merge {
-    /// Takes its place.
+    /// The value replaces the earlier value.
     Replace,
-    /// Is added to it: a list without repetitions.
+    /// The value is a list, and its elements are added to the earlier list without repetitions.
     Add,
-    /// Takes its place name by name: an object of values of one type.
+    /// The value is an object of values of one type, which replace the earlier values of the same names.
     Each,
 }
 
@@ -32,9 +33,10 @@ pub(super) enum Merge {
 pub(super) enum Unjudged {
     /// The value counts: it is harmless.
     Counts,
-    /// The value counts, marked: it would be executed, so the user is asked first.
+    /// The value counts, but is marked: it would be executed, so the user is asked first.
     Asks,
-    /// The value counts if it only makes things stricter; called with it and the value that it would replace.
+    /// The value counts if the function returns `true`, as it does for a value that only makes the agent stricter. The
+    /// arguments are the value, and the value that it would replace.
     If(fn(&Value, Option<&Value>) -> bool),
     /// The value does not count.
     No,
@@ -43,11 +45,11 @@ pub(super) enum Unjudged {
 use Merge::{Add, Each, Replace};
 use Unjudged::{Asks, Counts, If, No};
 
-/// The variable that names the model, as `--model` does.
+/// Variable that names the model, as `--model` does.
 pub(super) const MODEL: &str = "GEMINI_MODEL";
 /// Mode that a session begins with.
 pub(super) const MODE: &str = "general.defaultApprovalMode";
-/// Switch for judging folders.
+/// Switch for the judging of folders.
 pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
 /// Names of memory files.
@@ -58,16 +60,16 @@ pub(super) const A2A_SERVERS: &str = "a2aServers";
 pub(super) const SANDBOX: &str = "tools.sandbox";
 /// Name of the setting that gives commands in the sandbox the machine's network.
 pub(super) const NETWORK_ACCESS: &str = "tools.sandboxNetworkAccess";
-/// Hosts that are never connected to.
+/// Hosts to which commands in the sandbox can never connect.
 pub(super) const DENIED_DOMAINS: &str = "sandbox.network.deniedDomains";
-/// Group of bounds of the sandbox.
+/// Beginning of the names that bound the sandbox.
 pub(super) const SANDBOX_BOUNDS: &str = "sandbox.";
-/// Terminals of editors for commands.
+/// Switch for running commands in terminals of the editor.
 pub(super) const CLIENT_TERMINALS: &str = "acp.clientTerminals";
-/// The variable that sets the sandbox, as `--sandbox` does.
+/// Variable that sets the sandbox, as `--sandbox` does.
 pub(super) const SANDBOX_VARIABLE: &str = "GEMINI_SANDBOX";
 
-/// All of them, in the order that people are shown.
+/// All names, in the order in which people are shown them.
 pub(super) const KEYS: &[Key] = &[
     key("model.name", &["model"], Replace, If(a_model_of_the_users_provider)),
     key("model.provider", &[], Replace, No),
@@ -125,8 +127,8 @@ pub(super) const KEYS: &[Key] = &[
     key("limits", &[], Each, No),
 ];
 
-/// Names in Gemini CLI's files that have no effect here, and whether a value asks for one: who relies
-/// on a guard must know that there is none.
+/// Names of guards and features of Gemini CLI that tandem does not have, each with the test that a value asks for it. A
+/// user who relies on a guard must be told that tandem does not have it.
 pub(super) const WITHOUT_EFFECT: &[(&str, IsWanted)] = &[
     ("hooks", is_set),
     ("security.auth.enforcedType", is_set),
@@ -137,7 +139,8 @@ pub(super) const WITHOUT_EFFECT: &[(&str, IsWanted)] = &[
     ("extensions", is_set),
 ];
 
-/// Beginnings of names that limit what the agent may do: who misspells one must know that nothing is limited.
+/// Beginnings of names that limit what the agent may do. A user who misspells such a name must be told that nothing is
+/// limited.
 const GUARDS: &[&str] = &[
     MODE,
     "adminPolicyPaths",
@@ -154,7 +157,7 @@ const GUARDS: &[&str] = &[
     SANDBOX,
 ];
 
-/// Fields of a server in [`MCP_SERVERS`] or [`A2A_SERVERS`] that limit what the agent may do with it.
+/// Fields of a server in [`MCP_SERVERS`] or [`A2A_SERVERS`] that limit what the agent may do with the server.
 const SERVER_GUARDS: &[&str] = &["excludeTools", "includeTools", "sandbox", "trust"];
 
 /// Returns `true` if a name limits what the agent may do.
@@ -165,10 +168,10 @@ pub(super) fn is_guard(name: &str) -> bool {
         || (is_server && SERVER_GUARDS.contains(&field))
 }
 
-/// Test that tells whether a value asks for something.
+/// Test that returns `true` for a value that asks for the guard or feature of its name.
 type IsWanted = fn(&Value) -> bool;
 
-/// Returns whether a value is more than none, no or nothing.
+/// Returns `true` if a value is neither `null`, `false` nor empty.
 fn is_set(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
@@ -211,7 +214,8 @@ fn off(value: &Value, _: Option<&Value>) -> bool {
     value == &Value::Bool(false)
 }
 
-/// Returns `true` if a model name has no colon: a prefix names another provider, or a script.
+/// Returns `true` for a model of the user's own provider. A prefix with a colon names another provider, or a script;
+/// `replay` is no provider's model either.
 fn a_model_of_the_users_provider(value: &Value, _: Option<&Value>) -> bool {
     value.as_str().is_some_and(|name| !name.contains(':') && name != "replay")
 }
@@ -225,9 +229,9 @@ fn stricter_mode(value: &Value, before: Option<&Value>) -> bool {
     strictness(value) >= before.map_or(1, strictness)
 }
 
-/// Returns `true` if a sandbox lets commands do no more than the one before.
+/// Returns `true` if a sandbox lets commands do no more than the sandbox `before`.
 fn stricter_sandbox(value: &Value, before: Option<&Value>) -> bool {
-    // How much commands may do: a project can but take something away.
+    // The rank grows with what commands may do. A project may keep the rank or lower it.
     let freedom = |value: &Value| match SandboxChoice::read(value) {
         Ok(SandboxChoice::Unreadable) => 0,
         Ok(SandboxChoice::Mode(SandboxMode::ReadOnly)) => 1,

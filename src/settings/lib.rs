@@ -1,8 +1,8 @@
-//! User's setup: the environment, `.env`, settings, keys for models, limits.
+//! The user's setup: the environment, the `.env` file, settings, keys for models, limits.
 //!
-//! [`Env`] is what the process was given, [`Credentials`] finds the keys in it, in the one `.env`
-//! that counts, or in a file of its own. [`login`], [`authenticate`], [`accept_key`] and
-//! [`ask_in_browser`] get one from a person.
+//! [`Env`] has the variables and the working directory of the process. [`Credentials`] finds keys in the variables, in
+//! the one `.env` file that counts, or in the file of stored keys. [`login`], [`authenticate`], [`accept_key`] and
+//! [`ask_in_browser`] get a key from the user.
 
 mod a2a_agent;
 mod browser;

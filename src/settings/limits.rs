@@ -1,4 +1,4 @@
-//! Every limit, under one name for the command line.
+//! All limits of the program, each with a name for the command line and the settings.
 
 use std::error::Error;
 use std::fmt;
@@ -15,15 +15,15 @@ use tandem_model as model;
 /// All limits.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Bytes of a line that a peer sends.
+    /// Maximum size in bytes of a line that an editor or another peer sends.
     pub line_bytes: usize,
-    /// Bytes of standard input that are put before a prompt.
+    /// Maximum number of bytes of standard input that are put before a prompt.
     pub stdin_bytes: usize,
     /// Maximum number of requests to the model in one turn.
     pub rounds: usize,
-    /// Bytes of a session's log that are kept in memory.
+    /// Maximum number of bytes of a session's log in memory.
     pub log_bytes: usize,
-    /// Bytes of an attribute of a span that has what is said.
+    /// Maximum size in bytes of a span's attribute that holds text of the conversation.
     pub trace_content_bytes: usize,
     /// Limits of tools.
     pub tools: ToolLimits,
@@ -37,22 +37,22 @@ pub struct Limits {
     pub model: model::options::RequestOptions,
     /// Limits of the A2A server.
     pub a2a: A2aLimits,
-    /// Limits of a database that keeps sessions.
+    /// Limits of the store of sessions.
     pub store: StoreLimits,
     /// Limits of workspaces that are clones of git repositories.
     pub git: git::GitLimits,
 }
 
-/// Limits of the store that keeps sessions, and of a database as such a store.
+/// Limits of the store of sessions, most of them for a database as the store.
 #[derive(Debug, Clone)]
 pub struct StoreLimits {
-    /// Time after which a database that does not answer is said to be out of reach.
+    /// Time after which a database that does not answer is reported as unreachable.
     pub patience: Duration,
     /// Time without a sign of life after which a node's sessions may be taken over.
     pub node_dead: Duration,
-    /// Bytes of files of one session that are kept there.
+    /// Maximum number of bytes of one session's files in the database.
     pub session_files_bytes: u64,
-    /// Time for which a session of A2A clients waits for a store that refuses, before it ends.
+    /// Time for which a session of A2A clients waits for a store that refuses writes, before the session ends.
     pub refusal: Duration,
 }
 
@@ -70,41 +70,42 @@ impl Default for StoreLimits {
 /// Limits of the A2A server.
 #[derive(Debug, Clone)]
 pub struct A2aLimits {
-    /// Connections at once.
+    /// Maximum number of connections at once.
     pub connections: usize,
-    /// Requests under way at once.
+    /// Maximum number of requests under way at once.
     pub requests: usize,
-    /// Requests of an address within a minute that are refused for want of a valid token, and told why.
+    /// Maximum number of requests without a valid token, from one address within a minute, that are answered with the
+    /// reason.
     pub refused_requests: usize,
-    /// Requests under way at once on one connection of HTTP/2, streams among them.
+    /// Maximum number of requests under way at once on one HTTP/2 connection, including event streams.
     pub streams: usize,
-    /// Bytes of a body or a frame.
+    /// Maximum size in bytes of a request's body or of a WebSocket's frame.
     pub body_bytes: usize,
-    /// Characters of a text that a client attaches to a message.
+    /// Maximum number of characters of a text that a client attaches to a message.
     pub attachment_chars: usize,
-    /// Time after a turn's end for which its message, sent again without naming a session, is a retry.
+    /// Time after a turn's end during which its message, if sent again without naming a session, counts as a retry.
     pub retry: Duration,
     /// Maximum time for the head of a request.
     pub head_time: Duration,
-    /// Maximum time for which a client may read nothing that it is sent.
+    /// Maximum time for which a client may leave sent data unread.
     pub patience: Duration,
-    /// Time that a WebSocket may be silent before its client is asked for a sign of life.
+    /// Time without data from a WebSocket's client after which the server sends a ping.
     pub ping: Duration,
-    /// Time that the client has for that sign of life.
+    /// Time that the client has to answer the ping.
     pub pong: Duration,
-    /// Sessions at once.
+    /// Maximum number of sessions at once.
     pub sessions: usize,
-    /// Lifetime of a session that nobody uses.
+    /// Lifetime of a session that no client uses.
     pub session_idle: Duration,
-    /// Time that a question waits for an answer while no person at a terminal is asked.
+    /// Time that a question waits for an answer of a client, while no user at a terminal is asked too.
     pub question: Duration,
-    /// Sessions at once of one whom the server knows by name.
+    /// Maximum number of sessions at once of one principal: a client that the server knows by name.
     pub principal_sessions: usize,
-    /// Turns at once of such a one.
+    /// Maximum number of turns at once of one principal.
     pub principal_turns: usize,
-    /// Requests within a second of such a one.
+    /// Maximum number of requests of one principal within a second.
     pub principal_requests: usize,
-    /// Tokens within a day of such a one.
+    /// Maximum number of the model's tokens of one principal within a day (UTC).
     pub principal_tokens: u64,
 }
 
@@ -153,10 +154,10 @@ impl Default for Limits {
     }
 }
 
-/// The longest time: more cannot always be added to the time that it is.
+/// Longest time that a limit can have. A clock cannot always add a longer time to the present.
 pub(super) const LONGEST: Duration = Duration::from_hours(365 * 24);
 
-/// `NAME=VALUE`, a change of one limit.
+/// Change of one limit, which is written `NAME=VALUE`.
 #[derive(Clone)]
 pub struct Change {
     named: &'static Named,
@@ -164,7 +165,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Makes the change.
+    /// Changes the limit in `limits`.
     pub fn apply(&self, limits: &mut Limits) {
         match self.named.field {
             Field::Count(field) => {
@@ -194,7 +195,7 @@ impl FromStr for Change {
     }
 }
 
-/// Reason why a text is no change of a limit.
+/// Reason why a text cannot be read as a change of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeError {
     /// The text is not `NAME=VALUE`.
@@ -223,7 +224,7 @@ impl fmt::Display for ChangeError {
 
 impl Error for ChangeError {}
 
-/// The limits with their defaults, a line each, for the help.
+/// Returns the text of the help on limits: one line for each limit, with its default.
 pub fn help() -> String {
     let mut defaults = Limits::default();
     let mut line = |named: &Named| {
@@ -241,14 +242,14 @@ pub fn help() -> String {
     NAMED.iter().map(&mut line).collect()
 }
 
-/// A limit as users name it.
+/// Entry of a limit: its name, its description for the help, and its accessor.
 struct Named {
     name: &'static str,
     what: &'static str,
     field: Field,
 }
 
-/// Accessor of a limit, by its type.
+/// Accessor of a limit's field, by the field's type.
 enum Field {
     Count(fn(&mut Limits) -> &mut usize),
     Bytes(fn(&mut Limits) -> &mut u64),

@@ -1,4 +1,4 @@
-//! `tandem login` and `tandem logout`, in a terminal; and a key that is typed into a session.
+//! `tandem login` and `tandem logout` in a terminal, and keys that the user types into a session.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use super::provider_variables::provider_variables;
 use super::typed_key::{Check, Refusal, accept};
 use tandem_model::provider::Provider;
 
-/// Maximum length of a line in bytes; no key is as long.
+/// Maximum length of a line from standard input, in bytes. No key is as long.
 const MAX_LINE: u64 = 4096;
 
-/// Source of a typed key.
+/// Source from which a typed key is read.
 pub struct KeyInput {
     attempts: u32,
     read: Box<dyn FnMut() -> io::Result<String> + Send>,
 }
 
 impl KeyInput {
-    /// Reads a line so often at most.
+    /// Returns a source that calls `read` for a line, at most `attempts` times.
     pub fn new(attempts: u32, read: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
         Self { attempts, read: Box::new(read) }
     }
 
-    /// The terminal, without echo; or one line of standard input, if that is something else.
+    /// Returns standard input as the source: three attempts without echo if it is a terminal, else one line.
     pub fn stdin(provider: Provider) -> Self {
         if io::stdin().is_terminal() {
             let prompt = format!(
@@ -44,8 +44,8 @@ impl KeyInput {
     }
 }
 
-/// Asks for a provider's key, checks it and stores it. What is worth knowing is said on `out`; the
-/// error is the last thing to say. Waits for `input` in place: nothing else goes on meanwhile.
+/// Asks the user for a provider's key, checks the key and stores it. Writes messages to `out`; the error is the last
+/// message, which the caller shows. Reading `input` blocks the thread.
 pub async fn login(
     credentials: &Arc<Credentials>,
     check: &Check,
@@ -53,7 +53,7 @@ pub async fn login(
     mut input: KeyInput,
     out: &mut (dyn Write + Send),
 ) -> Result<(), String> {
-    // A Ctrl-C must not end the process while the terminal does not echo.
+    // With a handler for it, Ctrl-C does not end the process while the terminal's echo is off.
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|err| err.to_string())?;
     let interrupted = || "Interrupted; nothing was stored.".to_owned();
     for left in (0..input.attempts).rev() {
@@ -78,8 +78,8 @@ pub async fn login(
     Err("No key was typed.".to_owned())
 }
 
-/// Checks a provider's key that was typed, stores it, and uses it from now on. Returns what is worth
-/// knowing; the error says why not, without the key.
+/// Checks a typed key of a provider, stores it, and makes this process use it from now on. Returns a message for the
+/// user. The error is the reason for the refusal, without the key.
 pub async fn accept_key(
     credentials: &Arc<Credentials>,
     check: &Check,
@@ -97,7 +97,8 @@ pub fn keys_made_at(provider: Provider) -> &'static str {
     provider_variables(provider).get_a_key
 }
 
-/// Returns a message on the key that this process has been given.
+/// Returns the message to the user after a key was accepted: where it is stored, and why a later process would use
+/// another key, if so.
 pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
     let file = credentials.key_file().map(|file| file.display().to_string()).unwrap_or_default();
     let told = format!("The key is good, and is stored in {file}.");
@@ -129,7 +130,7 @@ pub fn logout(
     Ok(())
 }
 
-/// Says so if the key that was stored is not the one that is used.
+/// Writes a message to `out` if the stored key is not the key that later processes will use.
 fn say_what_wins(credentials: &Credentials, provider: Provider, out: &mut dyn Write) {
     credentials.refresh(provider);
     match credentials.set_up(provider) {
@@ -146,6 +147,6 @@ fn say_what_wins(credentials: &Credentials, provider: Provider, out: &mut dyn Wr
 }
 
 fn say(out: &mut dyn Write, text: &str) {
-    // There is nowhere to say that this failed.
+    // If this write fails, there is no other place to report the failure.
     let _ = writeln!(out, "{text}");
 }

@@ -1,5 +1,4 @@
-//! A page in the person's browser that asks for a key: for ACP's `authenticate`, and for whoever
-//! logs in from the terminal.
+//! A page in the user's browser that asks for a key, for ACP's `authenticate` and for a login from the terminal.
 
 use std::future::{IntoFuture as _, pending};
 use std::io;
@@ -31,13 +30,13 @@ use tandem_model::provider::Provider;
 /// Maximum time that the page waits for a key, in minutes.
 const MINUTES: u64 = 10;
 
-/// Interval of looking for a key that was set elsewhere meanwhile.
+/// Interval at which the page's server looks for a key that was set elsewhere meanwhile.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Maximum time for the last response to be sent.
+/// Maximum time for sending the last response before the server stops.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Bytes of a form with a key in it, and more.
+/// Maximum size of a posted form in bytes. A form with a key is smaller.
 const MAX_BODY: usize = 4096;
 
 const FORM: &str = include_str!("login_page.html");
@@ -46,16 +45,16 @@ const DONE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     <title>tandem: done</title>\n<h1>The key is good, and is stored.</h1>\n\
     <p>You can close this page and go back to where you were.\n";
 
-/// Looks again for a provider's key; if there is none, asks the person. `opened` is told the page's
-/// address, and returns whether to open it in a browser here. Returns when there is a key: it was checked and is stored. The error says what to do.
-/// Dropped, it closes the page.
+/// Looks again for a provider's key, and asks the user on a page if there is none. `opened` is given the page's
+/// address, and returns `true` if the page is to be opened in a browser here. Returns once there is a key. A key from
+/// the page was checked and stored. The error says what to do. Dropping the future closes the page.
 pub async fn authenticate(
     credentials: &Arc<Credentials>,
     check: &Check,
     provider: Provider,
     opened: &(dyn Fn(&str) -> bool + Send + Sync),
 ) -> Result<(), String> {
-    // Whoever waits here finds the key that was given to the one before; so there is one page.
+    // Only one page is open at a time. A call that waits here finds the key that the user gave to the call before it.
     let _asking = credentials.asking.acquire().await;
     credentials.refresh(provider);
     let what_to_do = match credentials.look(provider) {
@@ -67,9 +66,8 @@ pub async fn authenticate(
     asked.map(drop).map_err(|why| format!("{why} {what_to_do}"))
 }
 
-/// Asks the person for a provider's key, also if there is one: it may not be accepted any more.
-/// `opened` is told the page's address. Returns what is worth knowing of the key. Dropped, it closes
-/// the page.
+/// Asks the user for a provider's key on a page, even if there is a key, which may have become invalid. `opened` is
+/// given the page's address. Returns a message for the user about the new key. Dropping the future closes the page.
 pub async fn ask_in_browser(
     credentials: &Arc<Credentials>,
     check: &Check,
@@ -84,14 +82,16 @@ pub async fn ask_in_browser(
     ask(credentials, check, provider, &opened).await
 }
 
-/// Serves a page that asks for a key, until there is one; what is worth knowing of it. The error is
-/// why it ended without.
+/// Serves a page that asks for a key until there is one. Returns a message for the user about the key. The error is the
+/// reason why the page ended without a key.
 async fn ask(
     credentials: &Arc<Credentials>,
     check: &Check,
     provider: Provider,
     opened: &(dyn Fn(&str) -> bool + Send + Sync),
 ) -> Result<String, String> {
+    // 1. Bind a free port of the loopback address. The page has a random path, so other programs of this machine
+    // cannot guess its address.
     let no_page = |err: io::Error| format!("No page could be served: {err}.");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(no_page)?;
     let port = listener.local_addr().map_err(no_page)?.port();
@@ -106,6 +106,7 @@ async fn ask(
         ending: CancellationToken::new(),
     });
     let url = format!("http://{}{}", page.hosts[0], page.path);
+    // 2. Report the address, and open a browser if the caller wants one.
     let programs = if opened(&url) { Some(browser::programs(credentials.env())?) } else { None };
     let browser = async {
         match &programs {
@@ -113,6 +114,7 @@ async fn ask(
             None => pending().await,
         }
     };
+    // If there is a key already, only the page can supply the new one: finding a key elsewhere means nothing then.
     let replaces = credentials.look(provider).is_ok();
     let _end_on_drop = page.ending.clone().drop_guard();
     let router = Router::new().fallback(answer).with_state(Arc::clone(&page));
@@ -121,6 +123,7 @@ async fn ask(
         .into_future();
     tokio::pin!(server);
 
+    // 3. Wait for a key, or for a reason to give up.
     let outcome = tokio::select! {
         () = page.done.cancelled() => Ok(told(credentials, provider)),
         () = page.found_elsewhere(), if !replaces => Ok("There is a key now.".to_owned()),
@@ -130,12 +133,13 @@ async fn ask(
         )),
         _ = &mut server => Err("The page has ended.".to_owned()),
     };
+    // 4. End the page, and give the browser time to receive the last response.
     page.ending.cancel();
     let _ = timeout(GRACE, server).await;
     outcome
 }
 
-/// 128 bits that nobody can guess.
+/// Returns 128 random bits in hexadecimal, from the operating system.
 fn random() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
@@ -143,21 +147,22 @@ fn random() -> io::Result<String> {
 }
 
 struct LoginPage {
-    /// Value of the `Host` header from a browser on this computer; any other was led here.
+    /// Accepted values of the `Host` header. A request with another value does not come from a page of this server: the
+    /// browser was led here by a foreign name (DNS rebinding).
     hosts: [String; 2],
     path: String,
     credentials: Arc<Credentials>,
     check: Check,
     provider: Provider,
-    /// One key at a time.
+    /// Permit to check a key: one key at a time.
     checking: Semaphore,
-    /// A key is stored.
+    /// Token that is cancelled when a key has been stored.
     done: CancellationToken,
     ending: CancellationToken,
 }
 
 impl LoginPage {
-    /// Waits until there is a key that did not come through the page: from `tandem login`, say.
+    /// Waits until there is a key that did not come through the page, but for example from `tandem login`.
     async fn found_elsewhere(&self) {
         loop {
             sleep(LOOK).await;
@@ -169,7 +174,8 @@ impl LoginPage {
         }
     }
 
-    /// Checks that a request is for this page and from this page. The error is the whole response.
+    /// Checks that a request is for this page, and that a form comes from this page. The error is the status of the
+    /// response, which has no body.
     fn admit(&self, request: &Request) -> Result<(), StatusCode> {
         let headers = request.headers();
         let host = only(headers, &header::HOST).ok_or(StatusCode::MISDIRECTED_REQUEST)?;
@@ -185,7 +191,7 @@ impl LoginPage {
         if request.method() != Method::POST {
             return Err(StatusCode::NOT_FOUND);
         }
-        // Another site's page can post here too, but cannot say that it is this one.
+        // A page of another site can post here too, but the browser then names that site as the origin.
         let origin = only(headers, &header::ORIGIN).and_then(|it| it.strip_prefix("http://"));
         let site = headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin");
         if origin != Some(host) || !site {
@@ -194,7 +200,7 @@ impl LoginPage {
         Ok(())
     }
 
-    /// Returns the page for the outcome of a key.
+    /// Checks and stores a key from the form, and then lets the page end. Succeeds at once if a key was stored before.
     async fn take(&self, key: &str) -> Result<(), Refusal> {
         let _checking = self.checking.acquire().await;
         if self.done.is_cancelled() {
@@ -210,11 +216,11 @@ impl LoginPage {
         Ok(())
     }
 
-    /// The form, with what was wrong the last time.
+    /// Returns the HTML of the form, with `message` about the last attempt.
     fn form(&self, nonce: &str, message: &str) -> String {
         let file = self.credentials.key_file();
         let file = file.map_or_else(|why| why, |file| file.display().to_string());
-        // The message is last: it is not ours, and may look like one of the others.
+        // The message is put in last, because it comes from the provider and could contain one of the other marks.
         [
             ("{{nonce}}", nonce),
             ("{{provider}}", self.provider.title()),
@@ -228,7 +234,7 @@ impl LoginPage {
         .fold(FORM.to_owned(), |page, (mark, text)| page.replace(mark, &escape(text)))
     }
 
-    /// The host that a key would be sent to.
+    /// Returns the host that a key would be sent to; empty if the endpoint is not usable.
     fn provider_variables(&self) -> String {
         let endpoint = self.credentials.endpoint_for(self.provider, &Secret::new(""));
         let url = endpoint.ok().and_then(|endpoint| Url::parse(&endpoint.url).ok());
@@ -277,14 +283,14 @@ fn respond(status: StatusCode, nonce: &str, html: &str) -> Response {
     (status, headers, html.to_owned()).into_response()
 }
 
-/// A header that is there once and is text.
+/// Returns the value of a header that is present exactly once and is text.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-/// Text as HTML has it.
+/// Escapes a text for HTML.
 fn escape(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! MCP servers as settings name them.
+//! MCP servers as settings describe them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,28 +14,28 @@ use super::server_entry::ServerEntry;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct McpServer {
-    /// The program, of a server over standard input and output.
+    /// Program of a server that speaks over standard input and output.
     pub command: Option<String>,
-    /// The program's arguments.
+    /// Arguments of the program.
     pub args: Vec<Concealed>,
     /// Environment variables for the program.
     pub env: BTreeMap<String, Concealed>,
-    /// The directory to start it in; may be relative to the workspace.
+    /// Working directory of the program; may be relative to the workspace.
     pub cwd: Option<PathBuf>,
-    /// The address of a server over SSE; or over what `kind` says.
+    /// Address of a server over SSE, or over the transport in `kind`.
     pub url: Option<Concealed>,
-    /// The address of a server over streamable HTTP.
+    /// Address of a server over streamable HTTP.
     pub http_url: Option<Concealed>,
-    /// `stdio`, `sse` or `http`.
+    /// Transport: `stdio`, `sse` or `http`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// HTTP headers for each request.
     pub headers: BTreeMap<String, Concealed>,
-    /// Milliseconds that a call may take.
+    /// Maximum time of a call in milliseconds.
     pub timeout: Option<u64>,
     /// `true` if the tools of the server need no question; never for a server of an unjudged project.
     pub trust: bool,
-    /// `true` if the server's program runs in the sandbox or not at all, even where commands have no sandbox.
+    /// `true` if the server's program must run in the sandbox, even if commands have none; else it is not started.
     pub sandbox: bool,
     /// The only tools of the server that count, if set.
     pub include_tools: Option<Vec<String>>,
@@ -46,9 +46,9 @@ pub struct McpServer {
     /// OAuth settings as they are in the file; `Null` if there are none.
     #[serde(serialize_with = "conceal", skip_serializing_if = "Value::is_null")]
     pub oauth: Value,
-    /// Means of logging in.
+    /// Way of logging in to the server.
     pub auth_provider_type: Option<String>,
-    /// The entry itself.
+    /// The entry from which the settings were read.
     #[serde(skip)]
     pub entry: ServerEntry,
 }
@@ -60,12 +60,12 @@ impl McpServer {
     }
 }
 
-/// Text that may have a secret in it, and that is not shown.
+/// Text that may contain a secret, and so is never shown.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Concealed(String);
 
 impl Concealed {
-    /// The text itself, to be used and not to be shown.
+    /// Returns the text, which may be used but must not be shown.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -87,7 +87,7 @@ impl Serialize for Concealed {
 
 impl<'de> Deserialize<'de> for Concealed {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // People write numbers where programs are given text.
+        // People write numbers and booleans although the program is given text.
         match Value::deserialize(from)? {
             Value::String(text) => Ok(Self(text)),
             Value::Number(number) => Ok(Self(number.to_string())),

@@ -1,4 +1,4 @@
-//! Store of tokens for MCP servers: a file a server, which only the user may touch.
+//! The store of tokens for MCP servers: one file for each server, which only the user may read and write.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -14,10 +14,10 @@ use super::credentials::Credentials;
 use super::owned_file;
 use tandem_mcp::{Logins, TokenStore};
 
-/// KiB of what is kept for a server.
+/// Maximum size of one server's file in KiB.
 const MAX_KIB: u64 = 256;
 
-/// Returns the means of logging in to MCP servers, and the store of their tokens.
+/// Returns the store of MCP servers' tokens, and the function that opens a login page in the browser.
 pub fn mcp_logins(credentials: &Arc<Credentials>) -> Logins {
     let store = Arc::new(TokenFiles { dir: credentials.env().config_dir() });
     let credentials = Arc::clone(credentials);
@@ -39,7 +39,8 @@ struct TokenFiles {
 }
 
 impl TokenFiles {
-    /// A file for a server, of this ending. Addresses may be long, and hold what no name may.
+    /// Returns the path of a server's file with the given ending. The name is a hash of the server's address, since an
+    /// address may be too long for a name, or have characters that no name may have.
     fn path(&self, server: &str, ending: &str) -> Result<PathBuf, String> {
         let dir = self.dir.as_ref().ok_or("there is no home directory: set HOME")?;
         let sum = digest::digest(&digest::SHA256, server.as_bytes());
@@ -49,6 +50,8 @@ impl TokenFiles {
     }
 
     fn lock_file(&self, server: &str) -> Result<File, String> {
+        // The lock has a file of its own: each `save` replaces the token file, so a lock on the token file itself would
+        // not keep a later process out.
         let path = self.path(server, "lock")?;
         let failed = |err| format!("{} cannot be locked: {err}", path.display());
         if let Some(dir) = path.parent() {

@@ -1,4 +1,4 @@
-//! Puts the layers together, value by value, and says what it leaves out.
+//! Merges the layers of settings value by value, and reports each value that is left out.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -26,14 +26,14 @@ use super::trust::{Trust, trust};
 use super::unread::{self, ENABLEMENT};
 use tandem_policy::Mode;
 
-/// A value that a flag or a variable sets: its name in the files, where it is from, what it is.
+/// A value that a flag or a variable sets: the setting's name in the files, its origin, and the value itself.
 pub type Override = (&'static str, SettingOrigin, Value);
 
-/// Reads the files that count in the directory `project`; `given` counts more than any file, and
-/// than the variable that names the model.
+/// Reads the settings files that apply to the directory `project`, and merges them. The values in `given` count more
+/// than every file, and more than the variable that names the model.
 ///
-/// A handful of small files are opened; a `.env` only for a variable that is not in the
-/// environment: one that a value names, or the model's if `given` has no model.
+/// The function opens a handful of small files. It opens a `.env` file only to look up a variable that is not in the
+/// environment: a variable that a value names, or the model's variable if `given` has no model.
 pub fn read_settings(env: &Env, project: &Path, given: &[Override]) -> Settings {
     let mut merged = Merger::new(env, project);
     for (layer, path) in file::places(env, project) {
@@ -54,34 +54,35 @@ pub fn read_settings(env: &Env, project: &Path, given: &[Override]) -> Settings 
 struct Merger<'a> {
     env: &'a Env,
     project: &'a Path,
-    /// Read only for a variable that the environment has not.
+    /// The `.env` file, read at the first lookup of a variable that the environment does not have.
     dotenv: OnceCell<DotEnv>,
     values: Value,
     origins: BTreeMap<String, Vec<SettingOrigin>>,
-    /// MCP servers and other agents as they are written, and the variables that were put into them, by the
-    /// paths of their names.
+    /// Entries of MCP servers and other agents by path, such as `mcpServers.NAME`: the entry as it is in the file, and
+    /// the names of the variables whose values were put into it.
     servers: BTreeMap<String, (Value, Vec<String>)>,
-    /// Names of memory files before a project named others.
+    /// Names of memory files that a project's value replaced; `None` if the value in force is not a project's.
     own_file_names: Option<Value>,
-    /// The place of each value that asks for what there is not here, by name.
+    /// Origin of each value that asks for a feature which tandem does not have, by the value's name.
     without_effect: BTreeMap<&'static str, SettingOrigin>,
     remarks: Vec<String>,
-    /// `true` if a list of denied hosts was not read.
+    /// `true` if a list of denied hosts was not valid, and so was left out.
     denies_unreadable: bool,
-    /// Sentences on names without effect that guard nothing.
+    /// Sentences on names without effect that do not limit what the agent may do. Sentences on the other names without
+    /// effect are in `remarks`.
     unread: Vec<String>,
-    /// Places of settings files, and the outcome of reading each.
+    /// Paths of settings files, with the outcome of reading each.
     pub files: Vec<(Arc<Path>, &'static str)>,
 }
 
 /// One value of a layer.
 struct LayerValue<'a> {
     key: &'a Key,
-    /// Path of the value: the key's names, and for one of many its own.
+    /// Path of the value: the parts of the key's name, and for an entry of a `Merge::Each` group also the entry's name.
     path: Vec<&'a str>,
     value: Value,
     origin: SettingOrigin,
-    /// Node in the file, to find the line of an error.
+    /// Node in the file, for the line of an error; `None` for a flag or a variable.
     node: Option<&'a Node>,
 }
 
@@ -103,7 +104,8 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Reads a file, if there is one and it may count. Returns the outcome, for people.
+    /// Reads a settings file and merges its values. Leaves out a project's file if the user has said not to trust the
+    /// folder. Returns the outcome of reading, for people.
     fn read(&mut self, layer: Layer, path: &Arc<Path>) -> &'static str {
         let root = match file::read(path) {
             Ok(Some(root)) => root,
@@ -113,6 +115,8 @@ impl<'a> Merger<'a> {
                 return "not read";
             }
         };
+        // An unjudged folder counts as trusted if the layers before the project's switch the judging of folders off.
+        // The project's own file is merged only after this decision, so a project cannot declare itself trusted.
         let trust = || match trust(self.env, self.project) {
             Trust::Unjudged if !self.asks_for_trust() => Trust::Trusted,
             judged => judged,
@@ -193,14 +197,14 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Takes over what variables set, which count as much in a `.env` that is trusted.
+    /// Merges the model that the variable [`MODEL`] names, in the environment or in a trusted `.env` file.
     fn variables(&mut self) {
         if let Some(model) = self.variable(MODEL).filter(|model| !model.is_empty()) {
             self.given(&("model.name", SettingOrigin::Variable(MODEL), Value::String(model)));
         }
     }
 
-    /// Takes over the sandbox that the environment names; a `.env` has no say in it.
+    /// Merges the sandbox that the variable [`SANDBOX_VARIABLE`] names in the environment. A `.env` file cannot set it.
     fn sandbox_variable(&mut self) {
         let named = self.env.vars().get(SANDBOX_VARIABLE).filter(|name| !name.is_empty());
         if let Some(name) = named {
@@ -209,41 +213,44 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Returns a variable of the environment, or else of a trusted `.env`.
+    /// Returns a variable's value from the environment, or else from a trusted `.env` file.
     fn variable(&self, name: &str) -> Option<String> {
         let of_process = self.env.vars().get(name);
         let of_file = || self.dotenv.get_or_init(|| DotEnv::read(self.env)).trusted(name);
         of_process.map(String::as_str).or_else(of_file).map(ToOwned::to_owned)
     }
 
-    /// A value that a flag or a variable sets.
+    /// Merges a value that a flag or a variable sets.
     fn given(&mut self, (name, origin, value): &Override) {
         let Some(key) = KEYS.iter().find(|key| key.name == *name) else { return };
         let (value, origin) = (value.clone(), origin.clone());
         self.say(LayerValue { key, path: name.split('.').collect(), value, origin, node: None });
     }
 
-    /// Takes a value over if it is valid and counts; `true` if so.
+    /// Merges a value if it is valid and if its origin may set it. Returns `true` if the value was merged.
     fn say(&mut self, mut said: LayerValue<'_>) -> bool {
+        // 1. A value of a wrong type is left out, with a remark.
         if let Err((line, why)) = check(&said) {
             let origin = said.origin.at_line(line);
             self.remark(&origin, &why);
             self.denies_unreadable |= said.key.name == DENIED_DOMAINS;
             if said.key.name == SANDBOX {
-                // To go on as if nothing had been said could run commands without a sandbox.
+                // If the wrong value were ignored, commands could run without the sandbox that the user wanted. `null`
+                // stands for a choice that cannot be read: commands are refused until the value is corrected.
                 *slot(&mut self.values, &said.path) = Value::Null;
                 self.origins.insert(said.path.join("."), vec![origin]);
             }
             return false;
         }
-        // The sandbox restricts a project, so a project's file must not loosen the sandbox, even if the user trusts the
-        // project's folder. Commands in terminals of an editor run outside of the sandbox, so a project's file must not
-        // choose these terminals either.
+        // 2. A project's value is left out if it would loosen a limit. The sandbox restricts a project, so a project's
+        // file must not loosen the sandbox, even if the user trusts the project's folder. Commands in terminals of an
+        // editor run outside of the sandbox, so a project's file must not choose these terminals either.
         let own = [SANDBOX, SANDBOX_BOUNDS].iter().any(|name| said.key.name.starts_with(name));
         let judged = said.origin.of_project() && (own || said.key.name == CLIENT_TERMINALS);
         if (said.origin.unjudged() || judged) && !self.may(&mut said) {
             return false;
         }
+        // 3. The value is added to the list of the earlier layers, or replaces their value.
         if said.key.merge == Merge::Add && said.value.is_string() {
             said.value = Value::Array(vec![said.value]);
         }
@@ -270,8 +277,9 @@ impl<'a> Merger<'a> {
         true
     }
 
-    /// Returns `true` if a value counts that comes from an unjudged project. Takes out of the value any
-    /// part that does not count.
+    /// Returns `true` if a project's value counts. Called for all values of an unjudged project, and for the keys that
+    /// a trusted project may set no more freely than an unjudged one. Takes out of the value any part that does not
+    /// count, and adds a remark on each value or part that is left out.
     fn may(&mut self, said: &mut LayerValue<'_>) -> bool {
         let before = at(&self.values, said.path.iter().copied());
         let name = said.path.join(".");
@@ -308,20 +316,21 @@ impl<'a> Merger<'a> {
         self.remarks.push(format!("{origin}: {why}"));
     }
 
-    /// Takes the entry at a path.
+    /// Returns the entry of a server or agent by its path, and removes it from `servers`.
     fn entry(&mut self, path: &str) -> ServerEntry {
         let origin = self.origins.get(path).and_then(|origins| origins.first().cloned());
         let (written, variables) = self.servers.remove(path).unwrap_or_default();
         ServerEntry { origin, variables, written }
     }
 
-    /// Says which values have less effect than people may think, given the others.
+    /// Adds remarks on values that have less effect than people may think, because of other values or files.
     fn remark_on(&mut self, settings: &Settings) {
         self.switched_off_elsewhere(settings);
         self.remarks.extend(self.unheld_hosts(settings));
     }
 
-    /// Returns a sentence on denied hosts that commands can reach all the same: only the sandbox's own network keeps
+    /// Returns a sentence if hosts are denied that commands can reach all the same. Only the sandbox's own network
+    /// keeps
     /// commands away from hosts.
     fn unheld_hosts(&self, settings: &Settings) -> Option<String> {
         let setting = match settings.tools.sandbox {
@@ -337,7 +346,7 @@ impl<'a> Merger<'a> {
         ))
     }
 
-    /// Says which servers that count are switched off for Gemini CLI, in a file that has no effect here.
+    /// Adds a remark on MCP servers that are on in tandem, but off in a file of Gemini CLI that tandem does not follow.
     fn switched_off_elsewhere(&mut self, settings: &Settings) {
         let Some(path) = self.env.gemini_dir().map(|dir| dir.join(ENABLEMENT)) else { return };
         // A file that cannot be read switches nothing off for Gemini CLI either.
@@ -357,9 +366,9 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Returns all values, typed.
+    /// Returns the merged settings as a typed value, with their origins and remarks.
     fn finish(mut self) -> Settings {
-        // Every value in it has been checked by itself.
+        // Each value was checked alone before it was merged, so an error is not expected here.
         let mut settings =
             Settings::deserialize(std::mem::take(&mut self.values)).unwrap_or_else(|err| {
                 self.remarks.push(format!("The settings are ignored: {err}."));
@@ -427,7 +436,7 @@ impl<'a> Merger<'a> {
 fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
     root.find(key.name.split('.')).or_else(|| {
         let old = key.old.iter().find_map(|name| root.find(name.split('.')));
-        // A name of a value that is a name of a group now: `model`.
+        // An old name of a value may be the name of a group today (`model`): an object there is the group.
         old.filter(|node| !matches!(node.kind, NodeKind::Object(_)))
     })
 }
@@ -450,11 +459,11 @@ fn check(said: &LayerValue<'_>) -> Result<(), (Option<usize>, String)> {
     let path = err.path().to_string();
     let inside = err.path().iter().skip(said.path.len());
     let line = said.node.map(|node| deepest(node, inside).line);
-    // What is there is not repeated: it may be a secret.
+    // The message does not repeat the value, which may be a secret.
     Err((line, format!("`{path}` {}.", must(&err.inner().to_string()))))
 }
 
-/// Puts the type that serde expects in plain words.
+/// Rewrites serde's message on a wrong type in plain words.
 fn must(error: &str) -> String {
     let Some((_, expected)) = error.rsplit_once(", expected ") else { return error.to_owned() };
     let words = [
@@ -493,7 +502,7 @@ fn at<'a, 'b>(value: &'a Value, names: impl IntoIterator<Item = &'b str>) -> Opt
     names.into_iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// The place at a path of names, which is made.
+/// Returns the place at a path of names. Creates the objects on the path, in place of values that are no objects.
 fn slot<'a>(value: &'a mut Value, names: &[&str]) -> &'a mut Value {
     names.iter().fold(value, |value, name| {
         if !value.is_object() {
@@ -503,13 +512,14 @@ fn slot<'a>(value: &'a mut Value, names: &[&str]) -> &'a mut Value {
     })
 }
 
-/// Returns the origins of a value that is no default, separated by commas.
+/// Returns the origins of a value, separated by commas; an empty text for a default.
 fn said_at(origins: &BTreeMap<String, Vec<SettingOrigin>>, name: &str) -> String {
     let origins = origins.get(name).map(Vec::as_slice).unwrap_or_default();
     origins.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// A path as people write it.
+/// Returns the absolute path that a path in a file stands for: `~` is the home directory, and a relative path begins at
+/// `project`.
 fn absolute(path: &Path, project: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),

@@ -1,32 +1,33 @@
-//! The settings: what a user, a project and a machine's owner have written down, as one typed value.
+//! The settings of the user, the project and the machine's owner, merged into one typed value.
 //!
 //! # To read an option
 //!
-//! [`read_settings`](super::read_settings) is called once a session, in `src/run/making.rs`; parts are given what is theirs as
-//! plain data. `settings.tools.exclude` is the merged, checked value: if no file says anything, the
-//! default that is here. [`Settings::origin`] says where a value was set, by its name in the files:
-//! `settings.origin("tools.exclude")`.
+//! [`read_settings`](super::read_settings) is called once a session, in `src/run/making.rs`, which hands each part of
+//! the program its own values as plain data. `settings.tools.exclude` is the merged, checked value; if no file sets the
+//! value, it is the default from this module. [`Settings::origin`] returns the places where a value was set, by the
+//! value's name in the files: `settings.origin("tools.exclude")`.
 //!
 //! # To add an option
 //!
-//! A field here, with its default and in the files' spelling; a row in `keys.rs` that says how
-//! layers are merged and how far a project is followed of which nobody has said whether to trust it.
-//! Reading, checking, messages and `tandem config` follow from the two; `docs/settings.md` has a row of it.
+//! Add a field here, with its default and in the files' spelling, and a row in `keys.rs`. The row says how layers are
+//! merged, and how far a project in an unjudged folder is followed. Reading, checking, messages and `tandem config`
+//! follow from the two. Describe the option in a row of `docs/settings.md`.
 //!
-//! # The layers, the later wins
+//! # The layers, of which the later wins
 //!
 //! Defaults; `/etc/gemini-cli/system-defaults.json`; `~/.gemini/settings.json`; `settings.json` in
 //! [`Env::config_dir`](super::Env::config_dir); the project's `.gemini/settings.json`; `/etc/gemini-cli/settings.json`; the
-//! environment; flags. No file is ever written. A value that is wrong is left out and named in
-//! [`Settings::remarks`], with its file and line, and so is a name that is not known and near one that
-//! limits what the agent may do. `tandem config` shows all names without effect.
+//! environment; flags. None of these files is ever written. A wrong value is left out, and [`Settings::remarks`] names
+//! it with its file and line. The remarks also name each unknown name that limits what the agent may do, or that is
+//! spelled like such a name. `tandem config` shows all names without effect.
 //!
 //! # Projects
 //!
-//! Of a folder that the user has said not to trust, nothing is read. Of one that nobody has judged,
-//! what is harmless counts; what would loosen a limit to what the agent may do is left out, with a
-//! remark; and what would be executed, [`McpServer`]s, is there and marked: one for which
-//! [`McpServer::unjudged`] is true is started when the session's consent is given, not before.
+//! A project's file is not read if the user has said not to trust the folder. In a folder that the user has not judged,
+//! harmless values count. A value that would loosen a limit on the agent is left out, with a remark. A value that
+//! would be executed, an [`McpServer`], is part of the settings, but marked: a server whose
+//! [`ServerEntry::unjudged`](super::ServerEntry::unjudged) is true is started only after the session's consent is
+//! given.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,21 +49,21 @@ use tandem_model::provider::Provider;
 use tandem_policy::Mode;
 use tandem_policy::consent::{Executable, MCP_SERVER};
 
-/// All settings that mean anything here, merged and checked.
+/// All settings that have an effect in tandem, merged and checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Settings {
     /// The model and its conversation.
     pub model: ModelSettings,
-    /// Ways of working.
+    /// Approval mode, undo, retries, notifications, and removal of sessions.
     pub general: GeneralSettings,
-    /// MCP servers by name. Which of them count, [`Settings::mcp_servers`] says.
+    /// MCP servers by name, including excluded ones. [`Settings::mcp_servers`] returns the servers that count.
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// Selection of MCP servers.
     pub mcp: McpSettings,
-    /// Other agents by name: a key of this program's own.
+    /// Other agents by name. A key of tandem's own.
     pub a2a_servers: BTreeMap<String, A2aAgent>,
-    /// Editors.
+    /// Settings for work in an editor, over ACP.
     pub acp: AcpSettings,
     /// Text for the model beside the prompt.
     pub context: ContextSettings,
@@ -70,25 +71,25 @@ pub struct Settings {
     pub tools: ToolsSettings,
     /// Bounds of the sandbox.
     pub sandbox: SandboxSettings,
-    /// Safeguards.
+    /// Settings for security: forbidden modes and answers, trust in folders, the filter of the environment.
     pub security: SecuritySettings,
-    /// More files, or directories of files, with policy rules. Absolute.
+    /// Absolute paths of more files, or directories of files, with policy rules.
     pub policy_paths: Vec<PathBuf>,
-    /// The same, of the machine's owner. Absolute.
+    /// Absolute paths of more files, or directories of files, with the machine owner's policy rules.
     pub admin_policy_paths: Vec<PathBuf>,
-    /// Limits by the names that `--limit` knows: a key of this program's own.
+    /// Limits by the names that `--limit` knows. A key of tandem's own.
     #[serde(deserialize_with = "take::limits")]
     pub limits: BTreeMap<String, u64>,
     /// Origins of each value, by its name in the files.
     #[serde(skip)]
     pub(super) origins: BTreeMap<String, Vec<SettingOrigin>>,
-    /// Sentences on values that were not followed, and why.
+    /// Sentences on values that were not followed, with the reasons.
     #[serde(skip)]
     pub(super) remarks: Vec<String>,
-    /// Sentences on names in files that have no effect and guard nothing, for `tandem config`.
+    /// Sentences for `tandem config`, on names in files that have no effect and do not limit what the agent may do.
     #[serde(skip)]
     pub(super) unread: Vec<String>,
-    /// Places of settings files, and the outcome of reading each.
+    /// Paths of settings files, with the outcome of reading each.
     #[serde(skip)]
     pub(super) files: Vec<(Arc<Path>, &'static str)>,
 }
@@ -99,18 +100,18 @@ pub struct Settings {
 pub struct ModelSettings {
     /// The model's id, as `--model` takes it.
     pub name: Option<String>,
-    /// Provider of a model id that names none: a key of this program's own.
+    /// Provider of a model whose id names no provider. A key of tandem's own.
     #[serde(deserialize_with = "take::provider")]
     pub provider: Provider,
-    /// Thinking level, as `--thinking` takes it: a key of this program's own.
+    /// Thinking level, as `--thinking` takes it. A key of tandem's own.
     pub thinking: Option<String>,
-    /// Maximum number of requests in one session; -1 in the files is `None`, any number.
+    /// Maximum number of requests in one session; `None`, which is -1 in the files, for no limit.
     #[serde(deserialize_with = "take::unlimited")]
     pub max_session_turns: Option<usize>,
-    /// The share of the model's window, from 0 to 1, from which on a conversation is compressed.
+    /// Share of the model's context window, from 0 to 1, at which a conversation is compressed.
     #[serde(deserialize_with = "take::share")]
     pub compression_threshold: f64,
-    /// `true` if nothing is done about a model that repeats itself.
+    /// `true` if the agent does nothing about a model that repeats itself.
     pub disable_loop_detection: bool,
 }
 
@@ -127,20 +128,20 @@ impl Default for ModelSettings {
     }
 }
 
-/// Ways of working.
+/// Approval mode, undo, retries, notifications, and removal of sessions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct GeneralSettings {
-    /// Mode that a session begins with. Yolo needs a flag.
+    /// Approval mode that a session begins with. A file cannot set the mode yolo, only a flag can.
     #[serde(deserialize_with = "take::mode")]
     pub default_approval_mode: Mode,
-    /// Undo.
+    /// Settings for the undo of changes to files.
     pub checkpointing: Checkpointing,
     /// Maximum number of attempts of a request to the model; at least 1.
     #[serde(deserialize_with = "take::attempts")]
     pub max_attempts: Option<u32>,
     /// `true` if the terminal calls the user with a bell, a notification (OSC 9) and its title when
-    /// a question waits or a long turn has ended. On here; Gemini CLI's own default is off.
+    /// a question waits or a long turn has ended. On by default; Gemini CLI's own default is off.
     pub enable_notifications: bool,
     /// Removal of old sessions.
     pub session_retention: SessionRetention,
@@ -158,7 +159,7 @@ impl Default for GeneralSettings {
     }
 }
 
-/// Removal of old sessions, which is off unless a person turns it on.
+/// Removal of old sessions, which is off by default.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SessionRetention {
@@ -173,7 +174,7 @@ pub struct SessionRetention {
 }
 
 impl SessionRetention {
-    /// Returns what is to be kept, if anything is to be removed.
+    /// Returns the limits above which sessions are removed; `None` if no session is to be removed.
     pub fn retention(&self) -> Option<Retention> {
         let max_age = self.max_age.as_deref().and_then(take::time);
         let retention = Retention { max_age, max_count: self.max_count };
@@ -181,12 +182,12 @@ impl SessionRetention {
     }
 }
 
-/// Undo.
+/// Settings for the undo of changes to files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Checkpointing {
-    /// `true` if files that tools change are kept, so that they can be restored. On here; Gemini
-    /// CLI's own default is off.
+    /// `true` if the files that tools change are saved first, so that they can be restored. On by default; Gemini CLI's
+    /// own default is off.
     pub enabled: bool,
 }
 
@@ -202,11 +203,11 @@ impl Default for Checkpointing {
 pub struct McpSettings {
     /// The only servers that count, if set.
     pub allowed: Option<Vec<String>>,
-    /// Servers that do not count.
+    /// Servers that do not count, even if they are allowed.
     pub excluded: Vec<String>,
 }
 
-/// Editors: a key of this program's own.
+/// Settings for work in an editor, over ACP. A key of tandem's own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AcpSettings {
@@ -221,16 +222,16 @@ pub struct ContextSettings {
     /// Names of memory files: plain names or relative paths without `..`.
     #[serde(deserialize_with = "take::file_names")]
     pub file_name: Vec<String>,
-    /// Names of memory files that are not a project's, if a project's settings name others.
+    /// Names of memory files outside of the project, if the project's settings name other ones for the project.
     #[serde(skip)]
     pub own_file_name: Option<Vec<String>>,
-    /// More directories to work in, absolute: those that there are.
+    /// Absolute paths of more directories to work in. Each of them exists.
     pub include_directories: Vec<PathBuf>,
-    /// `true` if memory files in those directories count too.
+    /// `true` if memory files in the included directories count too.
     pub load_memory_from_include_directories: bool,
     /// `true` if the model is given the directory tree.
     pub include_directory_tree: bool,
-    /// Entries of a directory above which no memory file is looked for.
+    /// Names of files or directories that mark the topmost directory in which memory files are looked for.
     pub memory_boundary_markers: Vec<String>,
     /// Selection of ignore files.
     pub file_filtering: FileFiltering,
@@ -254,12 +255,12 @@ impl Default for ContextSettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FileFiltering {
-    /// `.gitignore` and git's own list.
+    /// `true` if `.gitignore` and git's own exclude list are followed.
     pub respect_git_ignore: bool,
-    /// `.geminiignore`.
+    /// `true` if `.geminiignore` is followed.
     pub respect_gemini_ignore: bool,
     /// More ignore files, relative to the workspace: plain names or relative paths without `..`.
-    /// An earlier one wins against a later one and all of them against the two above.
+    /// An earlier file wins against a later one, and each of them against `.gitignore` and `.geminiignore`.
     #[serde(deserialize_with = "take::file_names")]
     pub custom_ignore_file_paths: Vec<String>,
 }
@@ -278,15 +279,15 @@ impl Default for FileFiltering {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ToolsSettings {
-    /// The only built-in tools that count, if set: `read_file`, `run_shell_command(git status)`.
+    /// The only built-in tools that are available, if set, such as `read_file`, `run_shell_command(git status)`.
     pub core: Option<Vec<String>>,
-    /// Calls that need no question, in the same form.
+    /// Tools or calls that need no question, in the form of `core`.
     pub allowed: Vec<String>,
-    /// Tools, or calls in the same form, that are not to be.
+    /// Tools or calls that are forbidden, in the form of `core`.
     pub exclude: Vec<String>,
-    /// Tools that are asked about every time.
+    /// Tools for which each call needs an answer of the user.
     pub confirmation_required: Vec<String>,
-    /// Commands.
+    /// Settings for shell commands.
     pub shell: ShellSettings,
     /// Sandbox of commands.
     pub sandbox: SandboxChoice,
@@ -294,16 +295,16 @@ pub struct ToolsSettings {
     pub sandbox_network_access: bool,
     /// Directories outside the workspace that commands in the sandbox can write.
     pub sandbox_allowed_paths: Vec<PathBuf>,
-    /// Files and directories of the home that commands in the sandbox can read.
+    /// Files and directories in the home directory that commands in the sandbox can read.
     pub sandbox_readable_paths: Vec<PathBuf>,
-    /// Sockets of programs outside that commands in the sandbox can connect to.
+    /// Sockets of programs outside of the sandbox to which commands in the sandbox can connect.
     pub sandbox_sockets: Vec<PathBuf>,
-    /// MCP servers that run without it, although a project names them.
+    /// MCP servers that run outside of the sandbox, even if a project names them.
     pub sandbox_excluded_servers: Vec<String>,
-    /// Reading the web.
+    /// Settings for reading web pages.
     pub web_fetch: WebFetchSettings,
-    /// Characters of output that the model is given of one call. `None`: as many as the limit
-    /// `output-chars` says; 0 or less in the files is [`usize::MAX`].
+    /// Maximum number of characters of one call's output that the model is given. `None`: the limit `output-chars`
+    /// applies. [`usize::MAX`], which is 0 or less in the files: no limit.
     #[serde(deserialize_with = "take::threshold")]
     pub truncate_tool_output_threshold: Option<usize>,
 }
@@ -320,46 +321,45 @@ pub struct SandboxSettings {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SandboxNetwork {
-    /// Hosts that are connected to without a question.
+    /// Hosts to which commands can connect without a question.
     pub allowed_domains: Vec<HostPattern>,
-    /// Hosts that are never connected to.
+    /// Hosts to which commands can never connect.
     pub denied_domains: Vec<HostPattern>,
-    /// `true` if a list of denied hosts is wrong somewhere: it may have named any host.
+    /// `true` if a list of denied hosts was not valid in some layer. The list may have named any host.
     #[serde(skip)]
     pub denies_unreadable: bool,
-    /// Ports besides 80 and 443: a key of this program's own.
+    /// Ports that commands can connect to besides 80 and 443. A key of tandem's own.
     pub allowed_ports: Vec<u16>,
-    /// `true` if allowed hosts may be in private networks, or this machine: a key of this program's own.
+    /// `true` if allowed hosts may be in private networks, or may be this machine. A key of tandem's own.
     pub allow_private: bool,
 }
 
-/// Commands.
+/// Settings for shell commands.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ShellSettings {
-    /// Seconds that a command may be silent; 0: for ever. `None`: as the limit
-    /// `shell-idle-seconds` says.
+    /// Seconds that a command may be silent; 0 for no limit. `None`: the limit `shell-idle-seconds` applies.
     #[serde(deserialize_with = "take::seconds")]
     pub inactivity_timeout: Option<u64>,
 }
 
-/// Reading the web: a key of this program's own.
+/// Settings for reading web pages. A key of tandem's own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct WebFetchSettings {
-    /// `true` if this machine itself and private networks may be read from.
+    /// `true` if pages of this machine and of private networks may be read.
     pub allow_private: bool,
 }
 
-/// Safeguards.
+/// Settings for security: forbidden modes and answers, trust in folders, the filter of the environment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SecuritySettings {
-    /// No yolo, even by flag.
+    /// `true` if the mode yolo is forbidden, even by a flag.
     pub disable_yolo_mode: bool,
-    /// No question offers "always".
+    /// `true` if no question offers the answer "always".
     pub disable_always_allow: bool,
-    /// Questions offer to allow something for all sessions to come.
+    /// `true` if questions offer to allow a call in all future sessions.
     pub enable_permanent_tool_approval: bool,
     /// Trust in folders.
     pub folder_trust: FolderTrust,
@@ -373,7 +373,7 @@ pub struct SecuritySettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FolderTrust {
-    /// `false` if every folder is trusted but those that the user has said not to trust.
+    /// `false` if every folder is trusted, except the folders that the user has said not to trust.
     pub enabled: bool,
 }
 
@@ -383,13 +383,13 @@ impl Default for FolderTrust {
     }
 }
 
-/// Filter of the environment that commands and servers see. They never see keys for models.
+/// Filter of the environment that commands and servers see. Keys for models are hidden from them in any case.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Redaction {
-    /// `true` if variables that look secret are removed. On here; Gemini CLI's own default is off.
+    /// `true` if variables that look secret are removed. On by default; Gemini CLI's own default is off.
     pub enabled: bool,
-    /// Variables that are visible all the same.
+    /// Variables that stay visible although they look secret.
     pub allowed: Vec<String>,
     /// Variables that are never visible, even if the filter is off.
     pub blocked: Vec<String>,
@@ -405,18 +405,19 @@ impl Default for Redaction {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct AuthSettings {
-    /// `gemini-api-key`, `vertex-ai` and others that are not known here.
+    /// Way of authentication, as Gemini CLI names it: `gemini-api-key`, `vertex-ai`, and others that tandem does not
+    /// know.
     pub selected_type: Option<String>,
 }
 
 impl Settings {
-    /// Returns the origins of a value, by its name in the files (`tools.exclude`,
-    /// `mcpServers.github`): several for a list that layers add to, none for a default.
+    /// Returns the origins of a value, by its name in the files (`tools.exclude`, `mcpServers.github`). A list that
+    /// several layers add to has several origins; a default has none.
     pub fn origin(&self, key: &str) -> &[SettingOrigin] {
         self.origins.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the limits that the settings ask for, and then these changes.
+    /// Returns the default limits, changed first by the settings and then by `changes`.
     pub fn limits(&self, changes: &[Change]) -> Limits {
         let mut limits = Limits::default();
         if let Some(attempts) = self.general.max_attempts {
@@ -434,7 +435,7 @@ impl Settings {
         }
         let named = self.limits.iter().map(|(name, value)| format!("{name}={value}").parse());
         let named: Vec<Change> = named.filter_map(Result::ok).collect();
-        // The command line last: it counts more than files.
+        // The changes of the command line come last, because they count more than files.
         for change in named.iter().chain(changes) {
             change.apply(&mut limits);
         }
@@ -448,7 +449,7 @@ impl Settings {
         &self.remarks
     }
 
-    /// Returns `true` if the user, or the machine's owner, has said that folders need not be judged.
+    /// Returns `true` if the user or the machine's owner has switched the judging of folders off. A project cannot.
     pub fn trusts_unjudged(&self) -> bool {
         let projects = |origin: &SettingOrigin| match origin {
             SettingOrigin::File { layer, .. } => {
@@ -459,8 +460,9 @@ impl Settings {
         !self.security.folder_trust.enabled && !self.origin(keys::FOLDER_TRUST).iter().any(projects)
     }
 
-    /// Returns the programs that a project in an unjudged folder would have the agent run, and the other agents
-    /// that it would have it call: for [`consent`](super::consent). Reads the scripts that they name in the project.
+    /// Returns the programs that a project in an unjudged folder wants the agent to run, and the other agents that the
+    /// project wants it to call, for [`consent`](super::consent). Reads the project's scripts that the command lines
+    /// name.
     pub fn executables(&self, project: &Path) -> Vec<Executable> {
         let unjudged = self.mcp_servers().filter(|(_, server)| server.entry.unjudged());
         let executable = |(name, server): (&String, &McpServer)| Executable {
@@ -479,7 +481,7 @@ impl Settings {
         unjudged.map(executable).chain(agents).collect()
     }
 
-    /// The MCP servers that count, by name: those that are allowed and not excluded.
+    /// Returns the MCP servers that count, by name: the servers that are allowed and not excluded.
     pub fn mcp_servers(&self) -> impl Iterator<Item = (&String, &McpServer)> {
         let counts = |name: &String| {
             let allowed = self.mcp.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));

@@ -1,19 +1,19 @@
-//! Origin of a value: a file, a variable or a flag.
+//! The origin of a setting's value: a file, a variable or a flag.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Origin of a value.
+/// Origin of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingOrigin {
     /// A settings file.
     File {
         /// Layer of the file.
         layer: Layer,
-        /// Absolute.
+        /// Absolute path of the file.
         path: Arc<Path>,
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
     },
     /// An environment variable of this name.
@@ -22,14 +22,14 @@ pub enum SettingOrigin {
     Flag(&'static str),
 }
 
-/// Owner of a settings file; a later one counts more.
+/// Layer of a settings file, by its owner. A later layer counts more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// The machine owner's defaults.
     SystemDefaults,
-    /// The user's, for Gemini CLI.
+    /// The user's settings for Gemini CLI.
     User,
-    /// The user's, for this program.
+    /// The user's settings for tandem.
     Own,
     /// A project in a folder that the user has not judged.
     UnjudgedProject,
@@ -45,12 +45,12 @@ impl SettingOrigin {
         matches!(self, Self::File { layer: Layer::UnjudgedProject, .. })
     }
 
-    /// Returns `true` for a project's file, whatever the user thinks of its folder.
+    /// Returns `true` for a project's file, even in a folder that the user trusts.
     pub(super) fn of_project(&self) -> bool {
         matches!(self, Self::File { layer: Layer::UnjudgedProject | Layer::Project, .. })
     }
 
-    /// The same file, in another line.
+    /// Returns the origin with another line, if it is a file and a line is given; else the same origin.
     pub(super) fn at_line(&self, line: Option<usize>) -> Self {
         match (self, line) {
             (Self::File { layer, path, .. }, Some(line)) => {

@@ -1,4 +1,4 @@
-//! Reads and writes small files that must be this user's own.
+//! Reading and writing of small files that must belong to this user or to root.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -8,19 +8,20 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
-/// KiB of a file with a few lines in it.
+/// Maximum size in KiB of a file that has a few lines.
 pub(super) const SMALL: u64 = 64;
 
 /// Content and permissions of a file.
 pub(super) struct OwnedFile {
     pub text: String,
     mode: u32,
-    /// `true` if the file's group has the user's own number: by custom nobody else is in that group.
+    /// `true` if the file's group has the same number as the file's owner. By convention, such a group has no other
+    /// members.
     private_group: bool,
 }
 
 impl OwnedFile {
-    /// Returns `true` if others may write the file, or a group that is not the user's alone.
+    /// Returns `true` if other users may write the file, directly or through a group that is not the user's alone.
     pub(super) fn others_may_write(&self) -> bool {
         self.mode & if self.private_group { 0o002 } else { 0o022 } != 0
     }
@@ -31,10 +32,10 @@ impl OwnedFile {
     }
 }
 
-/// Reads a regular file of at most `max_kib` that belongs to this user or to root; `None` if there
-/// is none. The error goes on after the file's name: `is not a regular file`.
+/// Reads a regular file of at most `max_kib` KiB that belongs to this user or to root; `None` if there is no file. The
+/// error is the rest of a sentence that begins with the file's name: `is not a regular file`.
 pub(super) fn read(path: &Path, max_kib: u64) -> Result<Option<OwnedFile>, String> {
-    // Whoever opens a named pipe would otherwise wait for its writer.
+    // Without this flag, opening a named pipe would wait for the pipe's writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -43,7 +44,7 @@ pub(super) fn read(path: &Path, max_kib: u64) -> Result<Option<OwnedFile>, Strin
         }
         Err(err) => return Err(format!("cannot be opened: {err}")),
     };
-    // Of what was opened, not of what the path leads to by now.
+    // The metadata is that of the open file: the path may lead to another file by now.
     let metadata = file.metadata().map_err(|err| format!("cannot be looked at: {err}"))?;
     if !metadata.is_file() {
         return Err("is not a regular file".to_owned());
@@ -62,8 +63,8 @@ pub(super) fn read(path: &Path, max_kib: u64) -> Result<Option<OwnedFile>, Strin
     Ok(Some(OwnedFile { text, mode: metadata.mode(), private_group }))
 }
 
-/// Writes a file that only this user may touch, whole or not at all; its directory is made if need
-/// be. The error names the file.
+/// Writes a file that only this user may read and write, completely or not at all. Creates the directory if it is
+/// missing. The error names the file.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
     replace(path, text).map_err(|err| format!("{} cannot be written: {err}", path.display()))
 }
@@ -71,7 +72,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let dir = path.parent().ok_or(ErrorKind::InvalidInput)?;
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    // Only this user may touch what `tempfile` makes.
+    // `tempfile` creates files that only this user may read and write. The new file then replaces the old one at once.
     let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(dir)?;
     file.write_all(text.as_bytes())?;
     file.as_file().sync_all()?;

@@ -1,4 +1,4 @@
-//! Files of policy rules, and the file of the user's saved answers.
+//! Files with policy rules, and the file with the user's saved answers.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,14 +19,14 @@ use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 /// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;
 
-/// The file of saved answers, among the user's own.
+/// Name of the file with saved answers, in the user's own directory of policies.
 const SAVED: &str = "saved.toml";
 
 const HEADER: &str =
     "# What questions were answered with for good. `/permissions` lists and removes it.\n";
 
-/// The policy that a session begins with: what the settings say, and rules from files, which are
-/// read when they are first needed. `interactive` says whether somebody can be asked.
+/// Returns the policy that a session begins with: the policy of the settings, and the rules from files, which are read
+/// when they are first needed. `interactive` is `true` if a user can be asked.
 pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) -> PolicySetup {
     let security = &settings.security;
     let why = if security.disable_yolo_mode {
@@ -47,14 +47,14 @@ pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) 
     }
 }
 
-/// Returns the set of secret files, which includes the directories where the agent keeps its keys,
-/// its state and its sessions, wherever those are.
+/// Returns the set of secret files. It includes the directories of the agent's keys, state and sessions, which
+/// variables may have moved.
 fn secrets(env: &Env) -> Secrets {
     let directories = [env.config_dir(), env.state_dir(), env.sessions_dir()];
     Secrets::with(directories.into_iter().flatten().collect())
 }
 
-/// Origin of a setting.
+/// Returns a setting's name with its origins, for a sentence.
 fn place(settings: &Settings, key: &str) -> String {
     let origins: Vec<_> = settings.origin(key).iter().map(ToString::to_string).collect();
     if origins.is_empty() {
@@ -64,24 +64,25 @@ fn place(settings: &Settings, key: &str) -> String {
     }
 }
 
-/// A file of rules, or a directory of such files, and whose they are.
+/// A file with rules, or a directory of such files, and the tier of its rules.
 struct PolicySource {
     path: PathBuf,
     tier: Tier,
-    /// `true` if the file must exist.
+    /// `true` if a setting names the path: then it is an error if nothing is there.
     named: bool,
-    /// `true` if the file must belong to root: nobody else decides for the machine.
+    /// `true` if the file must belong to root, because only root decides for the machine.
     root: bool,
 }
 
-/// Policy files and rules from settings.
+/// The places of policy files, and the rules from settings.
 struct PolicyFiles {
     places: Vec<PolicySource>,
-    /// Rules from the settings.
+    /// Rules that the tool settings stand for.
     rules: Vec<Rule>,
     saved: Option<PathBuf>,
     home: Option<PathBuf>,
-    /// One writes at a time.
+    /// Guard of the file of saved answers. If two calls of this process read and replaced the file at the same time, an
+    /// answer would be lost.
     writing: Mutex<()>,
 }
 
@@ -118,7 +119,7 @@ impl PolicyFiles {
         }
     }
 
-    /// A path as people write it.
+    /// Returns a path for people: with `~` for the home directory.
     fn shown(&self, path: &Path) -> String {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let path = real(path);
@@ -127,7 +128,7 @@ impl PolicyFiles {
         below.map_or_else(|| path.display().to_string(), |below| format!("~/{}", below.display()))
     }
 
-    /// The files of a place. The error says why nobody knows which these are.
+    /// Returns the files of a place, in order of their names. The error says why they cannot be listed.
     fn files(place: &PolicySource) -> Result<Vec<PathBuf>, String> {
         let metadata = match fs::metadata(&place.path) {
             Ok(metadata) => metadata,
@@ -153,7 +154,7 @@ impl PolicyFiles {
         Ok(files)
     }
 
-    /// Reads a file. The error says why it cannot be read.
+    /// Reads a file, which must belong to root if `root` is set. The error says why the file cannot be read.
     fn text(path: &Path, root: bool) -> Result<String, String> {
         let file = owned_file::read(path, MAX_KIB).map_err(|why| format!("it {why}"))?;
         let file = file.ok_or("it is not there any more")?;

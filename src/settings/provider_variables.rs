@@ -11,18 +11,18 @@ pub(super) const VERSION: &str = "GOOGLE_GENAI_API_VERSION";
 pub(super) const MECHANISM: &str = "GEMINI_API_KEY_AUTH_MECHANISM";
 pub(super) const HEADERS: &str = "GEMINI_CLI_CUSTOM_HEADERS";
 
-/// Variable for a bearer token, which gateways want where the API itself has a header for keys.
+/// Variable for a bearer token. Gateways want such a token, while the API itself has a header for keys.
 pub(super) const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
 
-/// The variables of a provider.
+/// The variables and addresses of a provider.
 pub(super) struct ProviderVariables {
-    /// Variables for the key, the first before the others. They are allowed wherever keys are.
+    /// Variables for the key; the first that is set counts. A `.env` in an unjudged folder may set them.
     pub keys: &'static [&'static str],
-    /// Variables that decide where keys and prompts go, and how.
+    /// Variables that decide where keys and prompts are sent, and how. A `.env` may set them only in a trusted folder.
     pub settings: &'static [&'static str],
     /// Variable for more headers, which may be secret too.
     pub headers: &'static str,
-    /// The variable that replaces the address, and the address.
+    /// Variable that replaces the address, and the usual address.
     pub url: (&'static str, &'static str),
     /// `true` if the API is called with a bearer token.
     pub bearer: bool,

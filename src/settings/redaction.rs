@@ -1,4 +1,4 @@
-//! Filter of environment variables for programs that the agent starts.
+//! The filter of environment variables for programs that the agent starts.
 
 use super::options::Redaction;
 
@@ -16,7 +16,7 @@ const NAMES: [&str; 10] = [
     "CERT",
 ];
 
-/// Names that only look so: where an agent listens, where certificates of others are.
+/// Names that look secret but are harmless, such as the address of an SSH agent or the path of public certificates.
 const HARMLESS: [&str; 10] = [
     "SSH_AUTH_SOCK",
     "GIT_AUTHOR_NAME",
@@ -45,7 +45,7 @@ const VALUES: [&str; 10] = [
 ];
 
 impl Redaction {
-    /// Returns `true` if commands and servers must not see a variable.
+    /// Returns `true` if the programs of commands and servers must not see a variable.
     pub fn hides(&self, name: &str, value: &str) -> bool {
         let is = |known: &String| known.eq_ignore_ascii_case(name);
         if self.blocked.iter().any(is) {
@@ -61,7 +61,7 @@ fn looks_secret(name: &str, value: &str) -> bool {
     named || VALUES.iter().any(|start| value.starts_with(start)) || has_password(value)
 }
 
-/// `scheme://user:password@host`
+/// Returns `true` for an address with a password: `scheme://user:password@host`.
 fn has_password(value: &str) -> bool {
     let Some((_, rest)) = value.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -15,17 +15,18 @@ pub enum SandboxChoice {
     /// The approval mode decides: `read-only` where it asks about changes, `workspace-write` elsewhere.
     #[default]
     Automatic,
-    /// This one, whatever the approval mode is.
+    /// The given sandbox, independent of the approval mode.
     Mode(SandboxMode),
     /// A value that names no sandbox: commands are refused until it is corrected.
     Unreadable,
 }
 
 impl SandboxChoice {
-    /// Reads a value of a settings file, a flag or a variable; an error says what it must be.
+    /// Reads a value of a settings file, a flag or a variable. The error says what the value must be.
     pub(super) fn read(value: &Value) -> Result<Self, String> {
         match value {
-            // `null` is never read from a file, flag or variable: it stands for a value that was wrong.
+            // `null` never comes from a file, flag or variable: the merging of layers puts it in place of a wrong
+            // value.
             Value::Null => Ok(Self::Unreadable),
             Value::Bool(false) => Ok(Self::Off),
             Value::Bool(true) => Ok(Self::Automatic),
@@ -39,7 +40,7 @@ impl SandboxChoice {
         }
     }
 
-    /// Returns the value that stands for it in a settings file.
+    /// Returns the value that stands for the choice in a settings file.
     pub fn value(self) -> Value {
         match self {
             Self::Unreadable => Value::Null,

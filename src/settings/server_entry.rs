@@ -1,4 +1,4 @@
-//! The entry of settings that names a server: where it stands, and as it stands there.
+//! The entry in settings that names a server: its origin, and its text as written.
 
 use std::path::{Path, PathBuf};
 
@@ -9,28 +9,29 @@ use tandem_host::preimages::ContentId;
 use super::conceal::conceal_server;
 use super::origin::SettingOrigin;
 
-/// Larger scripts are not read, in bytes.
+/// Maximum size of a script that is read, in bytes.
 const MAX_SCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Entry of settings that names an MCP server or another agent.
+/// Entry in settings that names an MCP server or another agent.
 #[derive(Debug, Clone, Default)]
 pub struct ServerEntry {
     /// Origin of the entry. Always set in [`Settings`](super::Settings).
     pub origin: Option<SettingOrigin>,
-    /// The environment variables whose values were put into it.
+    /// Names of the environment variables whose values were put into the entry.
     pub variables: Vec<String>,
-    /// As it is in the file: variables are still names.
+    /// The entry as it is in the file, before variables were replaced by their values.
     pub(super) written: Value,
 }
 
 impl ServerEntry {
-    /// Returns all that decides what is started or reached, as it is written: no variable has been put
-    /// in.
+    /// Returns everything that decides which program is started or which address is reached, as it is written in the
+    /// file: variables are not replaced by their values.
     pub(super) fn runs(&self) -> String {
         runs(&self.written)
     }
 
-    /// Returns the files of a project that the command line names, each with a hash.
+    /// Returns the files of a project that the command line names, each with the SHA-256 of its content. A file that
+    /// cannot be read, or that is too large, is left out.
     pub(super) fn scripts(&self, project: &Path) -> Vec<String> {
         let directory =
             self.written["cwd"].as_str().map_or(project.to_owned(), |it| project.join(it));
@@ -46,24 +47,25 @@ impl ServerEntry {
         hashed.collect()
     }
 
-    /// Returns all that decides what is started or reached for people, without the secrets that may be written there.
+    /// Returns everything that decides which program is started or which address is reached, for people: without the
+    /// secrets that may be written there.
     pub(super) fn shown(&self) -> String {
         runs(&conceal_server(&self.written, &self.variables))
     }
 
-    /// Returns `true` if a project names the server, whatever the user thinks of its folder.
+    /// Returns `true` if a project names the server, even in a folder that the user trusts.
     pub fn of_project(&self) -> bool {
         self.origin.as_ref().is_some_and(SettingOrigin::of_project)
     }
 
-    /// Returns `true` if a project in a folder that the user has not judged names the server: then the
-    /// user is asked before the server is started or reached.
+    /// Returns `true` if a project in a folder that the user has not judged names the server. The user is then asked
+    /// before the server is started or reached.
     pub fn unjudged(&self) -> bool {
         self.origin.as_ref().is_some_and(SettingOrigin::unjudged)
     }
 }
 
-/// Returns an entry on one line.
+/// Returns the parts of an entry that decide what runs, on one line.
 fn runs(written: &Value) -> String {
     let what = ["command", "httpUrl", "url"];
     let what = what.into_iter().find(|name| written[*name].is_string()).unwrap_or_default();
@@ -72,6 +74,8 @@ fn runs(written: &Value) -> String {
         let word = |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), ToOwned::to_owned);
         runs.extend(args.iter().map(word));
     }
+    // `description`, `timeout` and `trust` are left out: they do not decide what runs, so the user need not be asked
+    // again when they change.
     let shown = [what, "args", "description", "timeout", "trust"];
     let rest = written.as_object().into_iter().flatten();
     let rest = rest.filter(|(name, _)| !shown.contains(&name.as_str()));

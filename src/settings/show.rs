@@ -11,11 +11,11 @@ use super::mcp_server::{Concealed, McpServer};
 use super::options::Settings;
 use super::unread::unread_files;
 
-/// Column of a line's comment, if there is room.
+/// Column in which the comment of a line begins, if the line is not longer.
 const COMMENT: usize = 56;
 
-/// All settings, a line each with where it is set; then what was not followed, and what has no
-/// effect. What is in the home is written with a `~`.
+/// Returns the settings as text: one line for each value with its origins, then the values that were not followed, then
+/// the names without effect. `~` stands for the home directory.
 pub fn text(settings: &Settings, env: &Env) -> String {
     let short = |text: &str| match env.var("HOME").filter(|home| !home.is_empty()) {
         Some(home) => text.replace(&format!("{home}/"), "~/"),
@@ -23,7 +23,7 @@ pub fn text(settings: &Settings, env: &Env) -> String {
     };
     let mut out = String::from("# Where settings are read, the later counts more:\n");
     for (path, state) in &settings.files {
-        // A String takes everything.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "#   {}  ({state})", short(&path.display().to_string()));
     }
     out.push_str("# and the environment, and flags.\n\n");
@@ -53,15 +53,15 @@ pub fn text(settings: &Settings, env: &Env) -> String {
     out
 }
 
-/// Sentences on names in files, and on files of Gemini CLI, that have no effect.
+/// Returns sentences on names in files, and on files of Gemini CLI, that have no effect.
 fn unread(settings: &Settings, env: &Env) -> Vec<String> {
     let files = unread_files(env).into_iter();
     let files = files.map(|path| format!("{} has no effect in tandem.", path.display()));
     settings.unread.iter().cloned().chain(files).collect()
 }
 
-/// The same as one object: `settings`, in the files' own form; `origins`, by name; `files`;
-/// `remarks`; `unread`.
+/// Returns the settings as one object: `settings`, in the form of the files; `origins`, by name; `files`; `remarks`;
+/// `unread`.
 pub fn json(settings: &Settings, env: &Env) -> Value {
     let origins = settings.origins.iter().map(|(name, origins)| {
         let origins: Vec<_> = origins.iter().map(ToString::to_string).collect();
@@ -80,7 +80,7 @@ pub fn json(settings: &Settings, env: &Env) -> Value {
     })
 }
 
-/// A key's lines: one, or one for each of its names.
+/// Returns the lines of a key as names and values: one line, or one for each entry of a group.
 fn lines(settings: &Settings, key: &Key, value: &Value) -> Vec<(String, String)> {
     if key.merge != Merge::Each {
         let value = if value.is_null() { "not set".to_owned() } else { value.to_string() };
@@ -100,7 +100,7 @@ fn lines(settings: &Settings, key: &Key, value: &Value) -> Vec<(String, String)>
     names.map(line).collect()
 }
 
-/// A server without what may be secret.
+/// Describes a server without values that may be secret.
 fn in_words(server: &McpServer) -> String {
     let host = server.http_url.as_ref().or(server.url.as_ref()).map(host);
     let mut words = vec![server.command.clone().or(host).unwrap_or_else(|| "nothing".to_owned())];
@@ -122,7 +122,7 @@ fn in_words(server: &McpServer) -> String {
 
 const UNJUDGED: &str = "of a folder that you have not judged: you are asked first";
 
-/// An agent without what may be secret.
+/// Describes an agent without values that may be secret.
 fn agent_in_words(agent: &A2aAgent) -> String {
     let mut words = vec![agent.url.as_ref().map_or_else(|| "nothing".to_owned(), host)];
     words.extend(agent.token.as_ref().map(|_| "a token".to_owned()));
@@ -136,7 +136,7 @@ fn agent_in_words(agent: &A2aAgent) -> String {
     words.join(", ")
 }
 
-/// Returns the server of an address.
+/// Returns the scheme, host and port of an address, since the rest of it may hold secrets.
 fn host(url: &Concealed) -> String {
     let url = reqwest::Url::parse(url.expose()).ok();
     let host = url.as_ref().map(|url| url.origin().ascii_serialization());

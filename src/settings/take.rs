@@ -1,4 +1,4 @@
-//! Deserializers of values whose type alone does not say what is valid.
+//! Deserializers of values for which the type alone is not a sufficient check.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -11,7 +11,7 @@ use super::limits::Change;
 use tandem_model::provider::Provider;
 use tandem_policy::Mode;
 
-/// A number of which one below zero means: any.
+/// Reads a maximum number, not 0; a negative number means no limit.
 pub(super) fn unlimited<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     match Option::<i64>::deserialize(from)? {
         Some(0) => Err(D::Error::custom("must be a whole number that is not 0 (-1: any number)")),
@@ -60,7 +60,7 @@ pub(super) fn age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, 
     Ok(age)
 }
 
-/// Returns a time of at least an hour, as Gemini CLI's settings write it: a month has 30 days.
+/// Parses a time of at least an hour, as Gemini CLI's settings write it. A month has 30 days.
 pub(super) fn time(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let hours = match unit {
@@ -93,7 +93,7 @@ pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>,
     Ok(seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// One name, or a list of them.
+/// Reads one name of a file, or a list of names. Each must be a relative path without `..`.
 pub(super) fn file_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -115,7 +115,7 @@ pub(super) fn file_names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Strin
     if names.iter().all(inside) { Ok(names) } else { Err(wrong()) }
 }
 
-/// Limits that there are, each at least 1.
+/// Reads limits, and checks that each is known and at least 1.
 pub(super) fn limits<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, u64>, D::Error> {

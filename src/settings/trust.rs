@@ -9,39 +9,40 @@ use serde_json::{Map, Value};
 use super::env::{Env, TRUST};
 use super::owned_file;
 
-/// Extent to which files in a folder may be followed.
+/// Extent to which files in a folder may be followed. A smaller value is the more careful one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
-    /// The user has said: not at all.
+    /// The user has said not to trust the folder.
     Never,
-    /// The user has not said anything.
+    /// The user has not decided on the folder.
     Unjudged,
-    /// The user has said: yes.
+    /// The user trusts the folder.
     Trusted,
 }
 
-/// Returns the trust in `directory`, the working directory or one above it.
+/// Returns the trust in `directory`, which is the working directory or a directory above it.
 pub fn trust(env: &Env, directory: &Path) -> Trust {
     if env.var(TRUST) == Some("true") {
         return Trust::Trusted;
     }
     let rules = rules(env);
-    // Trust in a directory above counts here only if nothing was said against this one, and trust
-    // in this one says nothing of those above.
+    // The more careful of two judgements counts. Files in a directory above the working directory are trusted only if
+    // the working directory is trusted too, and trust in the working directory does not extend to directories above it.
     match judge(&rules, &real(directory)).min(judge(&rules, &real(env.directory()))) {
         Trust::Unjudged if env.trusts_unjudged() => Trust::Trusted,
         judged => judged,
     }
 }
 
-/// The rule for the innermost folder decides; of two for the same, the more careful.
+/// Applies the rule for the innermost folder that contains `directory`; of two rules for the same folder, the more
+/// careful one.
 fn judge(rules: &[(PathBuf, Trust)], directory: &Path) -> Trust {
     let cover = rules.iter().filter(|(folder, _)| directory.starts_with(folder));
     let inner = cover.max_by_key(|(folder, trust)| (folder.components().count(), Reverse(*trust)));
     inner.map_or(Trust::Unjudged, |(_, trust)| *trust)
 }
 
-/// Folders, everything in them included, with what was said of them.
+/// Returns the user's rules: folders with the trust in each of them and in everything below it.
 fn rules(env: &Env) -> Vec<(PathBuf, Trust)> {
     let Some(path) = env.gemini_dir().map(|dir| dir.join("trustedFolders.json")) else {
         return Vec::new();
@@ -75,7 +76,7 @@ fn rule(folder: &Path, said: &str) -> Option<(PathBuf, Trust)> {
     }
 }
 
-/// Resolves links, so that a link into a trusted folder is not a way to be trusted.
+/// Resolves symbolic links. Otherwise a link inside a trusted folder could make a folder elsewhere trusted.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -1,4 +1,4 @@
-//! A key that somebody typed: checked with the API, and only then stored.
+//! Keys that the user typed: each is checked with the API, and only then stored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider;
 use tandem_model::{Error, Secret};
 
-/// Asks a provider whether it can be called as an endpoint says.
+/// Function that checks with a provider that the API can be called with an endpoint and its key.
 pub type Check =
     Arc<dyn Fn(Provider, Endpoint) -> BoxFuture<'static, Result<(), Error>> + Send + Sync>;
 
-/// Reason why a key was not stored: a sentence, without the key.
+/// Reason why a key was not stored: a sentence that does not contain the key.
 pub(super) enum Refusal {
-    /// The key was refused; another may be accepted.
+    /// The key was refused, but another key may be accepted.
     Key(String),
-    /// The key could not be checked or stored; no other would fare better.
+    /// The key could not be checked or stored; another key would fail too.
     Trouble(String),
 }
 
-/// Checks a typed key, stores it, and uses it from now on. Returns the file that it is in.
+/// Checks a typed key, stores it, and makes this process use it from now on. Returns the path of the file with the key.
 pub(super) async fn accept(
     credentials: &Arc<Credentials>,
     check: &Check,
@@ -34,7 +34,7 @@ pub(super) async fn accept(
     let key = clean_key(typed).map_err(|why| Refusal::Key(format!("The key {why}.")))?;
     let endpoint = credentials.endpoint_for(provider, &key).map_err(Refusal::Trouble)?;
     match check(provider, endpoint).await {
-        // Too many requests are not answered so for a key that is wrong.
+        // A provider reports a rate limit only for a valid key.
         Ok(()) | Err(Error::RateLimited(_)) => {}
         Err(err @ (Error::NotAuthenticated(_) | Error::Rejected(_))) => {
             let why = without(&key, &err.to_string());
@@ -63,7 +63,7 @@ pub(super) async fn accept(
         .map_err(Refusal::Trouble)
 }
 
-/// Servers may repeat what they were sent.
+/// Removes the key from a text: servers may repeat the key in an error.
 fn without(key: &Secret, text: &str) -> String {
     text.replace(key.expose(), "…")
 }

@@ -1,4 +1,5 @@
-//! Names in settings files that have no effect here: Gemini CLI's, unknown ones, and files beside the settings.
+//! Names in settings files that have no effect in tandem: names of Gemini CLI, and unknown names. Also files beside the
+//! settings that have no effect.
 
 use std::fmt;
 use std::fs;
@@ -14,38 +15,39 @@ use super::keys::{A2A_SERVERS, KEYS, MCP_SERVERS, WITHOUT_EFFECT, is_guard};
 use super::mcp_server::McpServer;
 use tandem_content::shorten::first_chars;
 
-/// Names in Gemini CLI's files that have no effect here.
+/// Names that Gemini CLI knows and that have no effect in tandem.
 static GEMINI_CLI: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let lines = include_str!("gemini_cli_keys.txt").lines();
     lines.filter(|line| !line.starts_with('#')).collect()
 });
 
-/// Fields of an MCP server in Gemini CLI's files that have no effect here.
+/// Fields of an MCP server's entry that Gemini CLI knows and that have no effect in tandem.
 const GEMINI_CLI_SERVER: [&str; 4] = ["extension", "targetAudience", "targetServiceAccount", "tcp"];
 
 /// Gemini CLI's file of MCP servers that are switched off.
 pub(super) const ENABLEMENT: &str = "mcp-server-enablement.json";
 
-/// Files and directories in a `.gemini` directory that have no effect here.
+/// Files and directories in a `.gemini` directory that have no effect in tandem.
 const GEMINI_CLI_FILES: [&str; 6] =
     ["agents", "extensions", "keybindings.json", ENABLEMENT, "skills", "system.md"];
 
-/// Maximum number of names that are reported of one file: a file may be one of another program.
+/// Maximum number of names that are reported of one file. A file of another program may have very many.
 const MAX_REPORTED: usize = 100;
 
 /// Maximum number of unknown names in a file that are compared with all known ones.
 const MAX_COMPARED: usize = 200;
 
-/// Maximum length of a name that is reported, and compared with the known ones.
+/// Maximum length of a name that is compared with the known ones, in bytes, and of a name in a report, in characters.
 const MAX_NAME: usize = 100;
 
-/// Minimum length of a name, or of a name's last part, that is completed or found in another group.
+/// Minimum length in bytes of a name that is completed to a known one, or of a last part that is looked up in other
+/// groups.
 const MIN_COMPLETED: usize = 5;
 
 /// A name in a file that has no effect.
 #[derive(Debug)]
 pub(super) struct Unread {
-    /// With dots between.
+    /// Full name, with dots between its parts.
     name: String,
     pub line: usize,
     reason: Reason,
@@ -55,17 +57,17 @@ pub(super) struct Unread {
 enum Reason {
     /// Gemini CLI knows the name.
     GeminiCli,
-    /// A value stands where the names of a group belong.
+    /// The name is that of a group, but its value is no object.
     NoGroup,
     /// Neither program knows the name.
     Unknown {
-        /// The known name that is most like it.
+        /// The known name that was probably meant.
         meant: Option<String>,
     },
 }
 
 impl Unread {
-    /// Returns `true` if the name, or the one that was probably meant, limits what the agent may do.
+    /// Returns `true` if the name, or the known name that was probably meant, limits what the agent may do.
     pub(super) fn is_guard(&self) -> bool {
         match &self.reason {
             Reason::GeminiCli => false,
@@ -97,7 +99,7 @@ impl fmt::Display for Unread {
     }
 }
 
-/// Returns the names in a file that have no effect, as far as [`MAX_REPORTED`] and [`MAX_COMPARED`] go.
+/// Returns the names in a file that have no effect, within the limits [`MAX_REPORTED`] and [`MAX_COMPARED`].
 pub(super) fn unread(root: &Node) -> Vec<Unread> {
     let mut search = Search::default();
     walk(root, "", &mut search);
@@ -114,17 +116,17 @@ struct Search {
 }
 
 impl Search {
-    /// Returns `true` if enough was looked through: a project's file must not hold up a start.
+    /// Returns `true` if a limit of the search is reached. Without limits, a project's file could delay the start.
     fn is_over(&self) -> bool {
         self.found.len() >= MAX_REPORTED || self.compared >= MAX_COMPARED
     }
 }
 
-/// Place of a name among those that are known.
+/// Kind of a name, by its place among the known names.
 enum NameKind {
     Value,
     Group,
-    /// A group with names of the user's own, each for an object with these fields.
+    /// A group with names that the user chooses, each for an object with these fields.
     Entries(Vec<String>),
     GeminiCli,
     Nowhere,
@@ -157,7 +159,7 @@ fn walk(node: &Node, group: &str, search: &mut Search) {
     }
 }
 
-/// Reports an unknown name: of a group the names in it, if one of them is like a known name.
+/// Reports an unknown name. For a group, reports the names in the group instead if one of them is like a known name.
 fn nowhere(name: String, node: &Node, search: &mut Search) {
     let before = search.found.len();
     walk(node, &name, search);
@@ -198,14 +200,14 @@ fn entries(node: &Node, group: &str, fields: &[String], search: &mut Search) {
     }
 }
 
-/// Looks up a name that stands alone or in known groups.
+/// Returns the kind of a name that stands alone or in known groups.
 fn known(name: &str, is_object: bool) -> NameKind {
     let is_group = |known: &str| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     let is_guard = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
     match name {
         MCP_SERVERS => return NameKind::Entries(fields(&McpServer::default(), &["oauth"])),
         A2A_SERVERS => return NameKind::Entries(fields(&A2aAgent::default(), &[])),
-        // Editors read it, to check and complete the file; tandem does not.
+        // Editors read this name to check and complete the file; tandem does not.
         "$schema" => return NameKind::Value,
         _ => {}
     }
@@ -225,27 +227,27 @@ fn known(name: &str, is_object: bool) -> NameKind {
     NameKind::Nowhere
 }
 
-/// Lists the fields of an entry, with those that are not written if they are empty.
+/// Returns the names of an entry's fields: the serialized ones and `hidden`, the ones that are not serialized if empty.
 fn fields<T: serde::Serialize>(entry: &T, hidden: &[&str]) -> Vec<String> {
     let value = serde_json::to_value(entry).unwrap_or_default();
     let written = value.as_object().into_iter().flatten().map(|(name, _)| name.clone());
     written.chain(hidden.iter().map(|&name| name.to_owned())).collect()
 }
 
-/// Returns `true` for a value that asks for nothing.
+/// Returns `true` for a value that sets nothing: `null` or an empty object.
 fn is_nothing(node: &Node) -> bool {
     matches!(node.kind, NodeKind::Plain(Value::Null))
         || matches!(&node.kind, NodeKind::Object(properties) if properties.is_empty())
 }
 
-/// Returns the known name that a name was probably meant to be: one that is spelled like it, or the only
-/// one with its last part.
+/// Returns the known name that was probably meant by a name: a known name with a similar spelling, or the only known
+/// name that has the same last part.
 fn meant(name: &str) -> Option<String> {
     let guards = WITHOUT_EFFECT.iter().map(|(known, _)| *known);
     let foreign = GEMINI_CLI.iter().map(|known| known.strip_suffix(".*").unwrap_or(known));
     let known = KEYS.iter().flat_map(|key| [key.name].into_iter().chain(key.old.iter().copied()));
     if let Some(near) = nearest(name, known.chain(guards).chain(foreign)) {
-        // An old name is understood, but the new one is what people find in the manual.
+        // The old name has an effect too, but the manual describes the new one.
         let key = KEYS.iter().find(|key| key.old.contains(&near));
         return Some(key.map_or(near, |key| key.name).to_owned());
     }
@@ -256,7 +258,8 @@ fn meant(name: &str) -> Option<String> {
     only.map(ToOwned::to_owned)
 }
 
-/// Returns the name that is spelled most like a name, if one is near enough: a slip in eight letters.
+/// Returns the known name whose spelling is most similar to `name`, if it is similar enough: one slip is allowed, and
+/// one more for every eight bytes of `name`. A long enough `name` may also be the beginning of the known name.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_NAME {
         return None;
@@ -271,7 +274,7 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
     near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
-/// Returns files and directories of Gemini CLI that have no effect here: the user's and the project's.
+/// Returns the user's and the project's files and directories of Gemini CLI that have no effect in tandem.
 pub(super) fn unread_files(env: &Env) -> Vec<PathBuf> {
     let dirs = [env.gemini_dir(), Some(env.directory().join(".gemini"))];
     let paths = dirs.into_iter().flatten().flat_map(|dir| GEMINI_CLI_FILES.map(|it| dir.join(it)));
@@ -282,7 +285,7 @@ pub(super) fn unread_files(env: &Env) -> Vec<PathBuf> {
     paths
 }
 
-/// Returns `true` for a file, and for a directory with something in it.
+/// Returns `true` for a file, and for a directory that is not empty.
 fn has_content(path: &Path) -> bool {
     fs::read_dir(path).map_or_else(|_| path.is_file(), |mut entries| entries.next().is_some())
 }

@@ -1,5 +1,4 @@
-//! Variables of the environment, overlaid on those of the one `.env` that counts, and those on the
-//! login shell's.
+//! Lookup of variables in the environment, then in the one `.env` file that counts, then in the login shell.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,16 +7,16 @@ use std::path::Path;
 use super::dotenv::DotEnv;
 use super::env::Env;
 
-/// Variables of all of them: a `.env` never overrides the environment, and the login shell neither.
+/// Variables of all three sources. Neither a `.env` file nor the login shell overrides the environment.
 #[derive(Clone, Copy)]
 pub(super) struct Vars<'a> {
     pub env: &'a Env,
     pub dotenv: &'a DotEnv,
-    /// Variables of the login shell, if they count.
+    /// Variables of the login shell; `None` if they do not count.
     pub login: Option<&'a HashMap<String, String>>,
 }
 
-/// A variable with a value in it, and where that was set.
+/// A variable with its value, which is not empty, and the source of the value.
 #[derive(Clone, Copy)]
 pub(super) struct Var<'a> {
     pub name: &'a str,
@@ -25,7 +24,7 @@ pub(super) struct Var<'a> {
     source: Source<'a>,
 }
 
-/// Place where a variable was set.
+/// Source of a variable's value.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Environment,
@@ -34,8 +33,8 @@ enum Source<'a> {
 }
 
 impl<'a> Vars<'a> {
-    /// A variable of the process, or else of the `.env`, or else of the login shell. What the process
-    /// has empty is not set.
+    /// Returns a variable of the process, or else of the `.env`, or else of the login shell. A variable that is empty
+    /// in the process counts as not set anywhere.
     pub(super) fn get(self, name: &'a str) -> Option<Var<'a>> {
         if self.env.vars().contains_key(name) {
             self.real(name)
@@ -44,8 +43,8 @@ impl<'a> Vars<'a> {
         }
     }
 
-    /// The first of these that the process has; or else the first that the `.env` or the login shell
-    /// has and the process has not, not even empty.
+    /// Returns the first of the named variables that the process has. If it has none, returns the first that the `.env`
+    /// or the login shell has, except variables that are empty in the process.
     pub(super) fn first(self, names: &[&'a str]) -> Option<Var<'a>> {
         let real = names.iter().find_map(|name| self.real(name));
         real.or_else(|| names.iter().find_map(|name| self.get(name)))

@@ -7,11 +7,11 @@ use reqwest::header::{HeaderName, HeaderValue};
 
 use tandem_model::Secret;
 
-/// Address that Ollama listens at.
+/// Port that Ollama listens at by default.
 const OLLAMA_PORT: u16 = 11434;
 
-/// A key as people copy it: white space and quotes around it are not of it. The error goes on
-/// after what the key is called.
+/// Reads a key as people copy it, and drops white space and quotes around it. The error is the rest of a sentence that
+/// begins with the name of the key.
 pub(crate) fn clean_key(text: &str) -> Result<Secret, &'static str> {
     let key = text.trim_matches(|c: char| c.is_whitespace() || "\"'`".contains(c));
     if key.is_empty() {
@@ -23,8 +23,9 @@ pub(crate) fn clean_key(text: &str) -> Result<Secret, &'static str> {
     Ok(Secret::new(key))
 }
 
-/// Without the slash at the end. Nothing of the URL is in the error: people put keys into URLs.
-/// Checks that nobody can listen in on the way to an address that a key is sent to.
+/// Reads a base URL, and drops the slash at its end. If a `key` is sent to the URL, it must be `https:` or of this
+/// computer, so that the key cannot be read on the way. The error does not repeat the URL, since people put keys into
+/// URLs.
 pub(super) fn base_url(text: &str, key: bool) -> Result<String, &'static str> {
     let url = Url::parse(text).map_err(|_| "is not a URL such as https://example.com/v1")?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
@@ -47,7 +48,7 @@ pub(super) fn base_url(text: &str, key: bool) -> Result<String, &'static str> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// An address as `ollama` itself takes it: a host, a port, both, or a URL.
+/// Reads an address as `ollama` itself takes it: a host, a port, both, or a URL. Returns its base URL.
 pub(super) fn ollama_host(text: &str, key: bool) -> Result<String, &'static str> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
     let named = text.contains("://");
@@ -63,7 +64,7 @@ pub(super) fn ollama_host(text: &str, key: bool) -> Result<String, &'static str>
         url.set_port(Some(OLLAMA_PORT))
             .map_err(|()| "is not an address such as 127.0.0.1:11434")?;
     }
-    // What a server listens on is no place to call.
+    // A server listens at an unspecified address, but a client cannot call it: the loopback address stands for it.
     match url.host_str() {
         Some("0.0.0.0") => url.set_host(Some("127.0.0.1")),
         Some("[::]") => url.set_host(Some("[::1]")),
@@ -73,7 +74,7 @@ pub(super) fn ollama_host(text: &str, key: bool) -> Result<String, &'static str>
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// `Name: value, Name2: value2`. A comma is a part of the value unless a name and a colon follow.
+/// Reads headers from `Name: value, Name2: value2`. A comma is part of a value unless a name and a colon follow.
 pub(super) fn headers(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     let mut headers: Vec<(String, String)> = Vec::new();
     for part in text.split(',') {
@@ -90,7 +91,7 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, String)>, &'static str>
             (_, None) => return Err("must be like `Name: value, Name2: value2`"),
         }
     }
-    // A comma at the end separates nothing.
+    // A comma at the end was added to the value, but separates nothing.
     for (_, value) in &mut headers {
         value.truncate(value.trim_end_matches(',').len());
     }
