@@ -537,7 +537,7 @@ pub(crate) fn wants_prompt() -> bool {
         let arg = arg.to_string_lossy();
         match arg.strip_prefix("--") {
             Some(long) => long == "prompt" || long.starts_with("prompt="),
-            // Behind -y, as in -yp.
+            // `-p` may follow `-y` in one argument, as in `-yp`.
             None => {
                 arg.strip_prefix('-').is_some_and(|it| it.trim_start_matches('y').starts_with('p'))
             }
@@ -548,7 +548,7 @@ pub(crate) fn wants_prompt() -> bool {
 /// Reads the arguments. The error prints itself, and is no failure for `--help`.
 pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
-    // Long, and put together for those who read it.
+    // This part of the help is long, so it is put together only if the arguments ask for help.
     if std::env::args_os().any(|arg| arg == "--help" || arg == "help") {
         command = command.after_long_help(format!("{EXAMPLES}\nLimits:\n{}", limits::help()));
     }
@@ -558,7 +558,8 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     }
     let matches = command.try_get_matches_from(args).map_err(absent::flag)?;
     let cli = Cli::from_arg_matches(&matches)?;
-    // After flags, too.
+    // The check above sees only the first arguments. Behind flags, a subcommand that tandem does not have ends up in
+    // `query`.
     let query = || cli.agent.query.iter().map(String::as_str);
     match absent::subcommand(query()).or_else(|| absent::misspelt(query(), Cli::command)) {
         Some(error) => Err(error),
@@ -570,7 +571,7 @@ impl AgentArgs {
     /// Returns the session to go on with, if one is asked for.
     pub(crate) fn wanted_session(&self) -> WantedSession {
         match &self.resume {
-            // Gemini CLI's word.
+            // The word of Gemini CLI for the newest session.
             Some(Some(text)) if text == "latest" => WantedSession::Newest,
             Some(Some(text)) => WantedSession::Named(text.clone()),
             Some(None) => WantedSession::Pick,
@@ -594,7 +595,7 @@ impl AgentArgs {
 impl ServeArgs {
     /// Returns the number of threads of the server.
     pub(crate) fn threads(&self) -> usize {
-        // How many there are may be unknown; then one is as good a guess as any.
+        // The system may not know the number of processors. One is then a safe guess.
         let processors = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         self.threads.map_or_else(processors, usize::from)
     }

@@ -1,6 +1,7 @@
-//! Logging: to standard error or a file, never to standard output.
+//! The program's log, on standard error or in a file, never on standard output.
 //!
-//! A thread writes them: whoever reads standard error may stop to, and must not stop the agent.
+//! A separate thread writes the lines. A write blocks if the reader of standard error stops reading, and this must not
+//! block the agent.
 
 mod json;
 mod queue;
@@ -26,8 +27,7 @@ use tandem_trace::{LOG_TARGET, TARGET, Traces};
 use self::json::JsonLines;
 use self::queue::Queue;
 
-/// Guard of the log. When dropped, it writes waiting lines, if that takes no longer than a
-/// moment.
+/// Guard of the log. When it is dropped, it waits until the waiting lines are written, but only for a short time.
 pub(crate) struct Logs(Option<Queue>);
 
 /// Form of log lines.
@@ -53,13 +53,13 @@ impl LogFormat {
 
 /// Choices about the log.
 pub(crate) struct LogOptions<'a> {
-    /// The file, instead of standard error.
+    /// The file for the log; `None` for standard error.
     pub(crate) file: Option<&'a Path>,
-    /// Logs more, unless the environment says how much.
+    /// `true` to log more, unless a variable in the environment sets the filter.
     pub(crate) debug: bool,
     /// The form of lines, if the user has chosen one.
     pub(crate) format: Option<LogFormat>,
-    /// The way of spans to a collector.
+    /// The traces, whose layer sends spans to a collector; `None` for no traces.
     pub(crate) traces: Option<&'a Traces>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn start(options: &LogOptions<'_>) -> anyhow::Result<Logs> {
         None if debug => {
             Targets::new().with_default(LevelFilter::WARN).with_target("tandem", LevelFilter::DEBUG)
         }
-        // People are told what becomes of MCP servers, in better words.
+        // People see the state of MCP servers in clearer messages elsewhere.
         None => Targets::new()
             .with_default(LevelFilter::WARN)
             .with_target("rmcp::transport::worker", LevelFilter::OFF),
@@ -90,7 +90,7 @@ pub(crate) fn start(options: &LogOptions<'_>) -> anyhow::Result<Logs> {
     let queue = Queue::new(output, if is_json { lost_json } else { lost_text });
     let lines = queue.clone();
     let layer = if is_json {
-        // The spans of what is traced tell to which session a line belongs.
+        // The filter must let spans pass: their fields tell to which session and turn a line belongs.
         let spans = filter_fn(is_owner).with_max_level_hint(LevelFilter::INFO);
         JsonLines::new(lines).with_filter(filter.or(spans)).boxed()
     } else {
@@ -104,22 +104,22 @@ pub(crate) fn start(options: &LogOptions<'_>) -> anyhow::Result<Logs> {
     Ok(Logs(Some(queue)))
 }
 
-/// Returns `true` if text for people has colours in this stream.
+/// Returns `true` if text for people may have colours in this stream.
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && variable("NO_COLOR").is_none()
 }
 
-/// Returns the value of a variable, if it has one.
+/// Returns the value of an environment variable, unless it is unset or empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns `true` for a span that tells to what lines of the log belong.
+/// Returns `true` for a span that tells to which session and turn lines of the log belong.
 fn is_owner(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && [TARGET, LOG_TARGET].contains(&metadata.target())
 }
 
-/// Returns the line in place of lines that found no room.
+/// Returns the line that stands for a number of lines that were dropped because the queue was full.
 fn lost_text(lines: usize) -> String {
     format!("({lines} lines of the log found no room here)\n")
 }
@@ -130,18 +130,18 @@ fn lost_json(lines: usize) -> String {
     format!("{line}\n")
 }
 
-/// Returns `true` if an event may be logged. rmcp's details on logins hold codes and tokens.
+/// Returns `true` if an event contains no secrets. The detailed events of rmcp's logins contain codes and tokens.
 fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= Level::INFO || !metadata.target().starts_with("rmcp::transport::auth")
 }
 
-/// Returns `true` for a line that OpenTelemetry's library has for each batch that a collector does not take.
-/// `tandem_trace` has one for all.
+/// Returns `true` for the event that OpenTelemetry's library logs for each batch that a collector does not accept.
+/// `tandem_trace` logs one line for all such batches.
 fn is_lost_batch(metadata: &Metadata<'_>) -> bool {
     metadata.target() == "opentelemetry-otlp" && metadata.name().starts_with("Export.Failed")
 }
 
-/// Logs nothing, where there is no place that people could read it in.
+/// Turns the log off, and panic messages with it. Used if standard error is the screen of the terminal.
 pub(crate) fn none() -> Logs {
     std::panic::set_hook(Box::new(|_| ()));
     Logs(None)

@@ -1,4 +1,4 @@
-//! Command line, logging, run, exit code; nothing else.
+//! Entry point: reads the command line, starts the log, runs what the user asked for, and returns the exit code.
 
 mod cli;
 mod logging;
@@ -17,13 +17,14 @@ use crate::logging::{LogOptions, Logs};
 use crate::run::{BAD_INPUT, ExitReason};
 
 fn main() -> ExitCode {
-    // First of all: a command that waits for its start is what this process may have to become.
+    // Must run first, while the process has one thread: a process that was started as the sandbox's helper becomes the
+    // command here.
     tandem_sandbox::helper();
     run::keep_others_out();
     let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(err) => {
-            // Help goes to standard output, complaints to standard error.
+            // `print` writes help to standard output and errors to standard error.
             let _ = err.print();
             let wrong = err.use_stderr() && cli::wants_prompt();
             return exit_code(if wrong { BAD_INPUT } else { err.exit_code() });
@@ -49,7 +50,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     let traces =
         if cli.serves() { Traces::begin("tandem", env!("CARGO_PKG_VERSION"))? } else { None };
     let _logs = logs(cli, terminal, traces.as_ref())?;
-    // Sent before the log ends, and after everything else.
+    // Variables are dropped in reverse order: the last traces are sent after everything else has ended, and before the
+    // log ends, because a failure to send them is logged.
     let _traces = traces;
     let runtime = runtime(cli)?;
     runtime.block_on(async { run::outlive_size_limit() });
@@ -62,7 +64,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     }
     if let Some(prompt) = cli.agent.first_prompt().filter(|_| !terminal) {
         let end = runtime.block_on(run::headless(&cli.agent, &prompt));
-        // A thread may still read or write; nobody waits for it.
+        // A thread may still block on reading or writing. A plain drop of the runtime would wait for it.
         runtime.shutdown_background();
         return end;
     }
@@ -78,13 +80,13 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
         );
     }
     let end = runtime.block_on(run::editor(&cli.agent));
-    // A thread may still wait for standard input; nobody waits for it.
+    // A thread may still wait for standard input. A plain drop of the runtime would wait for this thread.
     runtime.shutdown_background();
     end
 }
 
-/// Makes the runtime: of one thread, which starts fastest and needs the least memory, but for a server, which has
-/// the sessions of many.
+/// Makes the async runtime. A server's runtime has several threads, for the sessions of many clients. Any other
+/// runtime has one thread, which starts fastest and needs the least memory.
 fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
     let threads = match &cli.command {
         Some(Command::Serve(serve)) if serve.command.is_none() => serve.serve.threads(),
@@ -101,7 +103,7 @@ fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-/// Runs a subcommand; `terminal`: a person sits at one.
+/// Runs a subcommand. `terminal` is `true` if a person uses the program in a terminal.
 fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Result<ExitReason> {
     match command {
         Command::Login { provider } => {
@@ -134,7 +136,8 @@ fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Re
     }
 }
 
-/// Begins to log. All over the screen is no place for it.
+/// Starts the log. If the screen of the terminal would be the log's output, logs to a file instead with `--debug`, and
+/// nothing without it: log lines would destroy the picture on the screen.
 fn logs(cli: &Cli, terminal: bool, traces: Option<&Traces>) -> anyhow::Result<Logs> {
     let default = terminal && cli.log_file.is_none() && stderr().is_terminal();
     if default && !cli.debug {
@@ -153,7 +156,7 @@ fn exit_code(code: i32) -> ExitCode {
 }
 
 fn say(line: &str) {
-    // If standard error is closed there is nobody to tell.
-    // Some of it may be another program's words.
+    // The line may contain text of another program, so control characters are made visible. If standard error is
+    // closed there is nobody to tell.
     let _ = writeln!(stderr(), "{}", visible(line));
 }

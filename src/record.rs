@@ -1,7 +1,7 @@
-//! Records of connections, a line of JSON each: `{"dir":"c2a"|"a2c","t":...,"msg":...}`.
+//! Records of connections. A record has a line of JSON for each message: `{"dir":"c2a"|"a2c","t":...,"msg":...}`.
 //!
-//! [`to_file`] writes one, [`read`] reads it again. A record that is to be played can begin with
-//! `{"dir":"setup",...}` ([`RecordSetup`]), and say with `{"dir":"end"}` when the client hangs up.
+//! [`to_file`] writes a record, and [`read`] reads it. A record for `tandem replay` can begin with
+//! `{"dir":"setup",...}` ([`RecordSetup`]). The line `{"dir":"end"}` means that the client hangs up.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use parking_lot::Mutex;
 use tandem_wire::rpc::{LineDirection, Tap};
 
-/// A line of the record.
+/// A line of a record, as it is written.
 #[derive(Serialize)]
 struct RecordEntry<'a> {
     /// Direction: client to agent, or agent to client.
@@ -29,12 +29,12 @@ struct RecordEntry<'a> {
     /// The message, if the line is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     msg: Option<&'a RawValue>,
-    /// The line, if it is not.
+    /// The line as text, if the line is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<String>,
 }
 
-/// Begins a record that only its owner may read; what the file held before is gone.
+/// Begins a record in a file that only its owner may read. Deletes the previous content of the file.
 pub(crate) fn to_file(path: &Path) -> anyhow::Result<Tap> {
     let file = open(path).with_context(|| format!("cannot record to {}", path.display()))?;
     let file = Mutex::new(BufWriter::new(file));
@@ -52,7 +52,7 @@ pub(crate) fn to_file(path: &Path) -> anyhow::Result<Tap> {
         };
         let mut file = file.lock();
         let written = serde_json::to_writer(&mut *file, &entry).map_err(std::io::Error::from);
-        // Whole after each line: the record is read when something went wrong.
+        // Flushes after each line, so that the record is complete even if the program crashes.
         let written = written.and_then(|()| file.write_all(b"\n")).and_then(|()| file.flush());
         if let Err(err) = written {
             tracing::warn!(%err, "the record is not complete");
@@ -60,10 +60,10 @@ pub(crate) fn to_file(path: &Path) -> anyhow::Result<Tap> {
     }))
 }
 
-/// A record, read.
+/// A record that was read from a file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Record {
-    /// Setup that the agent is started with, if the record says so.
+    /// Setup with which the agent is started, if the record has one.
     pub(crate) setup: Option<RecordSetup>,
     /// Events of the connection, in order, each with the number of its line.
     pub(crate) steps: Vec<(usize, RecordedStep)>,
@@ -76,9 +76,9 @@ pub(crate) struct RecordSetup {
     pub(crate) args: Vec<String>,
     /// Files of the agent's workspace. A name that ends in `/` is a directory.
     pub(crate) files: BTreeMap<String, String>,
-    /// Answers of its model: the lines of a script for `--model replay:FILE`.
+    /// Answers of the agent's model: the lines of a script for `--model replay:FILE`.
     pub(crate) script: Vec<Value>,
-    /// Lines that tell people what to do next, once the conversation was shown.
+    /// Lines for people about next steps, printed after the conversation was shown.
     pub(crate) next: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum RecordedStep {
     End,
 }
 
-/// Any line of a record. `t`, and what explains the record to people, are passed over.
+/// A line of a record, as it is read. Unknown fields, such as explanations for people, and `t` are ignored.
 #[derive(Deserialize)]
 struct RecordLine<'a> {
     dir: &'a str,
@@ -111,7 +111,7 @@ struct RecordLine<'a> {
     next: Vec<String>,
 }
 
-/// Tells `"msg": null`, which is a line too, from no message.
+/// Reads the field `msg`, so that `"msg": null`, which is a message, differs from a line without `msg`.
 fn present<'de: 'a, 'a, D>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error>
 where
     D: Deserializer<'de>,
@@ -149,7 +149,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Record> {
 }
 
 fn open(path: &Path) -> anyhow::Result<File> {
-    // Emptied only once nobody else can read what follows: an older file keeps its mode.
+    // An existing file keeps its mode when it is opened. It is emptied only after its mode is changed, so that other
+    // users cannot read the new record.
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
     let found = file.metadata()?;

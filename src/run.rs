@@ -1,4 +1,5 @@
-//! The one place that knows every part: builds them, joins them, ends them.
+//! Composition of the program: builds the parts of each way to run (editor, terminal, server, subcommands), connects
+//! them, and ends them. No other module knows all parts.
 
 mod a2a;
 mod agents;
@@ -48,19 +49,20 @@ pub(crate) use self::tokens::tokens;
 use crate::cli::ConfigArgs;
 use tandem_settings::show;
 
-/// Keeps other programs of the same user from reading this process's environment and memory, which
-/// have keys in them. To be called first. Only Linux has this; the programs that are started here
-/// can be looked into as ever, and are given no key.
+/// Keeps other programs of the same user from reading the environment and the memory of this process, which contain
+/// API keys. Must be called at the start of the program. Works only on Linux. Other programs can still read the
+/// environment and the memory of the programs that the agent starts, but these programs get no key.
 pub(crate) fn keep_others_out() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // Only a filter of system calls could forbid it, and whoever set that up knows.
+        // The call fails only if a filter of system calls forbids it. The filter was set up on purpose, so no
+        // warning is needed.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }
 
-/// Returns the file for logs that are wanted without a place for them; makes its directory.
+/// Returns the default log file, for a user who wants logs but has named no file. Makes the directory of the file.
 pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
     let dir = env()?.state_dir().context("there is no home directory: set HOME, or --log-file")?;
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -68,7 +70,7 @@ pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
     Ok(dir.join("debug.log"))
 }
 
-/// Shows what is set, and where.
+/// Prints the settings that apply in the working directory, and the origin of each.
 pub(crate) fn config(config: &ConfigArgs) -> anyhow::Result<()> {
     let (env, settings) = set_up(&config.work, env()?);
     let text = if config.json {

@@ -164,7 +164,7 @@ pub(super) fn misspelt<'a>(
         return None;
     }
     let mut known = known();
-    // Adds clap's own `help`, and that of each subcommand: they can be misspelt, too.
+    // Adds clap's own `help`, and the `help` of each subcommand, because users can misspell these, too.
     known.build();
     let near = known.get_subcommands().filter_map(|it| Some((distance(it.get_name(), first)?, it)));
     let (_, meant) = near.min_by_key(|(distance, _)| *distance)?;

@@ -16,14 +16,14 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::queue::Queue;
 
-/// Fields of spans that a line within them has, with their names there.
+/// Fields of spans that are copied into the lines within these spans: the name in the span, and the name in the line.
 const OF_SPANS: [(&str, &str); 2] =
     [("gen_ai.conversation.id", "session"), ("tandem.turn", "turn")];
 
 /// Writes a line of JSON for each event.
 pub(super) struct JsonLines {
     queue: Queue,
-    /// Subscriber that this is a part of, which knows the trace of a span.
+    /// Subscriber that this layer belongs to. It knows the trace of a span.
     dispatch: OnceLock<WeakDispatch>,
 }
 
@@ -32,7 +32,7 @@ impl JsonLines {
         Self { queue, dispatch: OnceLock::new() }
     }
 
-    /// Returns the place of a span in a trace; none if nothing is traced.
+    /// Returns the place of a span in a trace; an empty one if there are no traces.
     fn trace(&self, span: &Id) -> TraceContext {
         let dispatch = self.dispatch.get().and_then(WeakDispatch::upgrade);
         dispatch
@@ -42,7 +42,7 @@ impl JsonLines {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     fn on_register_dispatch(&self, dispatch: &Dispatch) {
-        // There is one subscriber.
+        // The program has only one subscriber, so this is called once.
         let _ = self.dispatch.set(dispatch.downgrade());
     }
 
@@ -74,7 +74,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         add("time", format!("{:.3}", jiff::Timestamp::now()).into());
         add("level", metadata.level().as_str().to_lowercase().into());
         add("target", metadata.target().into());
-        // Some libraries only name an event.
+        // Some libraries give an event a name instead of a message.
         let message = fields.shift_remove("message");
         add("message", message.unwrap_or_else(|| metadata.name().into()));
         for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
@@ -99,7 +99,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     }
 }
 
-/// The fields of a span that lines within it have.
+/// The fields of a span that are copied into the lines within the span.
 struct SpanFields(Map<String, Value>);
 
 /// Values of fields, by name.

@@ -1,4 +1,4 @@
-//! Lines that wait for the thread that writes them.
+//! Queue of log lines, and the thread that writes them.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,27 +13,29 @@ const LINES: usize = 1024;
 /// Maximum number of waiting bytes.
 const BYTES: usize = 4 << 20;
 
-/// Maximum time that the end waits for unwritten lines.
+/// Maximum time that the end of the program waits for unwritten lines.
 const LAST: Duration = Duration::from_millis(200);
 
-/// Interval of looking.
+/// Interval of the checks for unwritten lines.
 const LOOK: Duration = Duration::from_millis(1);
 
 type Output = Box<dyn Write + Send>;
 
-/// Takes one line a write and never waits: a line that finds no room is dropped and counted.
+/// Queue that takes one line with each write. A write never waits: if the queue is full, the line is dropped and
+/// counted.
 #[derive(Clone)]
 pub(super) struct Queue(Arc<QueueShared>);
 
 struct QueueShared {
-    /// Channel to the thread, or the output that the thread will write to.
+    /// State of the thread that writes. The lock makes sure that only the first line starts the thread.
     thread: Mutex<Thread>,
     state: Arc<QueueState>,
-    /// Makes the line in place of so many that found no room.
+    /// Function that makes the line that stands for a number of dropped lines.
     lost: fn(usize) -> String,
 }
 
-/// Started with the first line, so that whoever logs nothing pays nothing.
+/// State of the thread that writes: the output before the start, the channel to the thread after it. The thread starts
+/// with the first line, so that a run without log lines has no such thread.
 enum Thread {
     Ready(Output),
     Running(SyncSender<Vec<u8>>),
@@ -43,14 +45,14 @@ enum Thread {
 
 #[derive(Default)]
 struct QueueState {
-    /// Bytes that are not written yet.
+    /// Number of bytes that are not written yet.
     waiting: AtomicUsize,
-    /// Lines that found no room since the last one that was written.
+    /// Number of lines that were dropped since the last written line.
     dropped: AtomicUsize,
 }
 
 impl Queue {
-    /// Nothing is done before the first line.
+    /// Makes the queue. The thread that writes starts with the first line.
     pub(super) fn new(output: Output, lost: fn(usize) -> String) -> Self {
         let thread = Mutex::new(Thread::Ready(output));
         Self(Arc::new(QueueShared { thread, state: Arc::default(), lost }))
@@ -72,7 +74,7 @@ impl Queue {
         }
     }
 
-    /// Waits a moment for what is not written yet.
+    /// Waits until all lines are written, at most [`LAST`].
     pub(super) fn finish(&self) {
         let until = Instant::now() + LAST;
         while self.0.state.waiting.load(Ordering::Acquire) > 0 && Instant::now() < until {
@@ -104,13 +106,14 @@ fn write(
     lost: fn(usize) -> String,
 ) {
     for line in lines {
-        // If nobody reads it there is nobody to tell.
+        // An error is ignored: without the log there is no place to report it.
         let _ = output.write_all(&line);
         let dropped = state.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
             let _ = output.write_all(lost(dropped).as_bytes());
         }
         let _ = output.flush();
+        // Counted down only after the flush: for `finish`, a count of 0 means that all lines are written.
         state.waiting.fetch_sub(line.len(), Ordering::Release);
     }
 }
@@ -132,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a write when it is told to.
+    /// Output whose writes wait until the test allows them.
     struct Slow(Receiver<()>, Sender<String>);
 
     impl Write for Slow {

@@ -1,4 +1,5 @@
-//! The A2A server: on the session of an editor or a terminal, or alone with sessions of its own.
+//! The A2A server, in two forms: beside an editor, a terminal or one prompt, whose session other clients join
+//! ([`SessionServer`]), or alone with its own sessions ([`serve`]).
 
 use std::convert::Infallible;
 use std::fs;
@@ -45,16 +46,16 @@ use tandem_telemetry::Metrics;
 use tandem_tui::{self as tui, AgentAddress, AttachableAgent};
 use tandem_wire::rpc;
 
-/// Name of the environment variable that has the token.
+/// Name of the environment variable with the token that callers must send.
 const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
-/// Names of the environment variables with the keys of collectors.
+/// Names of the environment variables with the keys for collectors of traces.
 const TRACE_KEYS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
 
-/// A2A server on a session that a person or an editor drives, if the user wants one.
+/// A2A server on a session that a person or an editor drives; `None` if the user wants no server.
 pub(super) struct SessionServer(Option<RunningServer>);
 
-/// A server that runs.
+/// A running server.
 struct RunningServer {
     serving: JoinHandle<anyhow::Result<()>>,
     ending: a2a::Ending,
@@ -63,7 +64,8 @@ struct RunningServer {
 }
 
 impl SessionServer {
-    /// Opens a registry's sessions to others, if the user wants it. Who names none joins the first.
+    /// Starts the server if the user wants one. Its clients can join the sessions of the registry. A client that names
+    /// no session joins the first one.
     pub(super) async fn begin(
         agent: &AgentArgs,
         (sessions, first): &OpenedSession,
@@ -86,25 +88,25 @@ impl SessionServer {
         Ok(Self(Some(RunningServer { serving, ending, address, connected })))
     }
 
-    /// Opens nothing to nobody.
+    /// Returns no server.
     pub(super) fn none() -> Self {
         Self(None)
     }
 
-    /// Says on standard error where they can.
+    /// Writes the address at which clients can join to standard error.
     pub(super) fn announce(&self) {
         if let Some(server) = &self.0 {
             announce(&server.address);
         }
     }
 
-    /// Returns the address at which others can join, and the number of their connections.
+    /// Returns the address at which clients can join, and the current number of their connections.
     pub(super) fn place(&self) -> Option<(String, watch::Receiver<usize>)> {
         self.0.as_ref().map(|server| (server.address.clone(), server.connected.clone()))
     }
 
-    /// Lets what runs come to its end if others have joined: for this time, or until another
-    /// signal comes.
+    /// If clients have joined, waits until the running turns have ended, but at most `time`, or until another signal
+    /// comes.
     pub(super) async fn drain(
         &self,
         sessions: &Sessions,
@@ -122,18 +124,24 @@ impl SessionServer {
         }
     }
 
-    /// Says good-bye to them.
+    /// Ends the server and the connections of its clients.
     pub(super) async fn end(self) {
         if let Some(RunningServer { serving, ending, .. }) = self.0 {
             ending.now();
-            // What it says of a fault it has logged.
+            // The server has logged its error.
             let _ = serving.await;
         }
     }
 }
 
-/// Serves sessions to other agents and tools, until a signal comes. What runs then has some time to
-/// end, or until another signal comes.
+/// Serves sessions to other agents and tools until a signal comes.
+///
+/// 1. Checks the options and the settings, so that errors in them end the program before the server takes a request.
+/// 2. Makes the workspaces, the store and the registry of sessions.
+/// 3. Listens, and serves clients until a signal comes.
+/// 4. Begins no new turn, and gives the running turns the time `serve.drain_timeout` to end. Another signal ends this
+///    time.
+/// 5. Ends the commands that still run, and waits until the sessions are stored.
 pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&serve.work)?;
@@ -170,7 +178,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let listener = a2a::listen(address).await?;
     announce(&where_it_is(&options.network, listening_address(&listener)?));
     if let Some((address, _)) = &monitoring {
-        // If nobody reads it there is nobody to tell.
+        // If standard error is closed there is nobody to tell.
         let _ = writeln!(stderr(), "tandem: metrics at http://{address}/metrics");
     }
     let mut serving = tokio::spawn(a2a::serve(listener, sessions, options, ending.clone()));
@@ -195,8 +203,8 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     Ok(ExitReason::Signal(signal))
 }
 
-/// Returns the options of a server that serves nobody's own session. What is wrong with the files that they
-/// name shows now.
+/// Returns the options of `tandem serve`. Reads the files that the flags name, so that errors in these files show at
+/// the start.
 fn serve_options(
     serve: &ServeArgs,
     making: &Making,
@@ -216,8 +224,8 @@ fn serve_options(
     Ok(options)
 }
 
-/// Serves the figures of the server as long as the handle lives, if the user wants them. Also returns
-/// the address.
+/// Serves the metrics of the server if the user wants them. Returns their address, and a handle that stops serving
+/// them when it is dropped.
 async fn monitoring(
     serve: &ServeArgs,
     options: &mut ServerOptions,
@@ -241,7 +249,7 @@ pub(super) fn listened_at(serve: &ServeArgs) -> SocketAddr {
     serve.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, serve.port).into())
 }
 
-/// Returns the address that the user wants the figures at, which must be another one.
+/// Returns the address for the metrics, if the user wants metrics. Fails if the server itself listens there.
 pub(super) fn metrics_address(serve: &ServeArgs) -> anyhow::Result<Option<SocketAddr>> {
     let Some(address) = serve.metrics else { return Ok(None) };
     let own = listened_at(serve);
@@ -254,7 +262,7 @@ pub(super) fn metrics_address(serve: &ServeArgs) -> anyhow::Result<Option<Socket
     Ok(Some(address))
 }
 
-/// Returns the network that the user wants to serve.
+/// Returns the network options from the flags. Reads the files for TLS.
 pub(super) fn network(serve: &ServeArgs) -> anyhow::Result<NetworkOptions> {
     let files = serve.tls_cert.clone().zip(serve.tls_key.clone());
     let files = files.map(|(certificate, key)| TlsFiles { certificate, key });
@@ -268,8 +276,8 @@ pub(super) fn network(serve: &ServeArgs) -> anyhow::Result<NetworkOptions> {
     })
 }
 
-/// Prepares for traces: who is told of them, what is in them, and what commands of the model must not know of the
-/// collector.
+/// Sets up traces: the hosts that are sent the trace context, the content in the traces, and the collectors' keys,
+/// which are hidden from the model's commands.
 fn trace(args: &TraceArgs, making: &Making, limits: &Limits) {
     tandem_trace::send_to(args.trace_to.clone());
     for secret in TRACE_KEYS.into_iter().filter_map(|name| making.env().var(name)) {
@@ -283,7 +291,7 @@ fn trace(args: &TraceArgs, making: &Making, limits: &Limits) {
     }
 }
 
-/// Returns the proxy that the user trusts.
+/// Returns the proxy that tells the server the users' names, if the user has named its header.
 pub(super) fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option<TrustedProxy>> {
     let Some(header) = &serve.proxy_user_header else { return Ok(None) };
     anyhow::ensure!(
@@ -295,7 +303,7 @@ pub(super) fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option
     TrustedProxy::new(addresses, header, tenant).map(Some).map_err(anyhow::Error::msg)
 }
 
-/// Returns the key that signs the card.
+/// Returns the key that signs the agent card, if the user has given one.
 pub(super) fn card_key(card: &CardArgs) -> anyhow::Result<Option<CardKey>> {
     let Some(file) = &card.card_key else { return Ok(None) };
     let wrong = || format!("cannot read the key in {}", file.display());
@@ -304,7 +312,7 @@ pub(super) fn card_key(card: &CardArgs) -> anyhow::Result<Option<CardKey>> {
     key.map(Some).map_err(anyhow::Error::msg).with_context(wrong)
 }
 
-/// Returns the issuer whose tokens count.
+/// Returns the OIDC issuer whose tokens the server accepts, if the user has named one.
 pub(super) fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
     let Some(issuer) = oidc.oidc_issuer.clone() else { return Ok(None) };
     let options = OidcOptions {
@@ -318,7 +326,7 @@ pub(super) fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
     options.checked().map(Some).map_err(anyhow::Error::msg)
 }
 
-/// Returns the audit log that the user wants, which can be written.
+/// Returns the options of the audit log, if the user wants one. Fails if the log cannot be written.
 pub(super) fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
     let Some(file) = serve.audit.clone() else { return Ok(None) };
     let checked = a2a::check_audit(&file);
@@ -326,8 +334,8 @@ pub(super) fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
     Ok(Some(AuditOptions { file, prompts: serve.audit_prompts }))
 }
 
-/// Makes sessions in the workspaces that the user has named, which are counted if somebody reads
-/// figures.
+/// Returns the function that makes the server's sessions, in the workspaces that the user has named. The sessions are
+/// counted if the server has metrics.
 fn maker(
     auto_execute: bool,
     making: Making,
@@ -359,7 +367,7 @@ fn listening_address(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
     listener.local_addr().context("the port is not known")
 }
 
-/// Returns the URL of a server for people, and where it listens if that is something else.
+/// Returns the URL at which people reach a server, and the address where it listens if this differs.
 fn where_it_is(network: &NetworkOptions, address: SocketAddr) -> String {
     let (url, own) = (network.url(address), network.own_url(address));
     if url == own { url } else { format!("{url}, listening on {own}") }
@@ -437,7 +445,7 @@ async fn idle(sessions: &Sessions) {
     }
 }
 
-/// Returns what an editor is served with that this process was started by.
+/// Returns the service for ACP clients: the editor that started this process, and clients over a WebSocket.
 pub(super) fn editor_service(
     agent: &AgentArgs,
     sessions: &Arc<Sessions>,
@@ -462,7 +470,7 @@ pub(super) fn editor_service(
     })
 }
 
-/// Returns the function that connects to another process of this machine, to join its sessions.
+/// Returns the function that connects to another tandem process on this machine, to join its sessions.
 fn acp_connector(
     token_file: Option<PathBuf>,
     credentials: &Arc<Credentials>,
@@ -479,7 +487,7 @@ fn acp_connector(
     })
 }
 
-/// Serves ACP clients that come over a WebSocket.
+/// Returns the function that serves an ACP client over a WebSocket.
 fn over_websocket(service: acp::EditorService, max_line: usize) -> ServeAcp {
     Arc::new(move |stream, origin| {
         let service = acp::EditorService { origin, ..service.clone() };

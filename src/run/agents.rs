@@ -1,9 +1,9 @@
-//! Other agents as the settings name them, made ready to be called.
+//! Conversion of the settings of other A2A agents into the configurations that calls to them need.
 
 use tandem_a2a_client::AgentConfig;
 use tandem_settings::{A2aAgent, Settings};
 
-/// The agents that the settings name.
+/// Returns the configurations of the other agents that the settings name.
 pub(super) fn of(settings: &Settings) -> Vec<AgentConfig> {
     settings.a2a_servers.iter().map(|(name, agent)| config(name, agent)).collect()
 }
@@ -13,7 +13,8 @@ fn config(name: &str, agent: &A2aAgent) -> AgentConfig {
     let url = agent.url.as_ref().map_or("", |url| url.expose());
     let headers = agent.headers.iter().map(|(name, it)| (name.clone(), it.expose().to_owned()));
     let token = agent.token.as_ref().map(tandem_settings::Concealed::expose);
-    // A variable that is not set stays as it is written.
+    // The settings replace `$NAME` by the variable's value, but leave `$NAME` if the variable is not set. So a token
+    // that begins with `$` names an unset variable, and must not be sent.
     let (unset, token) = match token {
         Some(token) if token.starts_with('$') => (Some(token), None),
         token => (None, token),

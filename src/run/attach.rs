@@ -1,4 +1,4 @@
-//! A terminal on a session of a tandem that runs elsewhere.
+//! `tandem attach`: a terminal on a session of another tandem process.
 
 use std::io::{Write as _, stderr};
 use std::path::Path;
@@ -14,13 +14,13 @@ use tandem_tui::{
     self as tui, AttachableAgent, Attached, Conversation, ListedSession, SessionSelector,
 };
 
-/// Exit code if the person has to say which session.
+/// Exit code if the user has to choose one of several sessions.
 const CHOOSE: i32 = 2;
 
 /// Number of characters of a session's id that are shown.
 const ID: usize = 8;
 
-/// Serves a person in the terminal, until they quit or the agent ends.
+/// Serves the user in the terminal until the user quits or the agent ends.
 pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let credentials = credentials()?;
@@ -51,12 +51,13 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
         served = tui::run(service) => {
             served.map(terminal::exit_reason)
         }
-        // An interrupt is the screen's: an editor may have the terminal.
+        // `end` does not wait for the interrupt: the screen handles it, because the external editor may be in the
+        // terminal.
         signal = signals.end() => Ok(ExitReason::Signal(signal)),
     }
 }
 
-/// Says which sessions there are.
+/// Lists the sessions on standard error, so that the user can choose one.
 fn choose(attach: &AttachArgs, sessions: &[ListedSession]) {
     let mut text = match &attach.session {
         Some(id) => format!(
@@ -73,7 +74,7 @@ fn choose(attach: &AttachArgs, sessions: &[ListedSession]) {
 }
 
 fn row(session: &ListedSession) -> String {
-    // The beginnings of two that were made one soon after the other are the same.
+    // Shows the end of the id, because ids of sessions that were made at nearly the same time have the same beginning.
     let skipped = session.id.chars().count().saturating_sub(ID);
     let id: String = session.id.chars().skip(skipped).collect();
     let busy = if session.busy { ", at work" } else { "" };

@@ -1,4 +1,4 @@
-//! `tandem serve check`: what is wrong with a set-up, before anybody uses it.
+//! `tandem serve check`: looks for errors in the set-up of a server before clients use the server.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use tandem_serve::oidc::OidcOptions;
 use tandem_settings::Settings;
 use tandem_settings::limits::Limits;
 
-/// Open files that a server needs beside its connections: logs, commands, the model.
+/// Number of open files that a server needs beside its connections: for logs, commands and the model.
 const OTHER_FILES: u64 = 256;
 
 /// Severity of a finding.
@@ -35,7 +35,7 @@ enum Severity {
     Wrong,
 }
 
-/// The findings, in order: severity, subject, and what is the case and what to do.
+/// The findings in the order of the checks. Each has a severity, a subject, and a text with the state and the remedy.
 #[derive(Default)]
 struct Findings(Vec<(Severity, &'static str, String)>);
 
@@ -52,12 +52,12 @@ impl Findings {
         self.0.push((Severity::Wrong, subject, text.into()));
     }
 
-    /// Notes the error that the server would end with at its start, if there is one.
+    /// Adds a finding for an error with which the server would end at its start.
     fn checked<T>(&mut self, subject: &'static str, checked: anyhow::Result<T>) -> Option<T> {
         checked.inspect_err(|error| self.wrong(subject, format!("{error:#}"))).ok()
     }
 
-    /// Returns a line for each.
+    /// Returns a line of text for each finding.
     fn text(&self) -> String {
         let line = |(severity, subject, text): &(Severity, &str, String)| {
             let severity = match severity {
@@ -65,14 +65,14 @@ impl Findings {
                 Severity::Warning => "warning",
                 Severity::Wrong => "wrong",
             };
-            // Some of it is what a database says.
+            // The text may have words of a database, which must not control the terminal.
             format!("{severity:<8} {subject}: {}\n", visible(text))
         };
         self.0.iter().map(line).collect()
     }
 }
 
-/// Looks at all that the server needs, and prints what it finds.
+/// Checks everything that the server needs, and prints the findings.
 pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let (making, settings) = Making::new(&serve.work)?;
     let limits = making.limits(&settings);
@@ -119,7 +119,7 @@ fn check_directories(findings: &mut Findings, workspaces: &Workspaces) {
     }
 }
 
-/// Looks whether git is there, reads the repositories, and may push to them.
+/// Checks that git works, can read the repositories, and may push to them.
 async fn check_repositories(findings: &mut Findings, workspaces: &Workspaces) {
     let Some(git) = &workspaces.git else { return };
     for repository in git.repositories() {
@@ -169,7 +169,7 @@ async fn check_sandbox(
     }
 }
 
-/// Looks at the tokens, the proxy, and who is let in from where.
+/// Checks the tokens, the proxy, the OIDC issuer, the key of the card, and the network.
 async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
     let file = serve.a2a.a2a_token_file.as_deref();
     let token = findings.checked("token", a2a::token(file, &making.credentials));
@@ -177,7 +177,8 @@ async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Makin
     if let Some(file) = file.filter(|_| has_token) {
         check_secret(findings, "token", file);
     }
-    // A token that cannot be read is one nevertheless: what is to be done is said.
+    // If the token cannot be read, `token` is `None`, and there is a finding about the token. The user wants a token,
+    // so the server counts as one that asks callers for it.
     let is_asked = has_token || token.is_none() || serve.oidc.oidc_issuer.is_some();
     let is_asked = check_tokens(findings, serve, making, is_asked) || is_asked;
     let proxy = findings.checked("proxy", a2a::proxy(serve, has_token)).flatten();
@@ -200,8 +201,8 @@ async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Makin
     check_network(findings, serve, is_asked);
 }
 
-/// Looks at the file of tokens; returns `true` if there is one. `are_others`: callers must show who they are without
-/// it, too.
+/// Checks the token file. Returns `true` if there is one. `are_others` is `true` if callers must authenticate in
+/// another way than with the tokens in this file.
 fn check_tokens(
     findings: &mut Findings,
     serve: &ServeArgs,
@@ -223,7 +224,7 @@ fn check_tokens(
     false
 }
 
-/// Looks at what the server would give away to a network, and at its certificate.
+/// Checks that the server exposes neither sessions nor tokens to a network, and checks its certificate.
 fn check_network(findings: &mut Findings, serve: &ServeArgs, is_asked: bool) {
     let network = findings.checked("network", a2a::network(serve));
     let problems = network.as_ref().map(|it| it.problems(a2a::listened_at(serve), is_asked));
@@ -245,7 +246,7 @@ fn check_network(findings: &mut Findings, serve: &ServeArgs, is_asked: bool) {
     }
 }
 
-/// Looks whether an issuer of tokens has its keys where they can be fetched.
+/// Checks that the keys of an OIDC issuer can be fetched.
 async fn check_issuer(findings: &mut Findings, oidc: &OidcOptions) {
     let issuer = &oidc.issuer;
     match oidc.check_issuer().await {
@@ -256,7 +257,7 @@ async fn check_issuer(findings: &mut Findings, oidc: &OidcOptions) {
     }
 }
 
-/// Looks at the certificate's dates, and whether it is for the host that clients call.
+/// Checks the certificate's dates, and that it is for the host that clients call.
 fn check_certificate(findings: &mut Findings, serve: &ServeArgs) {
     let Some(file) = &serve.tls_cert else { return };
     let Some(certificate) = findings.checked("tls", ServerCertificate::read(file)) else { return };
@@ -284,7 +285,7 @@ fn check_certificate(findings: &mut Findings, serve: &ServeArgs) {
             ),
         ),
     }
-    // Clients of a proxy see the proxy's.
+    // Behind a proxy, clients see the proxy's certificate, so the host of this one is not checked.
     if let Some(url) = serve.public_url.as_ref().filter(|_| serve.trust_proxy.is_empty())
         && !certificate.is_for(url)
     {
@@ -297,7 +298,7 @@ fn check_certificate(findings: &mut Findings, serve: &ServeArgs) {
     }
 }
 
-/// Looks whether others can read a file that has a secret.
+/// Checks that other users cannot read or change a file with a secret.
 fn check_secret(findings: &mut Findings, subject: &'static str, file: &Path) {
     let shown = file.display();
     match fs::metadata(file).map(|metadata| metadata.permissions().mode()) {
@@ -314,7 +315,7 @@ fn check_audit(findings: &mut Findings, serve: &ServeArgs) {
     }
 }
 
-/// Looks whether there may be as many open files as there are connections.
+/// Checks that the limit of open files allows the maximum number of connections.
 fn check_files(findings: &mut Findings, limits: &Limits) {
     let connections = limits.a2a.connections as u64;
     let most = getrlimit(Resource::Nofile).current;
@@ -353,12 +354,12 @@ async fn check_store(findings: &mut Findings, serve: &ServeArgs, making: &Making
     check_sessions(findings, making.env().sessions_dir());
 }
 
-/// Looks at the directory of stored sessions.
+/// Checks that the directory of stored sessions can be written.
 fn check_sessions(findings: &mut Findings, directory: Option<PathBuf>) {
     let Some(directory) = directory else {
         return findings.warn("sessions", "none is stored: they end with the server");
     };
-    // It is made when the first session is.
+    // The directory may not exist yet: it is made with the first session. So its nearest existing ancestor is checked.
     let existing = directory.ancestors().find(|directory| directory.exists());
     let is_writable =
         existing.is_some_and(|it| access(it, Access::WRITE_OK | Access::EXEC_OK).is_ok());

@@ -1,4 +1,4 @@
-//! An editor over standard input and output.
+//! The program as the agent of an editor, which speaks ACP over standard input and output.
 
 use std::io::{Write as _, stderr};
 use std::pin::pin;
@@ -20,11 +20,17 @@ use tandem_agent::sessions::{MakeSession, Sessions, WantedSession};
 use tandem_settings::Settings;
 use tandem_wire::{rpc, stdio};
 
-/// Message to people who pipe a prompt to where an editor's messages are expected.
+/// Message to a user who pipes a prompt to standard input, where an editor's messages are expected.
 const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the messages of an editor; to run \
     a prompt, use `tandem -p PROMPT` (what comes on standard input is put before it)";
 
 /// Serves an editor over standard input and output.
+///
+/// 1. Makes the registry of sessions, and the first session if it is needed at once.
+/// 2. Opens the session to A2A clients if the user wants that.
+/// 3. Serves the editor until the editor hangs up, standard output has no reader any more, or a signal comes.
+/// 4. After a signal, waits for the running turns if A2A clients have joined.
+/// 5. Closes the sessions, answers the open requests, ends the commands, and waits until the sessions are stored.
 pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
@@ -32,8 +38,9 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let (make, cleanup) =
         cleaning(making.maker(agent, &settings), settings.clone(), making.store());
     let sessions = making.registry(make, limits.a2a.sessions, &settings);
-    // An editor's first message tells whether it knows of this session, so it is made then; unless
-    // others can join, or it is one that there is.
+    // Only an editor that speaks ACP 0.0.9 needs the process's own session, and the first message tells the version.
+    // So a new session is made after that message. A session is made at once if other clients can join it, or if the
+    // user asks for a stored one.
     let wanted = agent.wanted_session();
     let first = if wanted == WantedSession::New && agent.a2a_port.is_none() {
         None
@@ -52,7 +59,8 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let options = rpc::ConnectionOptions {
         tap: agent.record.as_deref().map(record::to_file).transpose()?,
         input_ended: input_ended.clone(),
-        // Whoever asks for the protocol by name is answered in it.
+        // With `--acp` the caller asks for the protocol explicitly, so text that is no message gets an error of the
+        // protocol.
         refuse_text: !agent.acp,
         ..rpc::ConnectionOptions::new(limits.line_bytes)
     };
@@ -68,7 +76,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     };
     let mut answering = matches!(end, ExitReason::Signal(_) | ExitReason::TimedOut);
     if matches!(end, ExitReason::Signal(_)) {
-        // The editor is answered all the while.
+        // `served` is polled during the drain, so that the editor still gets answers.
         tokio::select! {
             () = joined.drain(&sessions, agent.drain_timeout, &mut signals) => {}
             _ = &mut served => answering = false,
@@ -77,7 +85,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     sessions.close(CLOSING);
     closing.cancel();
     if answering {
-        // What was asked for is answered as cancelled, if anybody listens.
+        // Lets `served` answer the open requests as cancelled, for an editor that still reads.
         input_ended.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, served).await;
     }
@@ -91,7 +99,8 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     Ok(end)
 }
 
-/// Returns what makes sessions, and begins to remove old ones with the first that it makes.
+/// Wraps the function that makes sessions: when it makes the first session, the removal of old sessions begins. Also
+/// returns the place that holds the removal from then on.
 fn cleaning(
     make: MakeSession,
     settings: Settings,
@@ -108,13 +117,14 @@ fn cleaning(
     (make, cleanup)
 }
 
-/// Returns how a run ended whose answers nobody reads any more. An editor that leaves while no turn runs has lost none.
+/// Returns the end of a run after the editor has stopped reading. If no turn runs at this time, the editor has missed
+/// no answer, and the run is done.
 fn unread(sessions: &Sessions) -> ExitReason {
     let is_busy = sessions.list().iter().any(|session| session.busy);
     if is_busy { ExitReason::Unread } else { ExitReason::Done }
 }
 
-/// Returns how a connection ended that was served to its end.
+/// Returns the end of a run after the connection to the editor has ended.
 fn hung_up(served: anyhow::Result<()>, sessions: &Sessions) -> ExitReason {
     match served {
         Ok(()) => ExitReason::Done,

@@ -1,4 +1,4 @@
-//! Ways in which a run ends: signals, input that ends, nobody who reads.
+//! Ends of a run: by a signal, by the end of the input, or because the reader of the output is gone.
 
 use std::time::Duration;
 
@@ -9,46 +9,47 @@ use tokio_util::sync::CancellationToken;
 use tandem_agent::sessions::Sessions;
 use tandem_wire::stdio;
 
-/// Maximum time for the last answers when the end has come: a cancelled call may take a second.
+/// Maximum time for each of the last steps of a run, such as last answers. A cancelled call may take a second.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Exit code of a run that cannot be done as asked for.
+/// Exit code of a run with wrong input or wrong flags.
 pub(crate) const BAD_INPUT: i32 = 42;
 
-/// Time between two checks whether anybody reads, where nothing tells.
+/// Interval of the checks whether standard output still has a reader.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Has a write beyond the limit of a file's size fail like one to a full disk, instead of ending the
-/// process. Programs that are started from here are ended by it as ever: a handler isn't inherited.
-/// Needs the runtime.
+/// Makes a write beyond the limit of file sizes fail, like a write to a full disk. Without this call, the signal
+/// `SIGXFSZ` would end the process. The programs that the agent starts are still ended by the signal, because a new
+/// program does not inherit a handler. Must be called within the runtime.
 pub(crate) fn outlive_size_limit() {
-    // That it is handled is all: nobody waits for it. If it cannot be, only such a limit does harm.
+    // The handler itself is the purpose, so the stream of signals is dropped. An error is ignored: it does harm only if
+    // such a limit is reached.
     let _ = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()));
 }
 
 /// Way in which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExitReason {
-    /// The editor hung up, and all that it asked for is answered.
+    /// The work is done. For an editor: the editor hung up, and all its requests are answered.
     Done,
-    /// The editor hung up, and what it asked for took too long.
+    /// The editor hung up, and its open requests were not answered in time.
     TimedOut,
-    /// Nobody reads the answers.
+    /// Standard output has no reader any more.
     Unread,
-    /// A signal; its number.
+    /// A signal with this number ended the run.
     Signal(i32),
-    /// The prompt of a run without a person came to nothing; the exit code.
+    /// The run failed with this exit code.
     Failed(i32),
 }
 
-/// Waits until all of the sessions, which are closed, is stored; for some time.
+/// Waits until the events of all sessions are stored, at most [`LAST_WORDS`]. The sessions must be closed.
 pub(super) async fn saved(sessions: &Sessions) {
     if tokio::time::timeout(LAST_WORDS, sessions.saved()).await.is_err() {
         tracing::warn!("not all of the conversation could be stored in time");
     }
 }
 
-/// Waits until the input has ended and the time for what was asked for is up too.
+/// Waits for the end of the input, and then until `timeout` is over or the reader of the output is gone.
 pub(super) async fn drained(input_ended: &CancellationToken, timeout: Duration) -> ExitReason {
     input_ended.cancelled().await;
     if tokio::time::timeout(timeout, unread()).await.is_ok() {
@@ -58,14 +59,14 @@ pub(super) async fn drained(input_ended: &CancellationToken, timeout: Duration) 
     ExitReason::TimedOut
 }
 
-/// Waits until nobody can read standard output any more.
+/// Waits until standard output has no reader any more.
 pub(super) async fn unread() {
     while !stdio::nobody_reads() {
         tokio::time::sleep(LOOK).await;
     }
 }
 
-/// The signals that end the process.
+/// Listeners for the signals that end the process.
 pub(super) struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -82,7 +83,7 @@ impl EndSignals {
         })
     }
 
-    /// The number of the first that comes.
+    /// Waits for the first of the signals, and returns its number.
     pub(super) async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),
@@ -91,7 +92,7 @@ impl EndSignals {
         }
     }
 
-    /// The number of the first that is no interrupt.
+    /// Waits for the first of the signals except the interrupt, and returns its number.
     pub(super) async fn end(&mut self) -> i32 {
         tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate().as_raw_value(),

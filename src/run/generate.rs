@@ -1,4 +1,4 @@
-//! Completions for shells and manual pages, made from the description of the command line.
+//! Generation of shell completions and manual pages from the definition of the command line.
 
 use std::fs;
 use std::path::Path;

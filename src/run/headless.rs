@@ -1,4 +1,4 @@
-//! One prompt from the command line, run to its end.
+//! `tandem -p`: runs one prompt from the command line to its end.
 
 use std::io::{self, IsTerminal as _, Write as _, stderr, stdin};
 use std::sync::{Arc, OnceLock};
@@ -18,16 +18,21 @@ use tandem_model::provider::Provider;
 use tandem_settings::Settings;
 use tandem_wire::stdio;
 
-/// Time for which standard input is read without a word to the user.
+/// Time that standard input is read before a message tells the user that the program waits for its end.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Prompt that stands for standard input.
+/// Value of `-p` that means: standard input is the prompt.
 const STANDARD_INPUT: &str = "-";
 
-/// Character that is left out at the beginning of standard input.
+/// Character that is removed from the beginning of standard input.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// Runs the prompt of `-p`, with standard input before it.
+/// Runs the prompt of `-p`, with the text of standard input before it.
+///
+/// 1. Opens the session and puts the prompt together.
+/// 2. Opens the session to A2A clients if the user wants that.
+/// 3. Runs the prompt until its turn ends, standard output has no reader any more, or a signal comes.
+/// 4. Closes the session, ends the commands, and waits until the session is stored. A second signal ends the wait.
 pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
@@ -72,7 +77,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
     sessions.close(CLOSING);
     let last_words = async {
         if matches!(end, ExitReason::Signal(_)) {
-            // Its end is told.
+            // `run` has been given the signal, and gets some time to write how the turn ended.
             let _ = timeout(LAST_WORDS, served).await;
         }
         joined.end().await;
@@ -81,13 +86,14 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
     };
     tokio::select! {
         () = last_words => {}
-        // What still runs ends with this process: the guard sees to it.
+        // After a second signal this process ends at once. The guard process then ends the commands that still
+        // run.
         _ = signals.next() => {}
     }
     Ok(end)
 }
 
-/// The registry, its session and the prompt; or what is wrong with what was given.
+/// Opens the session and puts the prompt together. The error says, for people, which input is wrong.
 async fn prepare(
     agent: &AgentArgs,
     prompt: &str,
@@ -130,10 +136,10 @@ async fn prepare(
     Ok(((sessions, loaded), prompt))
 }
 
-/// All of standard input; or why it makes no prompt.
+/// Reads standard input to its end. The error says, for people, why the input makes no prompt.
 async fn input(limit: usize) -> Result<String, String> {
     let mut bytes = Vec::new();
-    // One more tells that there is more.
+    // Reads one byte beyond the limit, which shows that the input is longer.
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let mut input = stdio::input().take(most);
     let read = input.read_to_end(&mut bytes);
@@ -162,11 +168,11 @@ async fn input(limit: usize) -> Result<String, String> {
     Ok(text.strip_prefix(BYTE_ORDER_MARK).map(ToOwned::to_owned).unwrap_or(text))
 }
 
-/// Says why nothing is run.
+/// Writes the reason why the prompt is not run.
 async fn refuse(failure: &RunFailure, format: Format) -> ExitReason {
     let mut notes = stderr();
     let outputs = OutputStreams { answer: stdio::plain_output(), notes: &mut notes };
-    // Who does not read it has the exit code.
+    // If the reason cannot be written, the exit code still tells of the failure.
     let _ = headless::refuse(failure, format, outputs).await;
     ExitReason::Failed(failure.code())
 }

@@ -1,4 +1,4 @@
-//! API keys: asked for, checked, stored and forgotten.
+//! `tandem login` and `tandem logout`, and logins from an editor: API keys are asked for, checked, stored and deleted.
 
 use std::io::stderr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) async fn login(provider: Provider) -> anyhow::Result<()> {
         .map_err(|why| anyhow!(why))
 }
 
-/// Forgets a provider's stored key.
+/// Deletes a provider's stored key.
 pub(crate) fn logout(provider: Provider) -> anyhow::Result<()> {
     config::logout(&*credentials()?, provider, &mut stderr()).map_err(|why| anyhow!(why))
 }
@@ -39,7 +39,7 @@ pub(super) fn check() -> Check {
     Arc::new(|provider, endpoint| models::check(provider, endpoint).boxed())
 }
 
-/// The credentials of the model that sessions begin with, for editors.
+/// Logins from an editor, for the model that sessions begin with or for the model of a session.
 pub(super) struct EditorLogin {
     credentials: Arc<Credentials>,
     login_keys: Arc<LoginKeys>,
@@ -48,7 +48,7 @@ pub(super) struct EditorLogin {
 }
 
 impl EditorLogin {
-    /// Makes it for a model and its provider.
+    /// Makes the login for the model that sessions begin with, and its provider.
     pub(super) fn new(
         credentials: &Arc<Credentials>,
         login_keys: Arc<LoginKeys>,

@@ -1,4 +1,4 @@
-//! Parts of sessions, put together as the command line and the settings of a directory say.
+//! Construction of sessions from the command line and the settings of a directory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use tandem_settings::limits::Limits;
 use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_store::FileStore;
 
-/// Message to who wants a stored session where none is.
+/// Error message if the user asks for a stored session, but sessions are not stored.
 pub(super) const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty";
 
-/// Parts that sessions are made with.
+/// The parts that all sessions of the process share, and the flags. Makes sessions from them.
 #[derive(Clone)]
 pub(super) struct Making {
     work: WorkArgs,
@@ -45,7 +45,7 @@ pub(super) struct Making {
 }
 
 impl Making {
-    /// Builds the parts for the working directory; returns them with its settings.
+    /// Builds the shared parts for the working directory, and reads the settings of the directory.
     pub(super) fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work, env()?);
         let credentials = Credentials::new(env);
@@ -62,8 +62,8 @@ impl Making {
         self.env().directory()
     }
 
-    /// Returns the same for work in another directory, and what is set up there: nothing counts that
-    /// is set up where the agent was started, but for its flags.
+    /// Returns the same parts for work in another directory, and the settings of this directory. The settings of the
+    /// directory where the agent was started do not apply there, but the flags do.
     pub(super) fn in_directory(&self, directory: &Path) -> (Self, Settings) {
         let (env, settings) = set_up(&self.work, self.env().in_directory(directory));
         let credentials = self.credentials.in_environment(env);
@@ -74,7 +74,7 @@ impl Making {
         settings.limits(&self.work.limits)
     }
 
-    /// The model to begin with, and those there are beside it.
+    /// Returns the model that sessions begin with, and the choice of models.
     pub(super) fn model(
         &self,
         settings: &Settings,
@@ -89,32 +89,32 @@ impl Making {
         Ok((models.first(settings)?, models))
     }
 
-    /// Returns the way to the keys of the user's login shell.
+    /// Returns the source that looks for API keys in the variables of the user's login shell.
     pub(super) fn login_keys(&self, settings: &Settings) -> Arc<LoginKeys> {
         let environment = environment(&self.credentials, settings);
         let terminals = Terminals::new(&self.supervisor, environment);
         LoginKeys::new(Arc::clone(&self.credentials), terminals)
     }
 
-    /// Returns the store of sessions, unless sessions are not to be stored.
+    /// Returns the store of sessions; `None` if the user has turned off storing.
     pub(super) fn store(&self) -> Option<Arc<dyn Store>> {
         Some(Arc::new(FileStore::new(self.env().sessions_dir()?)))
     }
 
-    /// Returns the store as a person sees it who may go on with other programs' sessions, too.
+    /// Returns the store for this user, with the sessions of other programs. The user can go on with these, too.
     pub(super) fn personal_store(&self) -> Option<Arc<dyn Store>> {
         Some(personal_store(self.store()?, self.env()))
     }
 
-    /// Returns what makes the sessions of a program that has one at a time: in the working
-    /// directory, or where a stored one was.
+    /// Returns the function that makes sessions for an editor, a terminal or one prompt. A new session works in the
+    /// working directory, a stored one in its own directory.
     pub(super) fn maker(&self, agent: &AgentArgs, settings: &Settings) -> MakeSession {
         let (making, settings) = (self.clone(), settings.clone());
         let included: Vec<_> =
             agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
         let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
         Arc::new(move |request: &SessionRequest, storage: Storage| {
-            // A stored session goes on where it was, whatever directory this process is in.
+            // A stored session continues in its own directory, with the settings of that directory.
             let elsewhere = request.directory.as_deref().filter(|dir| *dir != making.directory());
             let elsewhere = elsewhere.map(|dir| making.in_directory(dir));
             let (making, settings) = match &elsewhere {
@@ -135,7 +135,8 @@ impl Making {
         })
     }
 
-    /// Makes a registry of sessions that nobody but their front end unloads.
+    /// Makes a registry of up to `loaded` sessions. No session is unloaded for being idle; only the front end unloads
+    /// sessions.
     pub(super) fn registry(
         &self,
         make: MakeSession,
@@ -147,8 +148,8 @@ impl Making {
         Sessions::with_store(make, limits, self.personal_store())
     }
 
-    /// Makes a registry of one session, and that: a new one in the working directory, or the stored
-    /// one that is asked for.
+    /// Makes a registry of one session, and opens the session: a new one in the working directory, or the stored one
+    /// that the user asked for.
     pub(super) async fn one_session(
         &self,
         agent: &AgentArgs,
@@ -160,8 +161,8 @@ impl Making {
         Ok((sessions, session))
     }
 
-    /// Returns the session that a program begins with: a new one in the working directory, or the
-    /// stored one that is asked for.
+    /// Opens the session that the process begins with: a new one in the working directory, or the stored one that the
+    /// user asked for.
     pub(super) async fn first_session(
         &self,
         wanted: &WantedSession,
@@ -174,7 +175,7 @@ impl Making {
         session.map_err(|error| anyhow!(error.to_string()))
     }
 
-    /// Makes a registry of one session, and the stored session of an id.
+    /// Makes a registry of one session, and loads the stored session with this id into it.
     pub(super) async fn stored_session(
         &self,
         make: MakeSession,
@@ -186,7 +187,7 @@ impl Making {
         Ok((sessions, session))
     }
 
-    /// Returns the id of the stored session that is asked for, if one is.
+    /// Returns the id of the stored session that the user asked for; `None` if the user wants a new session.
     async fn wanted(
         &self,
         wanted: &WantedSession,
@@ -200,6 +201,7 @@ impl Making {
         found.map(|listed| Some(listed.head.id)).map_err(|error| anyhow!(error.to_string()))
     }
 
+    /// Makes a session: opens its model, and builds its workspace, tools, policy, host and servers from the settings.
     pub(super) fn session(
         &self,
         settings: &Settings,
@@ -208,7 +210,8 @@ impl Making {
         let limits = self.limits(settings);
         let terminals = Terminals::new(&self.supervisor, environment(&self.credentials, settings));
         let (mut model, models) = self.model(settings)?;
-        // The model that answered last goes on, unless another is asked for, or it is gone.
+        // A stored session continues with the model that answered last, unless a flag names another model or the last
+        // model cannot be opened any more.
         if let Some(last) = storage.model().filter(|_| self.work.model.is_none())
             && let Ok(last) = models.open(&last)
         {
@@ -223,8 +226,10 @@ impl Making {
         let sandbox = parts::sandbox(settings, self.env(), &limits.tools);
         let tools = parts::tools(settings, &memory, search, sandbox.is_some());
         let env = self.env().clone();
-        // What projects can have the agent run of their own accord is listed here.
+        // `executables` lists all programs that a project's settings and commands can have the agent run. The user
+        // must agree to these programs first.
         let (making, directory) = (self.clone(), self.directory().to_owned());
+        // The settings are read anew for each use, so that changes in them count while the session lives.
         let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
         let (look, named) = (Arc::clone(&again), Arc::clone(&again));
         let policy = config::policy(&env, settings, workspace.root(), interactive);
@@ -268,7 +273,7 @@ impl Making {
         }))
     }
 
-    /// Returns the MCP servers of a session on a host; `again` reads its settings anew.
+    /// Returns the MCP servers of a session on a host. The function `again` reads the session's settings again.
     fn hub(
         &self,
         settings: &Settings,
@@ -277,7 +282,7 @@ impl Making {
     ) -> Arc<Hub> {
         let directory = host.workspace.root().to_owned();
         let limits = self.limits(settings);
-        // A server can have a sandbox where commands have none.
+        // The settings can give a server a sandbox even if commands have none.
         let own = || host.sandbox_of(parts::sandbox_setup(settings, self.env(), &limits.tools));
         Hub::new(
             servers::of(settings, &directory),
@@ -294,7 +299,7 @@ impl Making {
     }
 }
 
-/// Returns a store with the sessions of other programs that this user has.
+/// Wraps a store so that it also has the user's sessions of Gemini CLI.
 pub(super) fn personal_store(own: Arc<dyn Store>, env: &Env) -> Arc<dyn Store> {
     match env.gemini_dir() {
         Some(dir) => {
@@ -304,10 +309,10 @@ pub(super) fn personal_store(own: Arc<dyn Store>, env: &Env) -> Arc<dyn Store> {
     }
 }
 
-/// A registry of one session, and that.
+/// A registry of sessions, and the session that the process works with.
 pub(super) type OpenedSession = (Arc<Sessions>, Arc<LoadedSession>);
 
-/// Loads a stored session, or a copy of it if it is a checkpoint.
+/// Loads a stored session. A checkpoint is copied first, and the copy is loaded.
 async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession>> {
     let mut id = id.to_owned();
     if let (Some(store), Ok(Some(Head { tag: Some(_), .. }))) =
@@ -319,26 +324,26 @@ async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession
     loaded.map_err(|error| anyhow!(error.to_string()))?.context("the session is gone")
 }
 
-/// A session to make.
+/// The choices for a session that is about to be made.
 pub(super) struct NewSession {
-    /// The directories that it works in.
+    /// The directories that the session works in.
     pub(super) workspace: Workspace,
-    /// The place where the first of them is saved, if it is made for the session.
+    /// The place where the first directory is saved, if the directory is made for the session.
     pub(super) saved: Option<Arc<dyn SavedWorkspace>>,
     /// The approval mode to begin with.
     pub(super) mode: Mode,
-    /// `true` if somebody can be asked.
+    /// `true` if a person can be asked.
     pub(super) interactive: bool,
-    /// The place where its log is kept.
+    /// The place where the session's log is stored.
     pub(super) storage: Storage,
 }
 
-/// The day that it is, in UTC.
+/// Returns the current day in UTC.
 fn today() -> jiff::civil::Date {
     jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 
-/// Returns the environment variables that commands of a session must not see.
+/// Returns the filter of the environment variables that commands of a session must not see.
 pub(super) fn environment(
     credentials: &Arc<Credentials>,
     settings: &Settings,
@@ -350,7 +355,7 @@ pub(super) fn environment(
     })
 }
 
-/// Reads what is set up for work in a directory.
+/// Reads the settings for work in a directory, with the flags on top, and logs the remarks about them.
 fn read_settings(env: &Env, work: &WorkArgs, directory: &Path) -> Settings {
     let settings = config::read_settings(env, directory, &work.given());
     for remark in settings.remarks() {
@@ -359,8 +364,8 @@ fn read_settings(env: &Env, work: &WorkArgs, directory: &Path) -> Settings {
     settings
 }
 
-/// Reads what is set up for work in the directory that an environment is for. It also decides
-/// whether folders there are trusted of which nobody has said anything.
+/// Reads the settings for work in the directory of an environment. Returns them with the environment. In it the
+/// workspace is trusted if the flag says so, and all folders that the user has not judged if the settings say so.
 pub(super) fn set_up(work: &WorkArgs, mut env: Env) -> (Env, Settings) {
     if work.skip_trust {
         env.trust_workspace();

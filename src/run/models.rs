@@ -1,4 +1,4 @@
-//! The models that there are to choose from, and how each is put together.
+//! The choice of models, and the construction of the chosen model.
 
 use std::borrow::Cow;
 use std::fs;
@@ -25,12 +25,12 @@ use tandem_model::replay::Replay;
 use tandem_model::{Error, Model, Models, Prices};
 use tandem_settings::{Credentials, SettingOrigin, Settings};
 
-/// The models that the user's keys are for, and those that play a script.
+/// The models that the user can choose: those of the providers, and those that play a script.
 pub(super) struct ModelChoice {
     credentials: Arc<Credentials>,
     login_keys: Arc<LoginKeys>,
     options: RequestOptions,
-    /// Provider of ids that name none.
+    /// Provider of model ids that name no provider, from the settings.
     usual: Provider,
 }
 
@@ -44,9 +44,8 @@ impl ModelChoice {
         Self { credentials, login_keys, options, usual }
     }
 
-    /// The model to begin with. Errors in what the user wrote about it show at once for a script
-    /// and if it is said how much it thinks, else with the first prompt: nothing of it is needed
-    /// before.
+    /// Returns the model to begin with. It is built with the first prompt, so errors in its settings show then. They
+    /// show at once if the model plays a script, or if the user has set a thinking level.
     pub(super) fn first(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Model>> {
         let id = settings.model.name.as_deref();
         if let Some(replay) = id.and_then(replay) {
@@ -55,8 +54,8 @@ impl ModelChoice {
         let usual = |id| provider_of_setting(&self.credentials, self.usual, settings, id);
         let wanted = match id.map(|id| Provider::check(id, usual(id))).transpose() {
             Ok(wanted) => wanted,
-            // On the command line it is wrong at once; of a file the person hears with the first
-            // prompt, where the model can also be changed.
+            // A wrong id from a flag ends the program at once. A wrong id from another setting is reported with the
+            // first prompt, where the user can also change the model.
             Err(why) if matches!(settings.origin("model.name"), [SettingOrigin::Flag(_)]) => {
                 anyhow::bail!(why)
             }
@@ -69,7 +68,8 @@ impl ModelChoice {
         Ok(Arc::new(model))
     }
 
-    /// A provider's model; if none is wanted, the one that [`default_provider`] decides on.
+    /// Returns a model that is built when it is first needed: the wanted one, or if none is wanted, the default model
+    /// of the provider that [`default_provider`] returns.
     fn lazy(&self, wanted: Option<(Provider, String)>) -> Lazy {
         let config_dir = self.credentials.env().config_dir();
         let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());
@@ -108,9 +108,10 @@ impl ModelChoice {
         })
     }
 
-    /// The ids that are known by name, as they can be asked for.
+    /// Returns the ids of the models in the catalog, in the form in which a user can choose them.
     fn ids(&self, catalog: &Catalog) -> Vec<String> {
-        // One that stands alone in the catalog may be another provider's here.
+        // In the catalog, an id without a provider is Gemini's. If the usual provider is another one, the id must name
+        // Gemini.
         let asked = |id: &str| match Provider::of(id, Provider::Gemini) {
             (Provider::Gemini, id) if self.usual != Provider::Gemini => format!("gemini:{id}"),
             _ => id.to_owned(),
@@ -123,10 +124,10 @@ impl ModelChoice {
     }
 }
 
-/// Time that servers have to list their models.
+/// Maximum time for a server to list its models.
 const SERVED_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Fetches the models of one provider's server, with the provider in front.
+/// Fetches the ids of the models of one provider's server, each with the provider as a prefix.
 async fn served_by(provider: Provider, endpoint: Endpoint) -> Vec<String> {
     let ids = match provider {
         Provider::OpenAi => openai::models(&endpoint).await,
@@ -164,14 +165,16 @@ impl Models for ModelChoice {
         let (provider, own) = Provider::of(id, bare);
         let resolved = self.catalog().map(|catalog| catalog.lookup(&provider.qualify(own)).id);
         let resolved = resolved.unwrap_or_else(|_| own.to_owned());
-        // The id names the provider, as another one may be set up when the session is opened again.
+        // The resolved id must name the provider, because another provider may be set up when the session is opened
+        // again.
         if own == id && bare != self.usual {
             return provider.qualify(&resolved);
         }
         format!("{}{resolved}", &id[..id.len() - own.len()])
     }
 
-    /// Gateways and other servers have prices of their own: for them only the user's rows count.
+    /// Gateways and other servers have their own prices, so for their models only the rows in the user's `models.json`
+    /// count.
     fn prices(&self, id: &str) -> Prices {
         let Ok((provider, own)) = Provider::check(id, self.usual) else { return Prices::default() };
         let is_own = self.credentials.is_own(provider);
@@ -206,13 +209,13 @@ impl Models for ModelChoice {
     }
 }
 
-/// A model that cannot be asked, because its id is wrong.
+/// Returns a model with a wrong id: every request to it fails with `why`.
 fn wrong(why: &str) -> Lazy {
     let (ready, make) = (Error::Rejected(why.to_owned()), Error::Rejected(why.to_owned()));
     Lazy::new(move || Err(ready.clone()), move || Err(make.clone()))
 }
 
-/// A provider's model. Nothing is connected yet.
+/// Builds a provider's model. Does not connect to the provider.
 fn build(
     provider: Provider,
     model: catalog::ModelProperties,
@@ -227,7 +230,7 @@ fn build(
     }
 }
 
-/// Asks a provider whether it can be called so.
+/// Checks with a provider that it accepts requests with this address and key.
 pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), Error> {
     match provider {
         Provider::Gemini => gemini::check(&endpoint).await,
@@ -237,7 +240,7 @@ pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), 
     }
 }
 
-/// A model that plays a script, if the id says so.
+/// Returns the model that plays a script, if the id is `replay` or begins with `replay:`.
 fn replay(id: &str) -> Option<anyhow::Result<Arc<dyn Model>>> {
     if id == "replay" {
         return Some(Ok(Arc::new(Replay::demo())));
@@ -246,12 +249,16 @@ fn replay(id: &str) -> Option<anyhow::Result<Arc<dyn Model>>> {
     Some(Replay::open(script).map(|replay| -> Arc<dyn Model> { Arc::new(replay) }))
 }
 
-/// Decides whose model is used unless one is asked for: the one that the user's `models.json` has for
-/// a default; that of the provider that the settings name; else the first provider's that a key is
-/// set up for; else Gemini's. The only place that does.
+/// Returns the provider whose model is used if the user names no model. No other code decides this. The first of
+/// these that exists is taken:
+///
+/// 1. The provider of the default model in the user's `models.json`.
+/// 2. The provider that the settings name.
+/// 3. The first provider that is set up, by a key or an address.
+/// 4. Gemini.
 fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
     let dir = credentials.env().config_dir();
-    // Most have no such file.
+    // The catalog is parsed only if the user has such a file, and most users have none.
     let written = dir.as_ref().is_some_and(|dir| dir.join("models.json").exists());
     let catalog = written.then(|| catalog(dir.as_deref()).ok()).flatten();
     let named = catalog.filter(|it| it.default_model() != Catalog::embedded().default_model());
@@ -262,11 +269,13 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
     }
 }
 
-/// Returns the provider of ids like this one that name none: the usual one; but the provider that is set
-/// up, such as a server on this machine, if the usual one neither knows the id nor has a key.
+/// Returns the provider to use for `id` if it names no provider. This is the usual provider, unless that is Gemini
+/// and the catalog does not know the id: then it is the first provider that is set up, such as a server on this
+/// machine.
 fn provider_of_bare(credentials: &Credentials, usual: Provider, id: &str) -> Provider {
     let is_bare = Provider::of(id, usual).1 == id;
-    // Most ids are Gemini's own: for these, neither the catalog nor keys are read at the start of the program.
+    // Most ids are Gemini's own. For them the answer is known without reading the catalog and the keys, which keeps
+    // the start of the program fast.
     if usual != Provider::Gemini
         || !is_bare
         || ["gem", "replay"].iter().any(|it| id.starts_with(it))
@@ -279,7 +288,7 @@ fn provider_of_bare(credentials: &Credentials, usual: Provider, id: &str) -> Pro
     credentials.first_set_up().unwrap_or(usual)
 }
 
-/// The same for the id in the settings.
+/// Returns the provider to use for the model id in the settings, if the id names no provider.
 fn provider_of_setting(
     credentials: &Credentials,
     usual: Provider,
@@ -287,7 +296,7 @@ fn provider_of_setting(
     id: &str,
 ) -> Provider {
     match settings.origin("model.name") {
-        // The variable is Gemini CLI's: the id in it is one of Gemini.
+        // This variable belongs to Gemini CLI, so the id in it is an id of Gemini.
         [SettingOrigin::Variable("GEMINI_MODEL")] => Provider::Gemini,
         _ => provider_of_bare(credentials, usual, id),
     }
@@ -302,17 +311,17 @@ pub(super) fn first_provider(credentials: &Credentials, settings: &Settings) -> 
     }
 }
 
-/// The model of a provider that is used unless another is asked for.
+/// Returns the id of a provider's default model.
 pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Option<String> {
     catalog(credentials.env().config_dir().as_deref()).ok()?.default_of(provider)
 }
 
-/// The models that are known, with what the user has written in `models.json`.
+/// Returns the built-in catalog of models with the user's rows from `models.json`.
 fn catalog(config_dir: Option<&Path>) -> Result<Cow<'static, Catalog>, String> {
     with_own_rows(Cow::Borrowed(Catalog::embedded()), config_dir)
 }
 
-/// Adds what the user has written in `models.json`.
+/// Adds the user's rows from `models.json` to a catalog.
 fn with_own_rows<'a>(
     catalog: Cow<'a, Catalog>,
     config_dir: Option<&Path>,

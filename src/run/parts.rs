@@ -1,4 +1,4 @@
-//! Settings, as the parts of a session take them.
+//! Conversion of settings into the setups of a session's parts: tools, sandbox, network, commands, memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -21,11 +21,12 @@ use tandem_tools::{self as tools, WebSearch, WebSetup};
 /// Name of the setting that chooses the sandbox.
 const SANDBOX: &str = "tools.sandbox";
 
-/// Names of files that commands in a sandbox cannot write. Large: read once, by the first command.
+/// Names of files that commands in a sandbox cannot write. The list is large, so it is parsed only once, when the
+/// first command needs it.
 static PROTECTED: LazyLock<NameList> =
     LazyLock::new(|| NameList::new(protected_files()).unwrap_or_default());
 
-/// Returns the tools that the model may call, but for what servers offer.
+/// Returns the tools that the model may call, without those of MCP servers.
 pub(super) fn tools(
     settings: &Settings,
     memory: &Memory,
@@ -39,7 +40,7 @@ pub(super) fn tools(
     tools
 }
 
-/// Returns a host whose commands run where the settings say: in a sandbox, or in a client's terminals.
+/// Configures a host so that commands run where the settings say: in a sandbox, or in the terminals of a client.
 pub(super) fn equipped(
     host: Host,
     settings: &Settings,
@@ -51,13 +52,14 @@ pub(super) fn equipped(
     if !settings.acp.client_terminals {
         return host;
     }
-    // Who wants commands in the editor has not asked for what would keep them all here.
+    // The user wants commands in the editor's terminals, where they have no sandbox. A sandbox that is only the
+    // default, and that the user did not ask for, must not prevent this.
     let is_default = settings.origin(SANDBOX).is_empty();
     let host = if is_default { host.with_sandbox_that_gives_way() } else { host };
     host.with_client_terminals()
 }
 
-/// Returns the choices about the sandbox of commands, if there is to be one.
+/// Returns the setup of the sandbox for the agent's commands; `None` if the settings turn the sandbox off.
 pub(super) fn sandbox(settings: &Settings, env: &Env, limits: &ToolLimits) -> Option<SandboxSetup> {
     let mode = match settings.tools.sandbox {
         SandboxChoice::Off => return None,
@@ -70,7 +72,8 @@ pub(super) fn sandbox(settings: &Settings, env: &Env, limits: &ToolLimits) -> Op
     Some(SandboxSetup { mode, demand, ..sandbox_setup(settings, env, limits) })
 }
 
-/// Returns the choices about a sandbox, whether the agent is to have one or not.
+/// Returns the setup of a sandbox without a mode. It does not depend on the setting that chooses a sandbox for the
+/// agent's commands.
 pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits) -> SandboxSetup {
     SandboxSetup {
         mode: None,
@@ -97,7 +100,7 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
     }
 }
 
-/// Returns the choices about hosts that commands in the sandbox can connect to.
+/// Returns the network setup of the sandbox: the hosts and ports that commands can connect to.
 fn hosts(network: &SandboxNetwork) -> NetworkSetup {
     NetworkSetup {
         lists: lists(network),
@@ -117,14 +120,14 @@ fn lists(network: &SandboxNetwork) -> HostLists {
     }
 }
 
-/// Returns how far requests to the web may go.
+/// Returns the setup of the tools that read the web: the addresses and hosts that they may reach.
 fn web(settings: &Settings) -> WebSetup {
     let private = settings.tools.web_fetch.allow_private;
     let reach = if private { Reach::Private } else { Reach::Public };
     WebSetup { reach, lookup: net::system_lookup(), hosts: lists(&settings.sandbox.network) }
 }
 
-/// The user's own commands, and the project's, as far as its folder is trusted.
+/// Returns the custom commands of the user, and those of the project unless the user has refused to trust its folder.
 pub(super) fn custom(env: Env, root: &Path, limits: CustomLimits) -> Custom {
     let root = root.to_owned();
     let places = move || {
@@ -140,7 +143,7 @@ pub(super) fn custom(env: Env, root: &Path, limits: CustomLimits) -> Custom {
             Trust::Never => return places,
         };
         let dir = root.join(".gemini/commands");
-        // At home the user's own are the project's.
+        // If the project is the home directory, its commands are the user's own commands, already listed.
         if !places.iter().any(|place| place.dir == dir) {
             places.push(CommandDirectory { dir, owner });
         }
@@ -149,7 +152,7 @@ pub(super) fn custom(env: Env, root: &Path, limits: CustomLimits) -> Custom {
     Custom::new(places, limits)
 }
 
-/// Returns which ignore files count.
+/// Returns the choice of ignore files that hide files from the tools.
 pub(super) fn filtering(settings: &Settings) -> IgnoreSettings {
     let filtering = &settings.context.file_filtering;
     IgnoreSettings {
@@ -159,8 +162,8 @@ pub(super) fn filtering(settings: &Settings) -> IgnoreSettings {
     }
 }
 
-/// Returns what people have written down for the model, but for folders that they have said not to
-/// trust.
+/// Returns the memory: the instruction files that people have written for the model, except in folders that the user
+/// has refused to trust.
 pub(super) fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Memory {
     let (context, env) = (&settings.context, credentials.env());
     let places = Places {

@@ -1,4 +1,4 @@
-//! Results of subcommands on standard output.
+//! Output of subcommands' results on standard output.
 
 use std::io::{self, ErrorKind, Write as _, stdout};
 
@@ -9,7 +9,8 @@ pub(super) fn print(result: impl AsRef<[u8]>) -> anyhow::Result<()> {
     printed(stdout().write_all(result.as_ref()))
 }
 
-/// Returns the error of writing to standard output. A reader that reads no further, as `head` does, has what it wanted.
+/// Adds the context to an error of writing to standard output. A closed pipe is no error: a reader such as `head`
+/// stops reading when it has enough.
 pub(super) fn printed(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(err) if err.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -1,5 +1,5 @@
-//! A record of a conversation, played again: the client's lines go to an agent, and what the agent
-//! answers is compared with what is recorded.
+//! `tandem replay`: replays a record of a conversation. Sends the client's lines to an agent, and compares the lines
+//! of the agent with the recorded ones.
 
 mod conversation;
 
@@ -31,7 +31,7 @@ const WORKSPACE: &str = "/workspace";
 /// Placeholder for the script in an agent's arguments.
 const SCRIPT: &str = "{script}";
 
-/// Plays a record against an agent; a difference is told to people.
+/// Replays a record against an agent. Writes the first difference to standard error.
 pub(crate) async fn replay(replay: &ReplayArgs) -> anyhow::Result<ExitReason> {
     let record = record::read(&replay.file)?;
     let mut player = Player::start(&record, replay)?;
@@ -54,9 +54,9 @@ pub(crate) async fn replay(replay: &ReplayArgs) -> anyhow::Result<ExitReason> {
     Ok(ExitReason::Failed(1))
 }
 
-/// Difference between an agent and its record: a place where it does otherwise.
+/// The first place where the agent's output differs from the record.
 struct Difference {
-    /// The line of the record; none at its end.
+    /// Number of the line in the record; `None` after the last line.
     line: Option<usize>,
     expected: String,
     got: String,
@@ -67,16 +67,16 @@ enum Received {
     Line(String),
     /// The agent has closed its output.
     End,
-    /// Nothing came in time.
+    /// No line came in time.
     Nothing,
 }
 
 /// Form in which the conversation is shown.
 enum ReplayOutput {
     Nothing,
-    /// As people read it.
+    /// As text for people.
     Conversation(Box<Conversation>),
-    /// The lines of both sides.
+    /// The lines of both sides as they are.
     Wire,
 }
 
@@ -108,22 +108,22 @@ impl ReplayOutput {
     }
 }
 
-/// Prints at once: a model's answer arrives in pieces of a line.
+/// Prints text at once, without waiting for the end of a line: a model's answer arrives in pieces of a line.
 fn print(text: &str) {
     let mut stdout = stdout().lock();
     // If standard output is closed, the exit code still tells the outcome.
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-/// The client's part.
+/// The client's side of the replay.
 struct Player {
     agent: Child,
-    /// Closed when the client has hung up.
+    /// Standard input of the agent; `None` after the client has hung up.
     stdin: Option<ChildStdin>,
     lines: Lines<BufReader<ChildStdout>>,
-    /// The directory that was made for the agent, and is removed with this.
+    /// The directory that was made for the agent. It is removed together with the player.
     home: Option<TempDir>,
-    /// The agent's ids for its requests, by those in the record.
+    /// The ids that the agent gave its requests, by the ids of these requests in the record.
     ids: HashMap<String, Value>,
     /// Maximum time for each line of the agent.
     patience: Duration,
@@ -148,7 +148,7 @@ impl Player {
         if let Some(home) = &home {
             command.current_dir(workspace(home.path()));
         }
-        // What is only played is no conversation of the user's.
+        // A replayed conversation is not the user's, so the agent must not store it.
         command.env("TANDEM_SESSIONS", "");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut agent = command.spawn().context("the agent cannot be started")?;
@@ -193,7 +193,7 @@ impl Player {
         self.end().await
     }
 
-    /// Hangs up. An agent then says nothing more, and ends well.
+    /// Hangs up, and checks that the agent then writes nothing more and exits with success.
     async fn end(&mut self) -> anyhow::Result<Result<(), Difference>> {
         drop(self.stdin.take());
         let received = self.receive().await?;
@@ -208,8 +208,8 @@ impl Player {
         Ok(Err(Difference { line: None, expected: expected.to_owned(), got }))
     }
 
-    /// Sends one of the client's lines; an answer goes under the id that the agent has given its
-    /// request. The error is for people.
+    /// Sends a line of the client. In an answer, replaces the recorded id by the id that the agent gave its request in
+    /// this replay. The error is text for people.
     async fn send(&mut self, recorded: &str) -> Result<(), String> {
         let text = self.with_ids_of_agent(recorded);
         self.shown.line(LineDirection::In, &text);
@@ -264,8 +264,8 @@ impl Player {
         }
     }
 
-    /// Compares a line with the recorded one: as JSON, or else as text. The agent may number its
-    /// requests as it likes.
+    /// Compares a line with the recorded one: as JSON, or as text if one of them is no JSON. The ids of the agent's
+    /// requests may differ; the agent's id is remembered for the client's answer.
     fn is_expected(&mut self, recorded: &str, got: &str) -> bool {
         let parsed = (serde_json::from_str(recorded), serde_json::from_str(got));
         let (Ok(mut recorded), Ok(mut got)) = parsed else { return recorded == got };
@@ -279,8 +279,8 @@ impl Player {
     }
 }
 
-/// Returns this program as the agent: as the record's setup says, or as an editor would start it
-/// here.
+/// Returns the command that starts this program as the agent: with the arguments of the record's setup, or without a
+/// setup as an editor would start it in this directory.
 fn self_as_agent(setup: Option<&RecordSetup>, home: Option<&Path>) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("this program's file is not known")?;
     let mut command = Command::new(program);
@@ -288,7 +288,7 @@ fn self_as_agent(setup: Option<&RecordSetup>, home: Option<&Path>) -> anyhow::Re
         command.arg("--acp");
         return Ok(command);
     };
-    // What the user has set up must not count.
+    // The user's settings and keys must not influence the replay.
     command.env_clear().env("HOME", home).env("TANDEM_LOG", "off").args(&setup.args);
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     if !setup.args.iter().any(|arg| arg == "--model") {
@@ -297,7 +297,7 @@ fn self_as_agent(setup: Option<&RecordSetup>, home: Option<&Path>) -> anyhow::Re
     Ok(command)
 }
 
-/// Makes a directory with the workspace and the script of a record in it.
+/// Makes a home directory for the agent, with the workspace and the script of a record in it.
 fn make_home(setup: &RecordSetup) -> anyhow::Result<TempDir> {
     let home = TempDir::new().context("cannot make a directory for the agent")?;
     fs::create_dir(home.path().join("workspace"))?;
@@ -320,7 +320,7 @@ fn make_home(setup: &RecordSetup) -> anyhow::Result<TempDir> {
     Ok(home)
 }
 
-/// The real path of the workspace in a home.
+/// Returns the real path of the workspace in a home directory that [`make_home`] made.
 fn workspace(home: &Path) -> PathBuf {
     let workspace = home.join("workspace");
     fs::canonicalize(&workspace).unwrap_or(workspace)

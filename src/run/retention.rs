@@ -1,4 +1,4 @@
-//! Removal of old sessions, in the background, for whoever has set that up.
+//! Removal of old sessions in the background, if the user's settings ask for it.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use tandem_agent::session::{Listed, Session, Store};
 use tandem_agent::sessions::remove_old;
 use tandem_settings::Settings;
 
-/// Removal of old sessions that may still go on.
+/// Removal of old sessions, which may still be running in the background.
 pub(super) struct Cleanup(Option<JoinHandle<()>>);
 
 impl Cleanup {
-    /// Begins it, if `general.sessionRetention` asks for it. The session is told what was removed.
+    /// Begins the removal in the background, if `general.sessionRetention` asks for it. Afterwards `session` shows its
+    /// people the number of removed sessions.
     pub(super) fn begin(
         settings: &Settings,
         store: Option<&Arc<dyn Store>>,

@@ -1,4 +1,4 @@
-//! `tandem sandbox`: a command in the sandbox, by hand.
+//! `tandem sandbox`: runs a command of the user in the sandbox, or describes the sandbox.
 
 mod own_group;
 
@@ -20,7 +20,7 @@ use tandem_sandbox::SandboxMode;
 use tandem_settings::{Credentials, policy, read_settings};
 use tokio::process::Command;
 
-/// Runs a command in the sandbox, or shows what it holds.
+/// Runs a command in the sandbox; without a command, describes the sandbox.
 pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
     if args.mode == SandboxMode::DangerFullAccess {
         bail!("`{}` is no sandbox; run the command without tandem", args.mode);
@@ -81,7 +81,7 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
     })
 }
 
-/// Says which hosts the command was kept from.
+/// Writes the hosts to which the sandbox has blocked connections to standard error.
 fn report_blocked(confinement: &Confinement) {
     for BlockedHost { host, why } in confinement.network().iter().flat_map(|it| it.blocked()) {
         // If standard error is closed there is nobody to tell.
@@ -89,7 +89,7 @@ fn report_blocked(confinement: &Confinement) {
     }
 }
 
-/// Shows what the sandbox holds.
+/// Prints the description of the sandbox: what a command in it can read, write and reach.
 async fn show(sandbox: &Arc<CommandSandbox>, mode: SandboxMode) -> anyhow::Result<ExitReason> {
     let text = sandbox.describe(mode).await?;
     print(text)?;

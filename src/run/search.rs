@@ -1,4 +1,4 @@
-//! Search of the web for the model: by Google, for those who have a key of the Gemini API.
+//! Web search for the model. Google searches, through the Gemini API, so the user needs a key of this API.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,13 +15,13 @@ use tandem_tools::{SearchAnswer, WebSearch};
 pub(super) struct GoogleSearch {
     credentials: Arc<Credentials>,
     options: RequestOptions,
-    /// Put together when first asked.
+    /// Connection to the Gemini API, made at the first search.
     gemini: OnceLock<Gemini>,
 }
 
 impl GoogleSearch {
     pub(super) fn new(credentials: &Arc<Credentials>, options: &RequestOptions) -> Self {
-        // How much the conversation's model thinks, another need not know.
+        // The thinking level is set for the model of the conversation, and another model searches.
         let options = RequestOptions { thinking: None, ..options.clone() };
         let credentials = Arc::clone(credentials);
         Self { credentials, options, gemini: OnceLock::new() }
@@ -31,7 +31,7 @@ impl GoogleSearch {
         if let Some(gemini) = self.gemini.get() {
             return Ok(gemini);
         }
-        // The one that is known to search.
+        // The built-in default model, because this model is known to be able to search.
         let catalog = Catalog::embedded();
         let model = catalog.lookup(catalog.default_model());
         let connect = self.credentials.connect(Provider::Gemini);

@@ -1,4 +1,4 @@
-//! MCP servers as the settings name them, made ready to be reached.
+//! Conversion of the settings of MCP servers into the configurations that connections to the servers need.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use tandem_host::terminals::Program;
 use tandem_mcp::{OAuth, ServerConfig, ServerReach, ServerSandbox};
 use tandem_settings::{McpServer, SandboxChoice, Settings, ToolsSettings};
 
-/// The servers that count, for a session in this directory.
+/// Returns the configurations of the MCP servers that the settings enable, for a session in `directory`.
 pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
     let config = |(name, server): (&String, &McpServer)| ServerConfig {
         sandbox: sandbox(name, server, &settings.tools),
@@ -15,8 +15,8 @@ pub(super) fn of(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
     settings.mcp_servers().map(config).collect()
 }
 
-/// Returns the sandbox of a server's program. By default only the program of a project's server has one, if the settings
-/// give commands one.
+/// Returns the choice of a sandbox for a server's program. By default only a server that a project's settings name
+/// has a sandbox, and only if commands have one.
 fn sandbox(name: &String, server: &McpServer, tools: &ToolsSettings) -> ServerSandbox {
     let by_default = server.entry.of_project() && tools.sandbox != SandboxChoice::Off;
     match server.sandbox {
@@ -57,7 +57,7 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
     }
 }
 
-/// The only way of logging in that is known, which needs not be named.
+/// The only supported value of `authProviderType`, which is also the default.
 const DISCOVERY: &str = "dynamic_discovery";
 
 fn reach(server: &McpServer, directory: &Path) -> ServerReach {

@@ -1,4 +1,4 @@
-//! `tandem sessions`: the stored sessions, for people and scripts.
+//! `tandem sessions`: lists, shows, searches, exports, copies and deletes stored sessions.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -25,21 +25,21 @@ use tandem_content::visible::{escaped_json, visible_line, visible_prose};
 use tandem_settings::Env;
 use tandem_store::{FileStore, log_lines};
 
-/// Characters of a title in a list.
+/// Maximum number of characters of a title in a list.
 const TITLE: usize = 60;
 
 /// Number of columns of a list.
 const COLUMNS: usize = 8;
 
-/// The stored sessions, as a person in a directory sees them.
+/// The stored sessions that the user of a directory sees, with those of other programs.
 struct StoredSessions {
     store: Arc<dyn Store>,
-    /// Those of them that are tandem's own, unless they are in a database.
+    /// Store of tandem's own sessions; `None` if the sessions are in a database.
     own: Option<FileStore>,
     env: Env,
 }
 
-/// Does what `tandem sessions` was asked for.
+/// Runs a subcommand of `tandem sessions`.
 pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
     let command = args.command().map_err(anyhow::Error::msg)?;
     let sessions = StoredSessions::open(args).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
 }
 
 impl StoredSessions {
-    /// Opens the sessions of a database, if the user wants one, or else those of this machine.
+    /// Opens the sessions of a database if the user has named one, else the sessions of this machine.
     async fn open(args: &SessionsArgs) -> anyhow::Result<Self> {
         let env = env()?;
         #[cfg(feature = "postgres")]
@@ -124,7 +124,7 @@ impl StoredSessions {
     fn row(&self, listed: &Listed, number: Option<usize>) -> [String; COLUMNS] {
         let turns = if listed.turns == 1 { "turn" } else { "turns" };
         let owner = listed.head.owner.as_ref();
-        // Without an owner, it is one's own session.
+        // A session without an owner is the user's own. Its context means nothing to the user, so it is not shown.
         let context = owner.and(listed.head.context.as_ref());
         let place = || below_home(&listed.head.directory, &self.env);
         let title = titled(listed);
@@ -237,7 +237,8 @@ impl StoredSessions {
 
     async fn delete(&self, names: &[String], yes: bool) -> anyhow::Result<()> {
         let mut wanted = Vec::new();
-        // All of them first: numbers change with each that is deleted.
+        // Finds all sessions before it deletes the first, because a name can be a number in the list, and each deletion
+        // changes the numbers.
         for name in names {
             let listed = self.find(name).await?;
             if !wanted.contains(&listed) {
@@ -269,7 +270,7 @@ impl StoredSessions {
     }
 }
 
-/// Makes a file that only its owner may read; what is there already stays.
+/// Makes a file that only its owner may read. Fails if the file exists, so that no file is overwritten.
 fn new_file(path: &Path) -> anyhow::Result<File> {
     let mut options = OpenOptions::new();
     let made = options.write(true).create_new(true).mode(0o600).open(path);
@@ -281,7 +282,7 @@ fn new_file(path: &Path) -> anyhow::Result<File> {
     })
 }
 
-/// Names a session in a sentence.
+/// Returns a sentence about a session: its id, its title, and the predicate `does`.
 fn called(listed: &Listed, does: &str) -> String {
     format!("{} ({}) {does}", listed.head.id, titled(listed))
 }
@@ -294,7 +295,7 @@ fn none(all: bool) -> &'static str {
     }
 }
 
-/// Asks the person at the terminal.
+/// Asks the user at the terminal whether to delete the listed sessions.
 fn confirmed(list: &str) -> anyhow::Result<bool> {
     let mut stderr = io::stderr();
     write!(stderr, "{list}Delete for ever? [y/N] ")?;
@@ -304,7 +305,7 @@ fn confirmed(list: &str) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Returns rows whose columns are below each other; numbers and what is before them end at the right. A column that
+/// Returns the rows as text with aligned columns: the first four to the right, the others to the left. A column that
 /// is empty in all rows is left out.
 fn table(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| {
@@ -340,8 +341,8 @@ fn owned(owner: &PrincipalId) -> String {
     visible_line(&format!("{} ({})", owner.name, owner.tenant)).into_owned()
 }
 
-/// Returns a session's title as a list shows it: with its tag if it is a checkpoint, or with the
-/// program whose it is.
+/// Returns a session's title as a list shows it, after its tag if it is a checkpoint, or after the name of the program
+/// if it is another program's.
 fn titled(listed: &Listed) -> String {
     let title = match shortened(&listed.title) {
         title if title.is_empty() => "(no title)".to_owned(),
@@ -357,7 +358,7 @@ fn shortened(title: &str) -> String {
     ellipsis(&visible_line(title), TITLE).into_owned()
 }
 
-/// Returns a number of bytes in the unit that fits.
+/// Returns a size with a unit that keeps the number short. The size is rounded up.
 fn human_size(bytes: u64) -> String {
     let units = ["kB", "MB", "GB", "TB"];
     let mut tenths = bytes.div_ceil(100);
@@ -374,7 +375,7 @@ fn human_size(bytes: u64) -> String {
     }
 }
 
-/// A directory as people write it.
+/// Returns the path of a directory with `~` in place of the home directory.
 pub(super) fn below_home(directory: &Path, env: &Env) -> String {
     let home = env.var("HOME").and_then(|home| directory.strip_prefix(home).ok());
     match home {
@@ -384,7 +385,7 @@ pub(super) fn below_home(directory: &Path, env: &Env) -> String {
     }
 }
 
-/// Says something to people that is no result.
+/// Writes a message for people to standard error, because standard output is only for results.
 fn say(line: &str) -> anyhow::Result<()> {
     writeln!(io::stderr(), "{}", visible_prose(line)).context("standard error cannot be written")
 }

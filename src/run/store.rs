@@ -1,4 +1,4 @@
-//! The store of a server: files of this machine, or a database that several nodes share.
+//! The store of a server's sessions: files on this machine, or a database that several nodes share.
 
 use std::sync::Arc;
 #[cfg(feature = "postgres")]
@@ -15,19 +15,20 @@ use tandem_settings::limits::Limits;
 #[cfg(feature = "postgres")]
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 
-/// Name of the environment variable that has the address of a database.
+/// Name of the environment variable with the address of a database.
 #[cfg(feature = "postgres")]
 const STORE: &str = "TANDEM_STORE";
 
-/// Name of the environment variable with the password, as other programs for this database have it.
+/// Name of the environment variable with the password. PostgreSQL's own programs use the same name.
 #[cfg(feature = "postgres")]
 const PASSWORD: &str = "PGPASSWORD";
 
-/// Time before a node counts as dead at which commands of a node that is frozen, or cut off, are ended.
+/// Time between the end of the commands of a node that is frozen or cut off, and the moment when other nodes count
+/// this node as dead.
 #[cfg(feature = "postgres")]
 const BEFORE: Duration = Duration::from_secs(1);
 
-/// Returns the store that the user wants, unless sessions are not to be stored. Connects to a database.
+/// Returns the store that the user has chosen; `None` if sessions are not stored. Connects if it is a database.
 #[cfg(feature = "postgres")]
 pub(super) async fn store(
     serve: &ServeArgs,
@@ -39,7 +40,8 @@ pub(super) async fn store(
         PostgresLimits { patience: limits.store.patience, node_dead: limits.store.node_dead };
     let store = PostgresStore::connect(&address, limits).await;
     let store = store.map_err(|error| anyhow!(error.to_string()))?;
-    // What is started ends before others count this node as dead.
+    // If the heartbeat to the database stops, this node's commands end before other nodes count this node as dead
+    // and may take over its sessions.
     making.supervisor.need_beats(limits.node_dead.saturating_sub(BEFORE).max(BEFORE));
     let supervisor = Arc::clone(&making.supervisor);
     store.on_beat(move || supervisor.beat());
@@ -50,7 +52,7 @@ pub(super) async fn store(
     Ok(Some(Arc::new(store)))
 }
 
-/// Returns the address of the database that the user wants, if one is wanted. No command may read it.
+/// Returns the address of the database, if the user has named one. Hides it from the model's commands.
 #[cfg(feature = "postgres")]
 pub(super) fn address(
     serve: &ServeArgs,
@@ -60,7 +62,7 @@ pub(super) fn address(
 
     let Some(text) = wanted(serve.store.as_deref(), making.env()) else { return Ok(None) };
     let address = parse(text, making.env())?;
-    // The model's commands could use it to read and change all sessions.
+    // With the address, the model's commands could read and change all sessions.
     making.credentials.know(&Secret::new(text));
     if let Some(password) = address.password() {
         making.credentials.know(&Secret::new(&password));
@@ -68,8 +70,8 @@ pub(super) fn address(
     Ok(Some(address))
 }
 
-/// Returns the store of a database's sessions, which is looked at from outside: no table is made, and no
-/// session taken over. `None` if the user wants no database.
+/// Opens a database of sessions as an observer: makes no tables and takes over no sessions. Returns `None` if the user
+/// has named no database.
 #[cfg(feature = "postgres")]
 pub(super) async fn existing(
     flag: Option<&str>,
@@ -80,13 +82,13 @@ pub(super) async fn existing(
     Ok(Some(Arc::new(store.map_err(|error| anyhow!(error.to_string()))?)))
 }
 
-/// Returns the text of the address of a database, if one is wanted.
+/// Returns the address of the database as the user has written it in the flag or the variable.
 #[cfg(feature = "postgres")]
 fn wanted<'a>(flag: Option<&'a str>, env: &'a Env) -> Option<&'a str> {
     flag.or_else(|| env.var(STORE)).filter(|address| !address.is_empty())
 }
 
-/// Reads an address; the password may be in the environment.
+/// Parses the address of a database. If it has no password, takes the password from the environment.
 #[cfg(feature = "postgres")]
 fn parse(text: &str, env: &Env) -> anyhow::Result<DatabaseAddress> {
     let mut address: DatabaseAddress = text.parse()?;
@@ -96,7 +98,7 @@ fn parse(text: &str, env: &Env) -> anyhow::Result<DatabaseAddress> {
     Ok(address)
 }
 
-/// Returns the store, unless sessions are not to be stored.
+/// Returns the store of this machine; `None` if sessions are not stored. Fails if the user has named a database.
 #[cfg(not(feature = "postgres"))]
 #[expect(clippy::unused_async, reason = "with the feature `postgres` it connects to a database")]
 pub(super) async fn store(

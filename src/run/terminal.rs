@@ -1,4 +1,4 @@
-//! The session of a person in a terminal, which others may join.
+//! The program in a terminal: a person works with a session, which other clients may join.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,13 +25,14 @@ use tandem_model::provider::Provider;
 use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_tui as tui;
 
-/// Maximum time for an Ollama of this machine to say which models it has.
+/// Maximum time for an Ollama server to list its models.
 const OLLAMA: Duration = Duration::from_millis(500);
 
-/// Reason that others are given for which a session ends whose terminal goes over to another.
+/// Reason for the end of a session that other clients see when the person in the terminal switches to another session.
 const LEFT: &str = "the terminal has gone over to another session";
 
-/// Serves a person in the terminal, until they quit: one session, and then each that they go over to.
+/// Serves a person in the terminal until the person quits: the first session, and then each session that the person
+/// switches to.
 pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
     let (making, settings) = Making::new(&agent.work)?;
@@ -56,15 +57,15 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     end
 }
 
-/// The session to begin with.
+/// Result of choosing the session to begin with.
 enum Chosen {
     Session(OpenedSession),
-    /// None: the program ends.
+    /// No session: the program ends.
     End(ExitReason),
 }
 
-/// Opens the session that the command line asks for; if it asks for none by name, the one that the
-/// user chooses.
+/// Opens the session that the command line asks for. If the command line asks for a stored session but names none,
+/// lets the user choose.
 async fn chosen(
     agent: &AgentArgs,
     making: &Making,
@@ -92,7 +93,7 @@ async fn chosen(
     }
 }
 
-/// End of a session on the screen.
+/// Outcome of showing a session on the screen.
 enum Shown {
     /// Another session is to be shown.
     Other(OpenedSession),
@@ -100,7 +101,7 @@ enum Shown {
     End(ExitReason),
 }
 
-/// Shows a session until the user quits or goes over to another one; then it is closed.
+/// Shows a session until the user quits or switches to another session, and then closes it.
 async fn show(
     agent: &AgentArgs,
     making: &Making,
@@ -128,7 +129,8 @@ async fn show(
     };
     let end = tokio::select! {
         served = tui::run(service) => served,
-        // An interrupt is the screen's: an editor may have the terminal.
+        // `end` does not wait for the interrupt: the screen handles it, because the external editor may be in the
+        // terminal.
         signal = signals.end() => Ok(tui::TerminalEnd::Signal(signal)),
     };
     if matches!(end, Ok(tui::TerminalEnd::Signal(_))) {
@@ -142,8 +144,8 @@ async fn show(
     Ok(Shown::Other(other))
 }
 
-/// Returns the sessions that a person may go over to, if they are stored. One that is opened is put
-/// into `opened`.
+/// Returns the stored sessions that the person may switch to; `None` if sessions are not stored. A session that the
+/// person opens is put into `opened`.
 fn stored_sessions(
     agent: &AgentArgs,
     making: &Making,
@@ -167,7 +169,7 @@ fn stored_sessions(
     Some(tui::StoredSessions { store, directory, open: Arc::new(open) })
 }
 
-/// Returns what the end of a terminal means for the program.
+/// Returns the reason for the program's end that follows from the end of the terminal.
 pub(super) fn exit_reason(end: tui::TerminalEnd) -> ExitReason {
     match end {
         tui::TerminalEnd::Quit | tui::TerminalEnd::Opened => ExitReason::Done,
@@ -175,8 +177,8 @@ pub(super) fn exit_reason(end: tui::TerminalEnd) -> ExitReason {
     }
 }
 
-/// Returns what a person is shown of a session that works in `directory`, as they have set up
-/// things.
+/// Returns the setup of the terminal for a session that works in `directory`, from the person's environment and
+/// settings.
 pub(super) fn service(
     session: tui::Conversation,
     directory: &Path,
@@ -206,7 +208,8 @@ fn is_coloured(env: &Env) -> bool {
     env.var("NO_COLOR").is_none()
 }
 
-/// Returns the providers whose keys the person may give, if no setting names a provider.
+/// Returns the function that lists the providers whose keys the person may enter; `None` if the settings name a model
+/// or another provider than Gemini.
 fn providers(making: &Making, settings: &Settings) -> Option<tui::KeyProviders> {
     if settings.model.name.is_some() || settings.model.provider != Provider::Gemini {
         return None;
@@ -223,7 +226,7 @@ fn providers(making: &Making, settings: &Settings) -> Option<tui::KeyProviders> 
     }))
 }
 
-/// Asks the Ollama of this machine, or the one that is set up, for its models.
+/// Returns the function that asks an Ollama server, on this machine or at the address that is set up, for its models.
 fn ollama(
     credentials: &Arc<Credentials>,
 ) -> impl Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync + use<> {
@@ -234,7 +237,7 @@ fn ollama(
             let endpoint = credentials.endpoint(Provider::Ollama).ok()?;
             let models = ollama::models(&endpoint);
             let models = tokio::time::timeout(OLLAMA, models).await.ok()?.ok()?;
-            // Names come from whoever listens there.
+            // Another program than Ollama may listen at this address, so only names of harmless characters are used.
             let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@+".contains(c);
             let usable = move |name: &String| name.chars().all(plain) && !name.contains("embed");
             Some(models.into_iter().filter(usable).map(|name| Provider::Ollama.qualify(&name)))
@@ -243,7 +246,7 @@ fn ollama(
     }
 }
 
-/// Returns the ways in which the person can give a key for a model.
+/// Returns the function that gives the ways to enter a key for a model.
 fn login(credentials: &Arc<Credentials>) -> impl Fn(&str) -> tui::Login + use<> {
     let credentials = Arc::clone(credentials);
     move |model| {

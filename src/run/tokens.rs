@@ -1,4 +1,4 @@
-//! `tandem serve token`: the tokens by which a server knows people and services.
+//! `tandem serve token`: adds, lists and revokes the tokens by which a server recognizes people and services.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use tandem_agent::session::PrincipalId;
 use tandem_serve::tokens::{self, StoredToken};
 use tandem_settings::Env;
 
-/// Name of the file of tokens in the directory of the user's configuration.
+/// Name of the token file in the user's configuration directory.
 const FILE: &str = "serve-tokens.json";
 
-/// Returns the file of tokens: the one that is given, or the one in the user's configuration, if there
-/// is a place for that.
+/// Returns the path of the token file: the given one, or the one in the user's configuration directory. Returns `None`
+/// if there is neither.
 pub(super) fn file(given: Option<&Path>, env: &Env) -> Option<PathBuf> {
     let given = given.map(|path| env.directory().join(path));
     given.or_else(|| Some(env.config_dir()?.join(FILE)))
 }
 
-/// Does what `tandem serve token` was asked for.
+/// Runs a subcommand of `tandem serve token`.
 pub(crate) fn tokens(command: &TokenCommand) -> anyhow::Result<()> {
     match command {
         TokenCommand::Add { name, tenant, role, file } => {
@@ -62,7 +62,7 @@ fn principal(tenant: &str, name: &str) -> PrincipalId {
     PrincipalId { tenant: tenant.to_owned(), name: name.to_owned() }
 }
 
-/// Returns a row for each token, whose columns are below each other.
+/// Returns a table with a line for each token and aligned columns.
 fn table(list: &[StoredToken]) -> String {
     let row = |token: &StoredToken| {
         let state = token.revoked.as_ref().map(|at| format!("revoked {at}"));
@@ -85,7 +85,7 @@ fn table(list: &[StoredToken]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Says something to people that is no result.
+/// Writes a message for people to standard error, because standard output is only for results.
 fn say(line: &str) -> anyhow::Result<()> {
     writeln!(io::stderr(), "{line}").context("standard error cannot be written")
 }

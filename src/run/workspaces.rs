@@ -1,4 +1,4 @@
-//! The workspaces of a server's sessions: directories that are there, and clones of git repositories.
+//! The workspaces of a server's sessions: existing directories, and clones of git repositories.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use tandem_git::{GitLimits, GitWorkspaces, Repository};
 use tandem_host::workspace::Workspace;
 use tandem_model::Secret;
 
-/// The workspaces of a server's sessions.
+/// The places where a server's sessions may work.
 pub(super) struct Workspaces {
     /// Directories in or below which sessions may work.
     pub(super) directories: Option<Workspace>,
-    /// Repositories of which they may have clones.
+    /// Repositories of which sessions may have clones; `None` if the user has named no directory for clones.
     pub(super) git: Option<Arc<GitWorkspaces>>,
 }
 
 /// The workspace of one session.
 pub(super) struct SessionWorkspace {
     pub(super) workspace: Workspace,
-    /// The directory whose settings count.
+    /// The directory whose settings apply to the session.
     pub(super) settings: PathBuf,
     /// The place where the workspace is saved, if it is a clone.
     pub(super) saved: Option<Arc<dyn SavedWorkspace>>,
@@ -49,7 +49,7 @@ impl Workspaces {
         Ok(Self { directories, git })
     }
 
-    /// Returns a store that deletes with a session its clone.
+    /// Wraps the store so that it deletes a session's clone together with the session.
     pub(super) async fn cleaning(
         &self,
         store: Option<Arc<dyn Store>>,
@@ -61,7 +61,7 @@ impl Workspaces {
             .map_err(|error| anyhow::anyhow!("the store of sessions has no id: {error}"))
     }
 
-    /// Returns `true` if clients may know of a stored session.
+    /// Returns `true` if the server shows a stored session to clients: it works in a place that this server serves.
     pub(super) fn shows(&self, head: &Head) -> bool {
         if let Some(origin) = &head.git {
             return self.git.as_ref().is_some_and(|git| git.of(origin).is_some());
@@ -70,13 +70,16 @@ impl Workspaces {
         directories.is_some_and(|directories| directories.holds(&head.directory).is_ok())
     }
 
-    /// Returns the workspace of a session: of a stored one that of before, else the one that the client names.
+    /// Returns the workspace of a session. A stored session keeps its clone or directory; a new session gets the place
+    /// that the client names.
     pub(super) fn of(
         &self,
         request: &SessionRequest,
         storage: &Storage,
     ) -> Result<SessionWorkspace, String> {
         let named = request.directory.as_deref().and_then(|named| named.to_str());
+        // `storage.next()` is `None` for a new session. Only a new session can choose a repository by its name.
+        // A stored session keeps the repository that it was made with.
         let repository = match (&self.git, storage.git(), storage.next()) {
             (Some(git), Some(origin), _) => {
                 Some((git, git.of(origin).ok_or_else(|| not_served(origin))?))
@@ -92,12 +95,12 @@ impl Workspaces {
         let saved = saved.map_err(|error| format!("the workspace cannot be made: {error}"))?;
         let workspace =
             Workspace::new(saved.directory(), &[]).map_err(|error| error.to_string())?;
-        // The repository's own do not: the model can change them.
+        // The settings in the clone do not apply, because the model can change them.
         let settings = git.directory().to_owned();
         Ok(SessionWorkspace { workspace, settings, saved: Some(Arc::new(saved)) })
     }
 
-    /// Returns the directory that a client names, or the first one.
+    /// Returns the workspace in the directory that the request names, or else in the first directory of the server.
     fn directory(&self, request: &SessionRequest) -> Result<SessionWorkspace, String> {
         let Some(directories) = &self.directories else {
             let repositories = self.git.iter().flat_map(|git| git.repositories());
@@ -118,7 +121,7 @@ fn not_served(origin: &impl std::fmt::Display) -> String {
     )
 }
 
-/// Returns the repositories that the user has named. No command may read their credentials.
+/// Returns the repositories that the user has named. Hides their credentials from the model's commands.
 fn clones(
     serve: &ServeArgs,
     making: &Making,

@@ -1,7 +1,7 @@
-//! A conversation on the wire, ACP 0.0.9 or 1, as people read it.
+//! Conversion of a conversation on the wire (ACP 0.0.9 or 1) into text for people.
 //!
-//! Read leniently, as free-form JSON: a record may be of any agent. What is no part of the conversation
-//! is left out; `tandem replay --wire` shows everything.
+//! The messages are read leniently, as free-form JSON, because a record may come from any agent. Messages that are no
+//! part of the conversation are left out; `tandem replay --wire` shows all messages.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ const GOOD: &str = "32";
 const BAD: &str = "31";
 const QUESTION: &str = "33";
 
-/// Kind of what is printed; between two of different kinds there is an empty line.
+/// Kind of a printed block. An empty line separates a block from a block of another kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     Said,
@@ -24,18 +24,18 @@ enum Block {
     Other,
 }
 
-/// A conversation so far, as much as the next line needs.
+/// State of the conversion: the part of the conversation so far that later lines refer to.
 pub(super) struct Conversation {
     is_coloured: bool,
-    /// Methods of the client's open requests, by id.
+    /// Methods of the client's open requests, by the id of the request.
     requests: HashMap<String, String>,
-    /// Questions of the agent and calls that it shows, by the id of the request.
+    /// The agent's open requests that ask a question or show a call, by the id of the request.
     asked: HashMap<String, Value>,
-    /// Calls by their id, as far as they are known.
+    /// Calls that have not ended, by the id of the call.
     calls: HashMap<String, ShownCall>,
-    /// Kind of what was printed last.
+    /// Kind of the block that was printed last.
     last: Option<Block>,
-    /// Line feeds that are printed if the same text goes on.
+    /// Number of line feeds at the end of the streamed text. They are printed only if the same text goes on.
     held_back: usize,
     out: String,
 }
@@ -44,7 +44,7 @@ pub(super) struct Conversation {
 #[derive(Default)]
 struct ShownCall {
     title: String,
-    /// `true` if a question has shown the change.
+    /// `true` if a question has already shown the change to a file.
     is_change_shown: bool,
 }
 
@@ -74,7 +74,7 @@ impl Conversation {
         std::mem::take(&mut self.out)
     }
 
-    /// Returns the text that ends the last line, if it is not whole.
+    /// Returns the text that ends the last block.
     pub(super) fn end(&mut self) -> String {
         self.block(None);
         std::mem::take(&mut self.out)
@@ -199,7 +199,7 @@ impl Conversation {
         }
     }
 
-    /// Notes the title of a call of ACP 1.
+    /// Remembers the title of a call of ACP 1.
     fn described(&mut self, call: &Value) {
         let known = self.calls.entry(id(call, "/toolCallId").unwrap_or_default()).or_default();
         if let Some(title) = text(call, "/title") {
@@ -207,12 +207,12 @@ impl Conversation {
         }
     }
 
-    /// Notes a request whose answer belongs to a call.
+    /// Remembers a request of the agent until the client answers it.
     fn asked(&mut self, message: &Value) {
         self.asked.insert(id(message, "/id").unwrap_or_default(), message.clone());
     }
 
-    /// Shows a call that has ended, with its content.
+    /// Shows a call with its content if the status says that the call has ended.
     fn changed(&mut self, call: &str, status: &str, content: Option<&Value>) {
         let (mark, codes) = match status {
             "finished" | "completed" => ('✓', GOOD),
@@ -249,7 +249,7 @@ impl Conversation {
         }
     }
 
-    /// Appends to what the model says or thinks.
+    /// Appends text to the model's answer or thought.
     fn streamed(&mut self, block: Block, text: Option<&str>) {
         let Some(text) = text else { return };
         let text = visible_prose(text);
@@ -272,14 +272,14 @@ impl Conversation {
         }
     }
 
-    /// Shows a line of its own, after an empty one.
+    /// Shows a line as a block of its own, after an empty line.
     fn line(&mut self, codes: &str, line: &str) {
         self.block(Some(Block::Other));
         self.painted(codes, line);
         self.out.push('\n');
     }
 
-    /// Shows lines below the one before.
+    /// Shows lines below the previous line, each after `margin`.
     fn under(&mut self, codes: &str, margin: &str, text: &str) {
         for line in text.lines() {
             self.painted(codes, &format!("{margin}{}", visible_line(line)));
@@ -287,7 +287,7 @@ impl Conversation {
         }
     }
 
-    /// Begins a block, unless the one before goes on.
+    /// Begins a block, unless the text goes on with the previous block.
     fn block(&mut self, block: Option<Block>) {
         let goes_on = self.last == block && block != Some(Block::Other);
         if self.last.is_none() || goes_on {
@@ -315,7 +315,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// Returns an id, which is any JSON but null, as a key.
+/// Returns an id as a key for the maps. An id may be any JSON value except null.
 fn id(value: &Value, pointer: &str) -> Option<String> {
     value.pointer(pointer).filter(|id| !id.is_null()).map(Value::to_string)
 }

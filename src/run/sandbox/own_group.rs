@@ -1,5 +1,5 @@
-//! A command in a process group of its own: what it sends to its group does not reach this program, and
-//! signals that are meant for it are passed on.
+//! Execution of a command in a process group of its own. A signal that the command sends to its group does not reach
+//! this program. This program passes on the signals that are meant for the command.
 
 use std::future::poll_fn;
 use std::os::unix::process::CommandExt as _;
@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// Signals that a terminal or another program sends, and that are for the command.
+/// Signals from a terminal or another program that are passed on to the command.
 const PASSED_ON: [Signal; 9] = [
     Signal::HUP,
     Signal::INT,
@@ -23,12 +23,13 @@ const PASSED_ON: [Signal; 9] = [
     Signal::CONT,
 ];
 
-/// Runs a command to its end.
+/// Runs a command, and waits for its end.
 ///
-/// It needs no terminal to be handed over: in the sandbox it has no controlling terminal, and so reads from
-/// one without being in the foreground.
+/// The command is not made the foreground group of the terminal. In the sandbox it has no controlling terminal, and
+/// so it can read from the terminal without being in the foreground.
 pub(super) async fn run(mut command: Command) -> anyhow::Result<ExitStatus> {
-    // Before the start: afterwards a signal could end this program and leave the command.
+    // Listens before the command starts. Otherwise a signal right after the start could end this program, and the
+    // command would go on running.
     let mut signals = Signals::listen()?;
     command.process_group(0);
     let mut child = tokio::process::Command::from(command)
@@ -37,6 +38,7 @@ pub(super) async fn run(mut command: Command) -> anyhow::Result<ExitStatus> {
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     loop {
         tokio::select! {
+            // The command's end comes first, so that no signal is sent to the group of a command that has ended.
             biased;
             status = child.wait() => return status.context("the command's end is not known"),
             signal = signals.next() => pass_on(group, signal),
@@ -44,17 +46,17 @@ pub(super) async fn run(mut command: Command) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// Sends a signal to the command; stops this program if the command is to be stopped.
+/// Sends a signal to the command's group. If the signal is a stop from the terminal, stops this program, too.
 fn pass_on(group: Option<Pid>, signal: Signal) {
-    // It fails if the command has ended, which is noticed next.
+    // Sending fails if the command has ended. The loop in `run` notices the end next.
     let _ = group.map(|group| kill_process_group(group, signal));
     if signal == Signal::TSTP {
-        // The shell that has started both waits for that.
+        // The shell that started this program waits until this program stops.
         let _ = kill_process(getpid(), Signal::STOP);
     }
 }
 
-/// Signals that arrive.
+/// Listeners for the signals in [`PASSED_ON`].
 struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
