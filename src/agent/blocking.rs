@@ -1,10 +1,11 @@
-//! The hand-over of work that reads or writes files: the runtime's thread would stand still meanwhile.
+//! Hand-over of work that reads or writes files to another thread. On the runtime's thread, the work would block all
+//! other tasks.
 
 /// Error of a command that panicked.
 pub(crate) const FAULT: &str =
     "The command failed because of a fault in this agent; its log says more.";
 
-/// Does work that may read or write files, on a thread for that.
+/// Does work that may read or write files, on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {

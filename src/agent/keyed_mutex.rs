@@ -12,12 +12,12 @@ use tokio::sync::OwnedMutexGuard;
 pub struct KeyedMutex(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
 
 impl KeyedMutex {
-    /// Returns `true` if somebody holds the mutex of a key.
+    /// Returns `true` if a task holds the mutex of a key.
     pub fn is_locked(&self, key: &str) -> bool {
         self.0.lock().get(key).is_some_and(|mutex| mutex.try_lock().is_err())
     }
 
-    /// Waits until nobody else holds the mutex of a key; it is held as long as the guard lives.
+    /// Waits until no other task holds the mutex of a key, and locks the mutex as long as the guard lives.
     pub async fn lock(&self, key: &str) -> OwnedMutexGuard<()> {
         let mutex = {
             let mut mutexes = self.0.lock();

@@ -416,7 +416,7 @@ impl Session {
     }
 
     /// Limits the model and commands to these tools from now on, also after a restart and on other nodes. Tools are
-    /// named as in rules: `read_file`, `mcp_git_*`. Files that the user's own prompt mentions are read all the same.
+    /// named as in rules: `read_file`, `mcp_git_*`. Files that the user's own prompt mentions are read nevertheless.
     pub fn limit_tools(&self, tools: Vec<String>) {
         self.engine.log.append(Event::ToolsLimited { tools });
     }

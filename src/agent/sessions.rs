@@ -39,7 +39,7 @@ use crate::session::{
 };
 use tandem_host::preimages::ContentId;
 
-/// Number of stored sessions on the first page that is read, and, below, on the largest page.
+/// Number of stored sessions on the first page that is read. The constant below is the number on the largest page.
 const STORED_PAGE: usize = 256;
 const LARGEST_STORED_PAGE: usize = 16 << 10;
 
@@ -353,15 +353,16 @@ impl Sessions {
             let storage = Storage::Stored(Box::new(stored));
             self.add(Some(&name), &request, storage, prepare).map_err(LoadError::Create)?
         };
-        // A task of its own: if the caller's future is dropped now, the turns of the session must not wait for ever.
+        // The rest runs in a task of its own, so that the turns of the session do not wait for ever if the caller's
+        // future is dropped now.
         let (session, begun) = (Arc::clone(&loaded.session), loaded.begun.clone().drop_guard());
         tokio::spawn(async move {
             // The guard fires `begun` however the task ends.
             let _begun = begun;
             session.catch_up().await;
             session.go_on();
-            // Only now is the session ready: no client is to see calls and turns as open that the last process left
-            // open, and whose ends are not stored yet.
+            // The session is ready only now. Before, a client could see calls and turns as open that the last process
+            // left open, and whose ends are not stored yet.
             session.synced().await;
         });
         loaded.begun().await;
@@ -431,8 +432,8 @@ impl Sessions {
         true
     }
 
-    /// Returns the loaded session with an id, its own or the one that a client chose, and notes the use. The session
-    /// stays loaded as long as the caller holds it.
+    /// Returns the loaded session with an id, and notes the use. The id is the session's own id, or the id that a
+    /// client chose. The session stays loaded as long as the caller holds it.
     pub fn open(&self, id: &str) -> Option<Arc<LoadedSession>> {
         let opened = self.find_live(id)?;
         opened.last_use.used();
@@ -444,23 +445,24 @@ impl Sessions {
         self.find_loaded(id).is_some()
     }
 
-    /// Returns the session of an id, unless nothing of it is stored from here any more: such a session is unloaded.
+    /// Returns the loaded session of an id. If this process no longer stores the session's events, unloads the session
+    /// and returns `None`.
     fn find_live(&self, id: &str) -> Option<Arc<LoadedSession>> {
         self.find_loaded(id).filter(|loaded| !self.forget_abandoned(loaded))
     }
 
-    /// Returns the session of an id as [`Sessions::open`] does, but does not count as a use.
+    /// Returns the loaded session of an id like [`Sessions::open`], but does not note a use.
     pub fn find_loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
         let loaded = self.loaded.lock();
         let of_id = || loaded.values().find(|loaded| loaded.session.id() == id);
         loaded.get(id).or_else(of_id).map(Arc::clone)
     }
 
-    /// Waits until no load of the session of an id is under way. Returns the session if it is loaded then, with what
-    /// the last process left open closed or gone on.
+    /// Waits until no load of the session of an id is under way. If the session is loaded then, also waits until the
+    /// turns, calls and questions that the last process left open are closed or resumed, and returns the session.
     pub async fn settled(&self, id: &str) -> Option<Arc<LoadedSession>> {
         drop(self.loading.lock(&stored_id(id)).await);
-        // Only the token is held meanwhile: a holder of the session would count as a watcher.
+        // The wait holds only the token, because a holder of the session would count as a watcher.
         let begun = self.find_live(id)?.begun();
         begun.await;
         self.find_live(id)
@@ -518,14 +520,14 @@ impl Sessions {
     /// Calls `look` with all loaded sessions, in no order. That does not count as a use: a thread that chooses an
     /// unused session waits until the look has ended.
     pub fn look<T>(&self, look: impl FnOnce(Vec<Arc<LoadedSession>>) -> T) -> T {
-        // Recursive: a look within a look must not wait for a writer that waits for the outer look.
+        // The lock is recursive, because a look within a look must not wait for a writer that waits for the outer look.
         let _looking = self.looks.read_recursive();
         look(self.loaded())
     }
 
     /// Describes all loaded sessions, the last active first.
     pub fn list(&self) -> Vec<SessionSummary> {
-        // Not under the lock of `loaded`: a long log may have to be read.
+        // The sessions are described without the lock of `loaded`, because a long log may have to be read.
         let describe = |loaded: Vec<_>| loaded.iter().map(LoadedSession::summary).collect();
         let mut list: Vec<_> = self.look(describe);
         list.sort_by_key(|summary| Reverse(summary.last_activity));
@@ -674,7 +676,8 @@ pub struct LoadedSession {
 }
 
 impl LoadedSession {
-    /// Returns the id under which the registry has the session: the one that a client chose, or else the session's own.
+    /// Returns the id under which the registry has the session: the id that a client chose, or else the session's own
+    /// id.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -690,13 +693,13 @@ impl LoadedSession {
         self.stored_before
     }
 
-    /// Waits until what the last process left open in the session is closed, or goes on. The session is not held
-    /// meanwhile.
+    /// Waits until the turns, calls and questions that the last process left open are closed or resumed. The future
+    /// holds no reference to the session.
     pub fn begun(&self) -> WaitForCancellationFutureOwned {
         self.begun.clone().cancelled_owned()
     }
 
-    /// Returns `true` if what the last process left open in the session is closed, or goes on.
+    /// Returns `true` if the turns, calls and questions that the last process left open are closed or resumed.
     pub fn has_begun(&self) -> bool {
         self.begun.is_cancelled()
     }
@@ -740,8 +743,8 @@ impl LoadedSession {
         }
     }
 
-    /// Returns the number of watchers: references to this but for `own` of them, one of which is the registry's, and
-    /// the clients of all views.
+    /// Returns the number of watchers: the references to this session without `own` of them, plus the clients of all
+    /// views. `own` counts the registry's reference, and a reference of the caller that must not count.
     fn watchers(self: &Arc<Self>, own: usize) -> usize {
         // The references are counted before the views: a front end holds a reference while it looks for its view, so it
         // is counted at least once.
@@ -751,8 +754,8 @@ impl LoadedSession {
         holders + clients.sum::<usize>()
     }
 
-    /// Returns `true` if a turn runs, or the session has a watcher. To be called on the reference of the registry:
-    /// another one would count as a watcher.
+    /// Returns `true` if a turn runs, or the session has a watcher. Must be called on the registry's reference, because
+    /// any other reference counts as a watcher.
     fn is_in_use(self: &Arc<Self>) -> bool {
         self.watchers(1) > 0 || self.session.turns().running().is_some()
     }

@@ -47,7 +47,7 @@ async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     Ok(CommandReply::Say(said))
 }
 
-/// Lists models in Markdown, with a mark at the one that answers.
+/// Lists models in Markdown, with a mark at the model that answers.
 fn list(ids: &[String], current: &str) -> String {
     let line = |id: &String| {
         let mark = if id == current { " (this one)" } else { "" };

@@ -65,7 +65,7 @@ fn output(job: &Job) -> String {
     if written.trim().is_empty() {
         return format!("{state}\n\nIt has written nothing.");
     }
-    // Indented as a block of code: a fence could be closed by the output itself.
+    // The lines are indented as a block of code, because the output itself could close a fence.
     let lines = written.trim_end().lines().map(|line| format!("    {line}\n"));
     format!("{state}\n\n{}", lines.collect::<String>())
 }

@@ -1,4 +1,4 @@
-//! `/thinking`: how much the model thinks.
+//! `/thinking`: shows or changes the model's level of thinking.
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::{CommandReply, DEFAULT_THINKING};

@@ -88,7 +88,8 @@ impl Parts {
         let permissions = Arc::new(Permissions::new(mode, policy, roots));
         let mode = permissions.mode();
         let store = self.storage.store();
-        // Before the parts, because they fold the log: all other events build on its first event.
+        // The log is opened before the parts are made, because the parts fold the log, and all other events build on
+        // the log's first event.
         let mut opened =
             self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
         opened.git = self.workspace.as_ref().map(|workspace| workspace.origin().clone());
@@ -144,7 +145,7 @@ impl Parts {
 
 /// Shows people the news of MCP servers.
 fn follow_servers(engine: &Engine, turns: &Arc<TurnQueue>) {
-    // A weak reference: the engine holds the hub, so a strong one would keep the engine alive for ever.
+    // The reference is weak: the engine holds the hub, so a strong one would keep the engine alive for ever.
     let told = Arc::downgrade(turns);
     engine.servers.hub.on_news(move |news| {
         if let Some(turns) = told.upgrade() {

@@ -25,7 +25,7 @@ pub enum WantedSession {
 pub enum FindError {
     /// The directory has no stored session.
     NoneHere,
-    /// The person would have to be asked, and nobody can be asked here.
+    /// The person must pick the session, but this search cannot ask the person.
     Unnamed,
     /// No session has this name.
     Unknown(String),

@@ -244,7 +244,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
                 continue;
             }
             let to = to.join(entry.file_name());
-            // Not every file system has hard links.
+            // Some file systems have no hard links. Then the file is copied.
             if !is_shared || fs::hard_link(entry.path(), &to).is_err() {
                 fs::copy(entry.path(), &to)?;
             }

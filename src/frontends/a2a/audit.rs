@@ -244,7 +244,7 @@ async fn write(file: PathBuf, mut records: mpsc::Receiver<Value>) {
         }
         let path = file.clone();
         let written = spawn_blocking(move || {
-            // Opened for each write, so that a rotated file is replaced by a new one.
+            // The file is opened for each write, so that a rotated file is replaced by a new one.
             open(&path)?.write_all(lines.as_bytes())
         });
         match written.await.map_err(io::Error::other).and_then(|written| written) {

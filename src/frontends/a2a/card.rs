@@ -74,7 +74,7 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
     if authenticates {
         secure(&mut card, server);
     }
-    // Signed before the fields of 0.3 are added: verifiers of 1.0 see only the fields of 1.0.
+    // The card is signed before the fields of 0.3 are added, because verifiers of 1.0 see only the fields of 1.0.
     if let Some(key) = &server.options.card_key {
         key.sign(&mut card);
     }

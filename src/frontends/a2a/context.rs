@@ -29,15 +29,15 @@ use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus, error};
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::Error;
 
-/// Maximum time for which a reader waits until all is here that other nodes may have shown. A store that takes
-/// longer is away, and they know no more than this one.
+/// Maximum time for which a reader waits until this node can read all events that other nodes may have shown to
+/// clients. A store that takes longer is not reachable, and then the other nodes have shown nothing newer.
 pub(super) const CATCHING_UP: Duration = Duration::from_secs(3);
 
 /// Text before a question that is asked a second time.
 const NO_ANSWER: &str =
     "The message is no answer to the question that is open, and was not taken: answer this first.";
 
-/// A session with the state that the A2A server holds beside it.
+/// A session, and the state that the A2A server holds for the session.
 pub(super) struct SessionContext {
     pub(super) id: String,
     host: SessionHost,
@@ -80,8 +80,8 @@ impl SessionContext {
 
     fn new(loaded: &LoadedSession) -> Arc<Self> {
         let session = Arc::clone(loaded.session());
-        // The registry holds an owned session under an id of its own making; clients know the session by the
-        // context's name.
+        // The registry makes its own id for a session with an owner. Clients know the session by the context's
+        // name.
         let is_owned = session.with_access(|access| access.owner.is_some());
         let name = is_owned.then(|| session.context_name()).flatten();
         let id = name.unwrap_or_else(|| loaded.id().to_owned());
@@ -356,7 +356,7 @@ impl SessionContext {
         }
     }
 
-    /// Returns `true` if this is the last turn that a sender is known to know of.
+    /// Returns `true` if this is the last turn that was noted for the sender.
     pub(super) fn is_known_to(&self, sender: &MessageSender, turn: TurnId) -> bool {
         self.known.lock().knows(sender, turn)
     }
@@ -389,8 +389,8 @@ impl SessionContext {
         is_new
     }
 
-    /// Returns the turn that runs, or is the first to run, as far as clients are told: the turn may have
-    /// ended without its end being stored yet.
+    /// Returns the oldest turn that has not ended as far as clients are told. The turn may have ended already if
+    /// its end is not stored yet.
     pub(super) fn running(&self) -> Option<TurnId> {
         self.story(|story| story.turns().find(|turn| turn.ended.is_none()).map(|turn| turn.id))
     }

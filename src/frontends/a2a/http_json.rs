@@ -133,7 +133,7 @@ fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
     Err(Error::new(error::VERSION_NOT_SUPPORTED, message))
 }
 
-/// Parses a body, which may be missing if the path says everything.
+/// Parses a body. The body may be missing if the path has all parameters.
 fn body_params(body: &[u8]) -> Result<Map<String, Value>, Error> {
     if body.is_empty() {
         return Ok(Map::new());

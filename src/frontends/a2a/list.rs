@@ -114,7 +114,8 @@ struct FittingTasks {
     most: usize,
     /// Number of all counted tasks.
     total: usize,
-    /// Ids of the sessions whose tasks are counted: one that is loaded or unloaded meanwhile is met twice.
+    /// Ids of the sessions whose tasks are counted. A session that is loaded or unloaded during the search may be found
+    /// twice, and must be counted once.
     sessions: HashSet<String>,
 }
 
@@ -219,7 +220,8 @@ async fn find(
     } else {
         add_stored(&mut found, contexts, request, dialect).await?;
     }
-    // Those that were loaded while the stored ones were looked at are not among these any more.
+    // A session that was loaded while the stored sessions were read may be missing in both searches, so the loaded
+    // sessions are searched again.
     add_loaded(&mut found, contexts, request, dialect).await;
     Ok(found)
 }
@@ -256,7 +258,7 @@ async fn add_stored(
     };
     // States and times of tasks are in the log only.
     let is_filtered = request.state.is_some() || request.after.is_some();
-    // Sessions come in the order of their changes, so all that follow are older still.
+    // Sessions come in the order of their changes, so all later sessions are older still.
     let is_over = |listed: &Listed| {
         request.after.is_some_and(|after| listed.changed < after.as_millisecond())
     };

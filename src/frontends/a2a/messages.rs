@@ -104,7 +104,7 @@ impl KnownTurns {
         self.by_sender.insert(sender, KnownTurn { turn, note: self.notes });
     }
 
-    /// Returns `true` if this is the last turn that a sender is known to know of.
+    /// Returns `true` if this is the last turn that was noted for the sender.
     pub(super) fn knows(&self, sender: &MessageSender, turn: TurnId) -> bool {
         self.by_sender.get(sender).is_some_and(|known| known.turn == turn)
     }

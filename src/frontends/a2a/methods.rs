@@ -294,8 +294,8 @@ impl A2aServer {
         };
         let scope = match (&sent.task, &sent.context, &sent.begins) {
             (Some(task), ..) => self.contexts.of(&caller.principal).task(task, WATCH)?.0.id.clone(),
-            // In 0.3, a message for a shared session may name another context; it is in the shared session
-            // all the same.
+            // In 0.3, a message may name another context than the shared session's. The message is for the shared
+            // session nevertheless.
             (None, Some(id), _) => self.contexts.shared().map_or(id, |shared| &shared.id).clone(),
             (None, None, begins) => begins.clone().unwrap_or_default(),
         };
@@ -495,7 +495,7 @@ impl A2aServer {
                 ending(session, running).await;
                 context.check_own()?;
                 if turn.is_none() {
-                    // Recorded so that the session's task cannot be cancelled a second time.
+                    // The cancellation is recorded so that the session's task cannot be cancelled a second time.
                     context.cancel_ended(session, running).await;
                 }
             }

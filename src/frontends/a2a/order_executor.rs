@@ -53,8 +53,8 @@ async fn carry_out(server: &Arc<A2aServer>, shared: &dyn SharedStore) {
                 Ok(orders) => for order in orders {
                     known.insert(order.clone());
                     let mut obeying = obey(Arc::clone(server), order);
-                    // Polled once before the next order is taken, so that orders begin in the order in which
-                    // they came.
+                    // The future is polled once before the next order is taken, so that orders begin in the
+                    // sequence in which they came.
                     match (&mut obeying).now_or_never() {
                         Some(Some(order)) => _ = known.remove(&order),
                         Some(None) => {}

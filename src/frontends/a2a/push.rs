@@ -65,7 +65,7 @@ impl A2aServer {
         // The secret has the form of 0.3, which can hold all authentication schemes.
         let secret = json!(v03::PushNotificationConfig::from(config));
         let config = PushConfig { task, turn, protocol, set: Value::Null };
-        // Held until the configuration is recorded, so that the order of the events is that of the changes.
+        // The lock is held until the configuration is recorded, so that the events come in the order of the changes.
         let mut push = context.push.0.lock();
         session.persistence().set_secret(&key, Some(secret));
         session.record(TaskEvent::PushConfigSet { key: key.clone(), config });
@@ -168,8 +168,8 @@ impl A2aServer {
         let (context, key) = self.config(name, caller)?;
         // A configuration that does not exist is no error: the client wants it gone.
         {
-            // Locked until the deletion is recorded, since another call may set the configuration anew at
-            // this moment.
+            // The lock is held until the deletion is recorded, since another call may set the configuration
+            // anew at this moment.
             let mut push = context.push.0.lock();
             let notified = push.remove(&key).is_some();
             if notified || context.story(|story| story.push().contains_key(&key)) {

@@ -97,7 +97,7 @@ impl Webhooks {
             pushed
         };
         let Err(Full { why, count }) = pushed else { return };
-        // Logged at each doubling of the count, since a warning for each notification would flood the log.
+        // A warning is logged at each doubling of the count, since a warning for each drop would flood the log.
         if count.is_power_of_two() {
             tracing::warn!(%webhook, count, "push notifications are dropped: {why}");
         }

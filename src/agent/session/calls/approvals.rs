@@ -40,7 +40,8 @@ impl Approvals {
         if !self.permissions.is_loaded() {
             let permissions = Arc::clone(&self.permissions);
             let load = tokio::task::spawn_blocking(move || permissions.loaded());
-            // A panic is not handled here: the rules stay unread, and it comes again when they are next needed.
+            // A panic in the task is not handled here. The rules stay unread, so the next caller that needs them reads
+            // them again.
             drop(load.await);
         }
         for notice in self.permissions.news() {

@@ -28,7 +28,8 @@ pub(crate) struct Servers {
 impl Servers {
     pub(crate) fn new(hub: Arc<Hub>, consent: Arc<Consent>, log: Log) -> Self {
         let agreed = Arc::clone(&consent);
-        // Checked just before each start: the program may have changed since the user has agreed to it.
+        // The consent is checked just before each start, because the program may have changed since the user has
+        // agreed to it.
         hub.start_only_if(move |server| {
             let agreed = Arc::clone(&agreed);
             async move { agreed.still_covers(MCP_SERVER, &server).await }.boxed()

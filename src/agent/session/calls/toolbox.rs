@@ -142,7 +142,7 @@ impl Toolbox {
     /// Returns the current catalog if the servers' offers, the rules and the limit are the same and `is_good` accepts
     /// it; otherwise builds a new one.
     fn known_if(&self, is_good: impl Fn(&ToolCatalog) -> bool) -> Arc<ToolCatalog> {
-        // Locked while a catalog is built, so that callers that come meanwhile share it.
+        // The lock is held while a catalog is built, so that callers that come meanwhile share the catalog.
         let mut known = self.known.lock();
         let version = self.servers.version();
         let (rules, limit) = (self.permissions.loaded(), self.limit());

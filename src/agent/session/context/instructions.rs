@@ -127,8 +127,8 @@ impl Instructions {
         self.note(&known);
     }
 
-    /// Goes back to the instructions that the model knew at the event of an index. What it knew before this process
-    /// began is not recorded, so then it is told all of them anew.
+    /// Goes back to the instructions that the model knew at the event of an index. This process has no record of the
+    /// instructions before its start; for an earlier event, the model is told all instructions anew.
     pub(crate) fn rewind(&self, index: usize) {
         let mut known = self.known.lock();
         let mut earlier = self.earlier.lock();

@@ -184,7 +184,8 @@ impl Transcript {
     }
 
     /// Folds in an event of a rewound part. A rewind does not change which prompts wait, how many answers there were,
-    /// or which files are restored, and a pause of the session stays worth telling.
+    /// or which files are restored. If the session had a pause, the model must still be told, because files may have
+    /// changed during the pause.
     fn fold_rewound(&mut self, event: &Event) {
         match event {
             Event::TurnQueued { turn, prompt, .. } => {

@@ -359,7 +359,7 @@ pub enum ToolOutcome {
     Cancelled,
     /// The agent's process ended before the call did.
     Interrupted,
-    /// An outcome that only another version of this program knows. The call has ended all the same.
+    /// An outcome that only another version of this program knows. The call has ended nevertheless.
     #[serde(untagged)]
     Unknown(UnknownOutcome),
 }
@@ -442,7 +442,7 @@ pub enum StopReason {
     Crashed,
     /// The agent's process ended before the turn did.
     Interrupted,
-    /// A reason that only another version of this program knows. The turn has ended all the same: it is neither resumed
+    /// A reason that only another version of this program knows. The turn has ended nevertheless: it is neither resumed
     /// nor counted as interrupted.
     #[serde(untagged)]
     Unknown(Value),
@@ -593,7 +593,7 @@ impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Unknown(unknown) => unknown.0.serialize(serializer),
-            // The inherent method that the derive makes because of `remote = "Self"`, and no call of this one.
+            // Calls the inherent method that the derive makes because of `remote = "Self"`, not this trait method.
             known => Self::serialize(known, serializer),
         }
     }

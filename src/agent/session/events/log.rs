@@ -277,7 +277,7 @@ impl Log {
             }
             tokio::select! {
                 _ = synced.changed() => {}
-                // Changes, too, when the log goes on without its store: then the loop ends.
+                // `kept` also changes when the log goes on without its store. Then the loop ends.
                 _ = kept.changed() => {}
                 () = self.shared.abandoned.cancelled() => {}
             }
@@ -289,7 +289,7 @@ impl Log {
         self.shared.events.lock().persistence == PersistenceState::Stored
     }
 
-    /// Returns `true` while the store refuses events, and they count as persistent all the same.
+    /// Returns `true` while the store refuses events, and the events count as persistent nevertheless.
     pub(crate) fn is_refused(&self) -> bool {
         self.shared.events.lock().persistence == PersistenceState::Refused
     }
@@ -677,7 +677,7 @@ mod tests {
     #[test]
     fn a_text_that_has_ended_is_read_as_one_however_many_chunks_it_came_in() {
         let dir = tempfile::tempdir().unwrap();
-        // Once with all events in memory, once with the oldest in the spill file.
+        // The test runs once with all events in memory, and once with the oldest events in the spill file.
         for max_bytes in [usize::MAX, 2000] {
             let log = log(Scratch::new(Some(dir.path().to_owned())), max_bytes);
             log.append(Event::Forgotten);

@@ -136,7 +136,8 @@ impl Projection {
             }
             Event::AnswerFinished { usage, .. } => UpdateKind::AnswerFinished(usage),
             Event::CallStarted(started) => {
-                // A reader that joined when the question was open was given the call by `joining`: it is no news.
+                // A reader that joined when the question was open was given the call by `joining`, so the call's start
+                // is no update for this reader.
                 self.call(&started.call.id).filter(|call| call.index == Some(entry.index))?;
                 UpdateKind::Call(Arc::clone(started), CallStep::Started)
             }

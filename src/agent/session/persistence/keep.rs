@@ -245,7 +245,8 @@ pub(super) async fn keep_new(
     let is_failing = refusals.is_failing();
     let mut keeper = Keeper { is_untitled, ..Keeper::new(session, claim, refusals) };
     if is_failing {
-        // At once: `run` would first wait for the retry interval, because the store has refused to create the session.
+        // The first write is made here, because `run` would first wait for the retry interval: the store has refused to
+        // create the session before.
         keeper.write().await;
     }
     keeper.run(closed).await;
@@ -301,8 +302,8 @@ impl Keeper {
         let mut is_closing = false;
         loop {
             self.wait(&closed, is_closing).await;
-            // Read before events are collected: each turn that was queued before the closing is among the open turns
-            // then.
+            // `closed` is read before events are collected. Then each turn that was queued before the closing is among
+            // the open turns.
             is_closing = closed.is_cancelled();
             let is_left = self.handed_over.is_cancelled();
             let ends_turn = self.write().await;
@@ -326,8 +327,8 @@ impl Keeper {
                 break;
             }
         }
-        // A last attempt to write events that the store has refused. It may save the whole log anew, although the last
-        // attempt to do so was shortly before.
+        // This is the last attempt to write events that the store has refused. It may save the whole log anew, although
+        // the last attempt to do so was shortly before.
         self.renewed = None;
         self.write().await;
         self.sync().await;
@@ -364,7 +365,7 @@ impl Keeper {
             Ok(()) = self.beside.changed() => return,
             () = &mut closed => return,
         }
-        // Only chunks of text may be there: more of them are waited for, so that they are written together.
+        // There may be only chunks of text now. Further chunks are awaited, so that they are written together.
         tokio::select! {
             biased;
             () = self.log.urgent(self.reader.position()) => {}

@@ -210,7 +210,7 @@ async fn read(
 ) -> Result<(CurrentState, Vec<String>), StoreError> {
     let (pieces, log) = (store.read(id).await?, log.clone());
     let runtime = Handle::current();
-    // On a blocking thread: reading a long log would keep a thread of the runtime from all other tasks.
+    // The log is read on a blocking thread, because a long log would keep a thread of the runtime from all other tasks.
     let read = tokio::task::spawn_blocking(move || runtime.block_on(fold(pieces, &log)));
     read.await.map_err(io::Error::other)?
 }
@@ -296,8 +296,8 @@ pub(crate) fn resume(
         let before_plan = state.before_plan.filter(|_| mode == Mode::Plan).map(|_| set);
         events.push(Event::ModeChanged { mode, before_plan });
     }
-    // "Always allow" was answered by the user of the earlier process, who may be another person than the user of this
-    // one: this user is asked again.
+    // The user of the earlier process answered "always allow". The user of this process may be another person, and is
+    // asked again.
     let removed = state.always.iter().map(|scope| Event::AlwaysRemoved { scope: scope.clone() });
     events.extend(removed);
     if !state.always.is_empty() {

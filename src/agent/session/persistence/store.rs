@@ -507,7 +507,8 @@ pub trait Claim: Send + Sync {
     /// are deleted with the session. When this returns without an error, they outlive a loss of power.
     async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError>;
 
-    /// Waits until this process learns that another process has taken the session over. Nothing need be added for that.
+    /// Waits until this process learns that another process has taken the session over. The process learns this even if
+    /// it adds nothing to the log.
     fn taken_over(&self) -> BoxFuture<'static, ()> {
         Box::pin(future::pending())
     }

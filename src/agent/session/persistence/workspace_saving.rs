@@ -31,7 +31,7 @@ pub(crate) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Resu
             Ok(())
         }
         Err(_) if cancel.is_cancelled() => Err(StopReason::Cancelled { answering: false }),
-        // The same reason as for a model that cannot be reached: a later attempt may succeed.
+        // The turn ends like a turn whose model cannot be reached, because a later attempt may succeed.
         Err(why) => Err(StopReason::Failed(model::Error::Unavailable(format!(
             "The workspace is not there: {why}. `/continue` tries again."
         )))),

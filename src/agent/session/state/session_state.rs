@@ -27,7 +27,7 @@ pub struct SessionState {
     pub model: String,
     /// Chosen level of thinking, if one was chosen.
     pub thinking: Option<String>,
-    /// The only tools that the model and commands may use, if those are limited.
+    /// The only tools that the model and commands may use; `None` if the tools are not limited.
     pub tools: Option<Arc<[String]>>,
     /// The approval mode.
     pub mode: Mode,

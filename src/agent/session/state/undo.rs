@@ -103,8 +103,8 @@ impl ChangeHistory {
                 let is_same = |earlier: &&mut CallChange| {
                     earlier.call == *call && earlier.path == change.path
                 };
-                // An editor that has written the file for the call has changed the content a bit: this event has the
-                // final content.
+                // A second event for the same file and call means that an editor wrote the file for the call, and wrote
+                // a slightly different content. The second event has the final content.
                 if let Some(earlier) = changes.iter_mut().rfind(is_same)
                     && self.open.contains(call)
                 {

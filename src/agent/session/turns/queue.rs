@@ -238,8 +238,8 @@ impl TurnQueue {
             return reason;
         }
         let was_cancelled = matches!(reason, StopReason::Cancelled { .. });
-        // The token of a cancelled turn has fired already. Its workspace is saved all the same, under a token of its
-        // own, which a second cancel fires.
+        // The token of a cancelled turn has fired already. The turn's workspace is saved nevertheless, under another
+        // token, which a second cancel fires.
         let saving = if was_cancelled { CancellationToken::new() } else { cancel.clone() };
         self.turns.lock().saving = Some(saving.clone());
         workspace_saving::save(&self.engine, &saving).await;

@@ -10,7 +10,8 @@ use crate::session::events::event::PromptPart;
 use tandem_mcp::READ_RESOURCE;
 use tandem_model::Call;
 
-/// Maximum number of mentions in one prompt that are looked up, and, below, of resources that are read.
+/// Maximum number of mentions in one prompt that are looked up. The constant below is the maximum number of resources
+/// that are read.
 const MENTIONS: usize = 100;
 const MOST: usize = 20;
 

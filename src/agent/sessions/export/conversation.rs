@@ -13,7 +13,7 @@ pub struct Conversation {
     pub title: String,
     /// The directory that the session starts in.
     pub directory: PathBuf,
-    /// Time of the creation.
+    /// Time of the session's creation.
     pub created: Millis,
     /// Number of turns.
     pub turns: u64,

@@ -72,7 +72,7 @@ impl FollowedContexts {
     /// `idle`.
     pub(super) fn leave_unused(&self, idle: Duration) {
         let is_used = |context: &Arc<SessionContext>| {
-            // The map itself is one holder; any other one is a use.
+            // The map itself is one holder. Any further holder uses the session.
             !context.has_moved()
                 && (Arc::strong_count(context) > 1 || context.used_at().elapsed() < idle)
         };

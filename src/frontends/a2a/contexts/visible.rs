@@ -148,16 +148,17 @@ impl<'a> VisibleContexts<'a> {
     /// Returns all loaded sessions, in no order.
     pub(in super::super) fn all(&self) -> Vec<Arc<SessionContext>> {
         let loaded = self.all.registry().loaded().into_iter();
-        // What is left of a session that another node has tells nothing any more.
+        // A session whose events are no longer stored from this node is left out: its state here is out of date.
         let live = loaded.filter(|it| self.sees(it) && it.session().abandonment().is_none());
         live.map(|it| SessionContext::of(&it)).collect()
     }
 
-    /// Waits until what the last process left open in the loaded sessions is closed or goes on, for a while.
+    /// Waits until the turns, calls and questions that the last process left open in the loaded sessions are closed or
+    /// resumed, but at most [`CATCHING_UP`].
     pub(in super::super) async fn all_begun(&self) {
         let begun = async {
             loop {
-                // Only the futures are held: a holder of a session would count as a watcher.
+                // The waits hold only the futures, because a holder of a session would count as a watcher.
                 let waits: Vec<_> = self.all.registry().look(|loaded| {
                     let waited = |it: &&Arc<LoadedSession>| !it.has_begun() && self.sees(it);
                     loaded.iter().filter(waited).map(|it| it.begun()).collect()
@@ -168,7 +169,7 @@ impl<'a> VisibleContexts<'a> {
                 join_all(waits).await;
             }
         };
-        // A store that answers nothing must not keep the client from a list of the others.
+        // A store that does not answer for one session must not keep the client from the list of the other sessions.
         let _ = timeout(CATCHING_UP, begun).await;
     }
 
@@ -354,7 +355,8 @@ impl<'a> VisibleContexts<'a> {
             return Ok(None);
         };
         let found = self.find_loaded(id, Naming::Any);
-        // The registry's own task for that may come later than a client who was just told to ask again.
+        // The registry also forgets such a session in a task of its own, but a client that was just told to ask again
+        // may come before that task has run.
         let forgotten = found.as_ref().filter(|loaded| sessions.forget_abandoned(loaded));
         let forgotten = forgotten.map(|loaded| loaded.session().id().to_owned());
         if let Some(loaded) = found.filter(|_| forgotten.is_none()) {
@@ -365,7 +367,8 @@ impl<'a> VisibleContexts<'a> {
         let candidates = match self.find_followed(id, Naming::Any) {
             Some(followed) if self.has_owner(&followed).await? => return Ok(Some(followed)),
             Some(followed) => vec![followed.session_id().to_owned()],
-            // The name may have been the owner's, which leads a guest nowhere else.
+            // A guest may have used the name that the owner chose. In the store, this name leads a guest to no
+            // session, so the id of the forgotten session is used.
             None => forgotten.map_or_else(|| self.candidates(id), |id| vec![id]),
         };
         let prepare = |session: &Session| self.all.prepare(session);
@@ -373,7 +376,7 @@ impl<'a> VisibleContexts<'a> {
         for (n, id) in candidates.into_iter().enumerate() {
             match sessions.head(&id).await {
                 Ok(Some(head)) if self.sees_stored(&head).await.map_err(failed)? => {}
-                // Otherwise a second session would begin under this id, and could not be stored.
+                // Without this error, a second session would begin under this id, and could not be stored.
                 Ok(Some(head)) if self.works_elsewhere(&head) => {
                     return Err(works_elsewhere(&head));
                 }
@@ -481,7 +484,7 @@ impl<'a> VisibleContexts<'a> {
             session.with_access(|access| self.may_name(access, naming))
                 && session.context_name().as_deref() == Some(id)
         };
-        // The name is not unique among owners: if it fits more than one session, it means none.
+        // The name is not unique among owners. If it fits more than one session, no session is found.
         registry.look(|loaded| {
             let mut named = loaded.into_iter().filter(is_meant);
             let first = named.next()?;

@@ -19,7 +19,8 @@ const FILES: usize = 100;
 pub(in crate::session) struct WorkRecord {
     /// Calls that have not ended, by their ids.
     calls: HashMap<String, Arc<CallStarted>>,
-    /// The files that calls have changed, and the files that calls have read: each file once, the last one last.
+    /// The files that calls have changed, and the files that calls have read. Each list has a file once, in the order
+    /// of the last changes or reads.
     changed: Vec<PathBuf>,
     read: Vec<PathBuf>,
     todos: Vec<Todo>,

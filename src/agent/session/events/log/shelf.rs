@@ -75,7 +75,7 @@ pub(super) fn read(file: &File, place: FileSlice) -> io::Result<Event> {
 /// Returns the approximate number of bytes of an event in memory.
 pub(super) fn size(event: &Event) -> usize {
     let text = match event {
-        // These come often, and are measured without writing them as JSON.
+        // These events come often, so they are measured without writing them as JSON.
         Event::Text(text) | Event::Thought(text) | Event::CallProgress { output: text, .. } => {
             text.len()
         }
