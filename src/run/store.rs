@@ -19,7 +19,7 @@ use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 #[cfg(feature = "postgres")]
 const STORE: &str = "TANDEM_STORE";
 
-/// Name of the environment variable with the password. PostgreSQL's own programs use the same name.
+/// Name of the environment variable with the password. The programs of Postgres use the same name.
 #[cfg(feature = "postgres")]
 const PASSWORD: &str = "PGPASSWORD";
 
