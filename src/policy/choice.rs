@@ -39,7 +39,7 @@ enum AnswerPhrase {
     No,
     /// Agreement that is no answer by itself, and that contradicts a no: `do it`, `sure`.
     LikeYes,
-    /// Politeness, which means nothing.
+    /// Polite phrase that is neither a yes nor a no: `please`, `thank you`.
     Filler,
 }
 

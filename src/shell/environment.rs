@@ -9,7 +9,8 @@ use super::{git_config, table};
 static TABLE: LazyLock<ProgramEnvironment> =
     LazyLock::new(|| table(include_str!("environment.toml")));
 
-/// Data of `environment.toml`.
+/// The tables of `environment.toml`: variables that programs obey, programs that run others by their names, and
+/// variables for command lines that only read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProgramEnvironment {

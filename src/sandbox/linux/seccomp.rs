@@ -12,14 +12,17 @@ use seccompiler::{
 /// with no rules is always filtered.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The processes, shared memory and network that a command shares.
+/// The processes, shared memory and network that a command has in common with other programs. The filter denies more
+/// where no namespace separates them from the machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Surroundings {
-    /// Processes, memory and network in namespaces of the session's own.
+    /// Processes and shared memory of the sandbox only, which has namespaces for them. The network is the machine's if
+    /// the command may use it; otherwise the sandbox has a namespace for it, too.
     Own,
-    /// The machine's processes, memory and network.
+    /// All processes, the shared memory and the network of the machine: the sandbox has no namespaces.
     Machine,
-    /// The machine's processes and memory, but no network.
+    /// All processes and the shared memory of the machine, but no network: the sandbox has no namespaces, and the
+    /// filter denies every connection.
     MachineWithoutNetwork,
 }
 

@@ -95,7 +95,8 @@ impl ClosedSearch {
 }
 
 impl Plan {
-    /// Returns the files and directories that are named one by one.
+    /// Returns the files that the call names by their paths, and the directories outside of the workspace that are
+    /// searched once a person agrees. Leaves out the files that a search has found already.
     pub(super) fn named(&self) -> impl Iterator<Item = &Path> {
         let named = self.files.iter().filter(|file| file.named).map(|file| file.path.as_path());
         named.chain(self.closed.iter().flat_map(ClosedSearch::directories))

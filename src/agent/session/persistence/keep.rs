@@ -412,7 +412,9 @@ impl Keeper {
         }
     }
 
-    /// Writes files, secrets and the port that have changed since they were last stored.
+    /// Stores the session's files and secrets, and the port of this machine at which other processes can join the
+    /// session, as far as they have changed since they were last stored. A port that the store does not take is only
+    /// noted in the program's log.
     async fn write_beside(&mut self) -> Result<(), StoreError> {
         if let Some(files) = &mut self.files
             && let Some(notice) = self.refusals.wait_for(files.write()).await?
