@@ -178,7 +178,8 @@ impl RemoteTask {
                 let content = RemoteContent::read(parts, &mut self.left);
                 self.say(&content.text);
             }
-            // The message words the question about the call, and the question is shown in a form of its own.
+            // The text of such a message only puts the question about its call into words. `self.call` has kept the
+            // question, and the user is asked it separately, so the text is dropped.
             UpdateSubject::State | UpdateSubject::Unknown if has_calls => {}
             UpdateSubject::State => {
                 self.reason = RemoteContent::read(parts, &mut self.left);

@@ -129,8 +129,8 @@ async fn show(
     };
     let end = tokio::select! {
         served = tui::run(service) => served,
-        // `end` does not wait for the interrupt: the screen handles it, because the external editor may be in the
-        // terminal.
+        // `signals.end` does not wait for SIGINT (Ctrl+C). `tui::run` receives that signal, because it knows whether
+        // the user's editor has the terminal: then SIGINT is meant for the editor, and must not end this program.
         signal = signals.end() => Ok(tui::TerminalEnd::Signal(signal)),
     };
     if matches!(end, Ok(tui::TerminalEnd::Signal(_))) {

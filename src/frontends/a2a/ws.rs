@@ -205,7 +205,8 @@ impl SocketClient {
                 self.tell().await?;
             }
             tokio::select! {
-                // Incoming frames go first, so that the heartbeat does not miss a frame that has arrived.
+                // `biased` makes `select!` try its branches in this order. So a frame that has arrived is read before
+                // the heartbeat's deadline is checked, and the heartbeat does not take the client for gone.
                 biased;
                 () = principals.ended(&principal) => {
                     return Err(self.out.close(POLICY, REVOKED).await);

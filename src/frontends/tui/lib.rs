@@ -259,8 +259,8 @@ impl Ui {
         for entry in entries {
             self.state.apply(entry);
         }
-        // The grace period begins when the question appears here, not when it was asked: a terminal that attaches late
-        // gets old questions.
+        // A question takes no keys during its grace period, because the user has not read it yet. The period begins
+        // when this terminal shows the question: a terminal that attaches late gets questions asked long before.
         if asked(self) != before
             && let Some(dialog) = self.state.dialogs.front_mut()
         {

@@ -687,7 +687,8 @@ mod tests {
             for _ in 0..1000 {
                 log.append(Event::Text("x".to_owned()));
             }
-            // The last text may go on, so its chunks are not joined yet.
+            // The log joins the chunks of a text when another event ends the text. This text has not ended, so the
+            // reader gets all 1006 events one by one.
             if max_bytes == usize::MAX {
                 assert_eq!(runs(&mut log.read(0)).len(), 1006);
             }

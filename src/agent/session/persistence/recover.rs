@@ -127,7 +127,8 @@ impl StoredSession {
     /// was told anything of such a session, and the client's name for it is not known either, so it is deleted and
     /// begun anew.
     pub(crate) fn is_abandoned(&self) -> bool {
-        // With notices, events may be there that cannot be read: such a session must not be deleted.
+        // Each notice tells of a stored part that was cut off or cannot be read. The part may hold events, so a session
+        // with a notice must not be deleted.
         self.head.served && self.next == 0 && self.claim.next() == 0 && self.notices.is_empty()
     }
 

@@ -83,8 +83,8 @@ fn the_prompt_is_in_the_line_when_the_conversation_has_gone_back_to_it() {
     assert_eq!(stage.state.input.text(), "fix it");
     let earlier: Vec<_> = stage.state.earlier.list().iter().map(|it| it.turn).collect();
     assert_eq!(earlier, [TurnId(1)]);
-    // The prompt does not replace text that the user has typed meanwhile. If another front end takes the conversation
-    // back, the line gets no prompt.
+    // The user has typed since this terminal asked to go back, so the prompt of turn 1 does not replace that text. The
+    // second event stands for a request of another front end: it puts no prompt into this terminal's input line.
     let mut stage = stage.typed("mine");
     stage.state.rewinding = Some((TurnId(1), "Why?".to_owned()));
     let stage = stage.see(json!({ "Rewound": { "turn": 1 } })).typed("");
