@@ -308,6 +308,21 @@ fn what_is_proposed_can_be_edited_first() {
 }
 
 #[test]
+fn an_editor_that_changes_nothing_answers_no_question() {
+    let answers = json!([[write_file()], [{ "text": "Ended." }]]);
+    let Some(terminal) = Terminal::start(answers, "") else { return };
+    terminal.editor("true");
+    terminal.line("write it");
+    terminal.until(QUESTION);
+    Terminal::wait_for_grace();
+    terminal.text("e");
+    terminal.until("not changed: the question is still open");
+    terminal.text("n");
+    terminal.until("Ended.");
+    assert_eq!(terminal.file("project/a.txt"), None);
+}
+
+#[test]
 fn a_turn_is_cancelled_a_prompt_waits_and_is_taken_back() {
     let answers = json!([[{ "text": "Begun.\n\nMore" }, { "hang": null }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };

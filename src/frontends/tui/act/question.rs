@@ -80,8 +80,8 @@ impl Ui {
         });
     }
 
-    /// Opens the text that the call would write in the user's editor. The question is answered once the editor ends
-    /// without an error.
+    /// Opens the text that the call would write in the user's editor. A text that the user has changed answers the
+    /// question; without a change the question stays open, since the user may have left the editor to think again.
     async fn edit_proposal(&mut self) -> anyhow::Result<()> {
         let Some(dialog) = self.state.dialogs.front() else { return Ok(()) };
         let Some((path, text)) = dialog.proposal() else { return Ok(()) };
@@ -89,8 +89,11 @@ impl Ui {
         let suffix = name.rfind('.').map_or("", |at| &name[at..]).to_owned();
         let (call, text) = (dialog.call().to_owned(), text.to_owned());
         if let Some(edited) = self.edited(&text, &suffix).await? {
-            let edited = Some(edited).filter(|edited| *edited != text);
-            self.answer_to(&call, Answer::Once { edited });
+            if edited == text {
+                self.state.hint = Some("not changed: the question is still open".to_owned());
+            } else {
+                self.answer_to(&call, Answer::Once { edited: Some(edited) });
+            }
         }
         Ok(())
     }
