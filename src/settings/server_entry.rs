@@ -69,11 +69,20 @@ impl ServerEntry {
 fn runs(written: &Value) -> String {
     let what = ["command", "httpUrl", "url"];
     let what = what.into_iter().find(|name| written[*name].is_string()).unwrap_or_default();
-    let mut runs: Vec<_> = written[what].as_str().map(str::to_owned).into_iter().collect();
-    if let Some(args) = written["args"].as_array() {
-        let word = |arg: &Value| arg.as_str().map_or_else(|| arg.to_string(), ToOwned::to_owned);
-        runs.extend(args.iter().map(word));
-    }
+    // A word with a blank is quoted: two other programs could otherwise have the same text.
+    let is_plain = |word: &&str| {
+        !word.is_empty()
+            && !word.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"')
+    };
+    let word = |word: &Value| {
+        word.as_str().filter(is_plain).map_or_else(|| word.to_string(), ToOwned::to_owned)
+    };
+    let first = match &written[what] {
+        command @ Value::String(_) if what == "command" => Some(word(command)),
+        address => address.as_str().map(ToOwned::to_owned),
+    };
+    let args = written["args"].as_array().into_iter().flatten();
+    let mut runs: Vec<_> = first.into_iter().chain(args.map(word)).collect();
     // `description`, `timeout` and `trust` are left out: they do not decide what runs, so the user need not be asked
     // again when they change.
     let shown = [what, "args", "description", "timeout", "trust"];
@@ -81,4 +90,21 @@ fn runs(written: &Value) -> String {
     let rest = rest.filter(|(name, _)| !shown.contains(&name.as_str()));
     runs.extend(rest.map(|(name, value)| format!("{name}={value}")));
     runs.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn words_that_are_split_in_another_way_are_another_program() {
+        let text =
+            |command: &str, args: &[&str]| runs(&json!({ "command": command, "args": args }));
+        assert_eq!(text("sh", &["-c", "a b"]), "sh -c \"a b\"");
+        assert_eq!(text("sh", &["-c", "a", "b"]), "sh -c a b");
+        assert_eq!(text("sh -c", &["a", "\"b\""]), "\"sh -c\" a \"\\\"b\\\"\"");
+        assert_eq!(text("sh", &[""]), "sh \"\"");
+    }
 }
