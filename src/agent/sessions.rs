@@ -469,7 +469,7 @@ impl Sessions {
     }
 
     /// Returns `true` if a session of this id is loaded, or being loaded.
-    pub fn is_loading(&self, id: &str) -> bool {
+    pub fn is_loaded_or_loading(&self, id: &str) -> bool {
         self.loading.is_locked(&stored_id(id)) || self.contains(id)
     }
 

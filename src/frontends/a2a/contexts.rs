@@ -196,8 +196,8 @@ impl Contexts {
     /// Releases each session of this server as soon as no turn runs or waits in it, so that other processes
     /// can have the session at once. Waits for every turn except one that asks a question that no client can
     /// answer: the server takes no new requests, no terminal is attached, and none of the `sockets` is open.
-    /// Where nodes share the store, another node takes such a session over, and asks again; elsewhere its
-    /// turn ends.
+    /// If nodes share the store, another node takes such a session over and asks again; otherwise the turn
+    /// ends.
     pub(super) async fn let_go(&self, sockets: &watch::Sender<usize>) {
         let Some(sessions) = self.sessions() else { return self.idle_all().await };
         let policy = sessions.resume_policy();

@@ -212,8 +212,8 @@ async fn find(
         let id = contexts.stored_id(context).await;
         if let Some(id) = id.map_err(|error| contexts.store_error(&error))? {
             let id = stored_id(&id);
-            let read = read(contexts, &id).await?;
             if found.sessions.insert(id.clone()) {
+                let read = read(contexts, &id).await?;
                 add_read(&mut found, &id, read.as_ref(), request, dialect).await;
             }
         }

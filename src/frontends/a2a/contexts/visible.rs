@@ -277,7 +277,7 @@ impl<'a> VisibleContexts<'a> {
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
         let mut tries = 0;
         loop {
-            if sessions.is_loading(id)
+            if sessions.is_loaded_or_loading(id)
                 && let Ok(Some(loaded)) = timeout(CATCHING_UP, sessions.settled(id)).await
             {
                 let context = self.sees(&loaded).then(|| SessionContext::of(&loaded));
@@ -288,7 +288,7 @@ impl<'a> VisibleContexts<'a> {
             });
             let Some(log) = if_available(log)? else { return Ok(None) };
             // A session that was claimed meanwhile still shows the turn that the claim is about to end.
-            if tries < READ_AGAIN && sessions.is_loading(id) {
+            if tries < READ_AGAIN && sessions.is_loaded_or_loading(id) {
                 tries += 1;
                 continue;
             }
