@@ -11,7 +11,7 @@ use crate::session::context::memory::Memory;
 use crate::session::context::transcript::Transcript;
 use crate::session::engine::{Engine, Upkeep};
 use crate::session::events::event::{Event, SessionStarted};
-use crate::session::events::log::Shelf;
+use crate::session::events::log::SpillFile;
 use crate::session::events::saved_workspace::SavedWorkspace;
 use crate::session::persistence::file_uploads::FileUploads;
 use crate::session::persistence::keep::Refusals;
@@ -82,7 +82,7 @@ impl Parts {
         let host = Arc::new(self.host);
         let (patience, health) = (self.upkeep.store_patience, self.upkeep.store_health.clone());
         let roots = host.workspace.roots();
-        let overflow = Shelf::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
+        let overflow = SpillFile::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
         let (policy, model) = (self.policy, self.model.id());
         let mode = self.storage.mode(self.mode);
         let permissions = Arc::new(Permissions::new(mode, policy, roots));

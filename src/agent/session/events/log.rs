@@ -8,7 +8,7 @@
 //! a loss of power. If no store decides which events are persistent, every event counts as persistent, so that front
 //! ends are shown it.
 
-mod shelf;
+mod spill_file;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,8 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-pub(crate) use self::shelf::Shelf;
-use self::shelf::{FileSlice, size};
+pub(crate) use self::spill_file::SpillFile;
+use self::spill_file::{FileSlice, size};
 use super::event::Event;
 use parking_lot::Mutex;
 
@@ -102,7 +102,7 @@ struct LogEvents {
     /// Approximate number of bytes of the events in memory.
     bytes: usize,
     /// Spill file for the oldest events, if all events need too much memory.
-    shelf: Shelf,
+    spill_file: SpillFile,
 }
 
 /// A place in the list of events.
@@ -110,7 +110,7 @@ enum LogSlot {
     /// An event in memory: its time, the event, and its approximate number of bytes.
     Here(Millis, Arc<Event>, usize),
     /// An event in the spill file: its time, and its place in the file.
-    Shelved(Millis, FileSlice),
+    Spilled(Millis, FileSlice),
     /// No event: a later one has replaced it, or it was never stored.
     Gone,
 }
@@ -129,7 +129,7 @@ enum Whole {
     /// The event in memory, and its approximate number of bytes.
     Here(Arc<Event>, usize),
     /// The event's place in the spill file.
-    Shelved(FileSlice),
+    Spilled(FileSlice),
 }
 
 /// Minimum number of chunks of a run. Shorter texts are read as single chunks.
@@ -137,10 +137,10 @@ const LEAST_CHUNKS: usize = 8;
 
 impl Log {
     /// Makes an empty log that moves its oldest events to this spill file.
-    pub(crate) fn new(shelf: Shelf) -> Self {
+    pub(crate) fn new(spill_file: SpillFile) -> Self {
         let (slots, runs) = (Vec::new(), BTreeMap::new());
         let persistence = PersistenceState::Unstored;
-        let events = LogEvents { persistence, slots, runs, open: None, first: 0, bytes: 0, shelf };
+        let events = LogEvents { persistence, slots, runs, open: None, first: 0, bytes: 0, spill_file };
         Self {
             shared: Arc::new(LogShared {
                 events: Mutex::new(events),
@@ -158,7 +158,7 @@ impl Log {
 
     /// Makes a log without a limit of its memory, for tests of readers.
     pub fn in_memory() -> Self {
-        Self::new(Shelf::new(Arc::new(tandem_host::scratch::Scratch::new(None)), usize::MAX))
+        Self::new(SpillFile::new(Arc::new(tandem_host::scratch::Scratch::new(None)), usize::MAX))
     }
 
     /// Adds an event. Returns its index.
@@ -430,7 +430,7 @@ impl LogEvents {
     /// Moves the oldest events, several at once, to the spill file if the events in memory need too many bytes. If the
     /// file cannot be written, all events stay in memory from now on.
     fn make_room(&mut self) {
-        let most = self.shelf.max_bytes();
+        let most = self.spill_file.max_bytes();
         if self.bytes <= most {
             return;
         }
@@ -451,14 +451,14 @@ impl LogEvents {
                 oldest.push(Arc::clone(whole));
             }
         }
-        match self.shelf.put(&oldest) {
+        match self.spill_file.put(&oldest) {
             Ok(mut places) => {
                 let mut of_runs = places.split_off(slots).into_iter();
                 for run in self.runs.range_mut(self.first..end).map(|(_, run)| run) {
                     if let Whole::Here(..) = run.whole
                         && let Some(place) = of_runs.next()
                     {
-                        run.whole = Whole::Shelved(place);
+                        run.whole = Whole::Spilled(place);
                     }
                 }
                 let mut places = places.into_iter();
@@ -466,14 +466,14 @@ impl LogEvents {
                     if let LogSlot::Here(at, ..) = slot
                         && let Some(place) = places.next()
                     {
-                        *slot = LogSlot::Shelved(*at, place);
+                        *slot = LogSlot::Spilled(*at, place);
                     }
                 }
                 (self.first, self.bytes) = (end, left);
             }
             Err(err) => {
                 tracing::warn!(%err, "the log stays in memory");
-                self.shelf.stop();
+                self.spill_file.stop();
             }
         }
     }
@@ -533,15 +533,15 @@ impl Reader {
                 LogSlot::Here(at, event, _) => {
                     return Some(Entry { index, at: *at, event: Arc::clone(event) });
                 }
-                LogSlot::Shelved(at, place) => {
-                    break (index, *at, *place, events.shelf.file());
+                LogSlot::Spilled(at, place) => {
+                    break (index, *at, *place, events.spill_file.file());
                 }
                 LogSlot::Gone => {}
             }
         };
         // The file is read without the lock: appending must not wait for a disk.
         drop(events);
-        Some(Entry { index, at, event: self.read_shelved(file, place) })
+        Some(Entry { index, at, event: self.read_spilled(file, place) })
     }
 
     /// Returns the next event with its place, if the log has one already. The chunks of a text that has ended come
@@ -561,10 +561,10 @@ impl Reader {
             Whole::Here(whole, _) => {
                 return Some(Entry { index, at, event: Arc::clone(whole) });
             }
-            Whole::Shelved(place) => (*place, events.shelf.file()),
+            Whole::Spilled(place) => (*place, events.spill_file.file()),
         };
         drop(events);
-        Some(Entry { index, at, event: self.read_shelved(file, place) })
+        Some(Entry { index, at, event: self.read_spilled(file, place) })
     }
 
     /// Returns the event that [`Reader::try_next`] would return, and does not move past the event.
@@ -593,9 +593,9 @@ impl Reader {
     }
 
     /// Reads an event from the spill file. If the event cannot be read, returns a notice that says why in its place.
-    fn read_shelved(&self, file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
+    fn read_spilled(&self, file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
         let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
-            shelf::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
+            spill_file::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))
         });
         Arc::new(event.unwrap_or_else(|why| {
             self.shared.is_damaged.store(true, Ordering::Relaxed);
@@ -620,7 +620,7 @@ mod tests {
     }
 
     fn log(scratch: Scratch, max_bytes: usize) -> Log {
-        Log::new(Shelf::new(Arc::new(scratch), max_bytes))
+        Log::new(SpillFile::new(Arc::new(scratch), max_bytes))
     }
 
     fn all(reader: &mut Reader) -> Vec<(usize, Event)> {
@@ -633,7 +633,7 @@ mod tests {
         let events = log.shared.events.lock();
         let count = |is: fn(&LogSlot) -> bool| events.slots.iter().filter(|slot| is(slot)).count();
         let here = count(|slot| matches!(slot, LogSlot::Here(..)));
-        (here, count(|slot| matches!(slot, LogSlot::Shelved(..))))
+        (here, count(|slot| matches!(slot, LogSlot::Spilled(..))))
     }
 
     #[test]
@@ -644,8 +644,8 @@ mod tests {
         let mut slow = log.read(0);
         for n in 0..200 {
             log.append(said(n));
-            let (here, shelved) = places(&log);
-            assert!(here <= 33 && here + shelved == n + 1, "{here} {shelved}");
+            let (here, spilled) = places(&log);
+            assert!(here <= 33 && here + spilled == n + 1, "{here} {spilled}");
             if n == 60 {
                 assert_eq!(*slow.try_next().unwrap(), said(0));
             }
@@ -726,8 +726,8 @@ mod tests {
         for _ in 0..200 {
             log.append(Event::Notice("y".repeat(100)));
         }
-        let (here, shelved) = places(&log);
-        assert!(here < 200 && shelved > 20, "{here} {shelved}");
+        let (here, spilled) = places(&log);
+        assert!(here < 200 && spilled > 20, "{here} {spilled}");
         let first = log.read(0).try_next_run().unwrap();
         assert_eq!((first.index, &*first.event), (0, &Event::Text("x".repeat(20))));
     }

@@ -17,7 +17,7 @@ use super::recover::StoredSession;
 use super::resumption::Resumption;
 use super::store::{BatchSummary, Claim, Head, Secrets, Store};
 use crate::session::events::event::{Event, SessionStarted};
-use crate::session::events::log::{Log, Shelf};
+use crate::session::events::log::{Log, SpillFile};
 use crate::session::events::saved_workspace::GitOrigin;
 use crate::session::state::session_state::{CurrentState, SessionState};
 use crate::session::turns::spans;
@@ -147,7 +147,7 @@ impl Storage {
     /// Opens the log. The log of a new session gets its first event, which `started` makes for a session id.
     pub(crate) fn open(
         self,
-        overflow: Shelf,
+        overflow: SpillFile,
         started: impl FnOnce(String) -> SessionStarted,
     ) -> OpenedLog {
         let new_id = || uuid::Uuid::now_v7().to_string();

@@ -10,7 +10,7 @@ use tandem_host::scratch::Scratch;
 
 /// A file of events, each as JSON. The file has no name in its directory, and is deleted when the last handle is
 /// closed.
-pub(crate) struct Shelf {
+pub(crate) struct SpillFile {
     scratch: Arc<Scratch>,
     /// Maximum number of bytes of events in memory. With more, the oldest events are moved to the file.
     max_bytes: usize,
@@ -27,7 +27,7 @@ pub(super) struct FileSlice {
     len: usize,
 }
 
-impl Shelf {
+impl SpillFile {
     pub(in crate::session) fn new(scratch: Arc<Scratch>, max_bytes: usize) -> Self {
         Self { scratch, max_bytes, file: None, end: 0 }
     }
