@@ -2,12 +2,14 @@
 //!
 //! Readers pull events at their own pace from one shared list. So a slow reader loses no event, holds up no other
 //! reader, and needs no queue of its own, and a reader may start at any index. The price is that a session holds all
-//! its events. If they need too much memory, the oldest are moved to a spill file.
+//! its events. If they need too much memory, the oldest are moved to a spill file, on another thread, so that appending
+//! waits for no disk.
 //!
 //! An event is persistent (`kept` in names) if it outlives the process, and durable (`synced` in names) if it outlives
 //! a loss of power. If no store decides which events are persistent, every event counts as persistent, so that front
 //! ends are shown it.
 
+mod size;
 mod spill_file;
 
 use std::collections::BTreeMap;
@@ -17,13 +19,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use self::size::size;
+use self::spill_file::FileSlice;
 pub(crate) use self::spill_file::SpillFile;
-use self::spill_file::{FileSlice, size};
 use super::event::Event;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Milliseconds since the beginning of 1970, UTC.
 pub type Millis = i64;
@@ -57,6 +61,8 @@ struct LogShared {
     urgent: watch::Sender<usize>,
     /// Number of events that a task needs to be durable.
     sync_wanted: watch::Sender<usize>,
+    /// `true` while events are moved to the spill file.
+    spilling: watch::Sender<bool>,
     /// `true` if an event could not be read from the spill file.
     is_damaged: AtomicBool,
     /// Token that fires when no further event will be persistent.
@@ -99,10 +105,28 @@ struct LogEvents {
     open: Option<(usize, Discriminant<Event>)>,
     /// Index before which no event is in memory.
     first: usize,
+    /// Index before which no joined event of a run is in memory.
+    first_run: usize,
     /// Approximate number of bytes of the events in memory.
     bytes: usize,
-    /// Spill file for the oldest events, if all events need too much memory.
-    spill_file: SpillFile,
+    /// Maximum number of bytes of the events in memory. With more, the oldest are moved to the spill file.
+    max_bytes: usize,
+    /// Writing end of the spill file. `None` while a task writes to the file, or if the file could not be written.
+    spill_file: Option<SpillFile>,
+    /// Reading end of the spill file, once it has events.
+    spilled: Option<Arc<File>>,
+}
+
+/// The oldest events in memory, which are moved to the spill file in one write.
+struct Spill {
+    /// Events, with their indexes.
+    slots: Vec<(usize, Arc<Event>)>,
+    /// Joined events of runs, with the index of each run's first chunk.
+    runs: Vec<(usize, Arc<Event>)>,
+    /// Index before which no event is in memory afterwards.
+    end: usize,
+    /// Index before which no joined event of a run is in memory afterwards.
+    end_of_runs: usize,
 }
 
 /// A place in the list of events.
@@ -138,9 +162,18 @@ const LEAST_CHUNKS: usize = 8;
 impl Log {
     /// Makes an empty log that moves its oldest events to this spill file.
     pub(crate) fn new(spill_file: SpillFile) -> Self {
-        let (slots, runs) = (Vec::new(), BTreeMap::new());
-        let persistence = PersistenceState::Unstored;
-        let events = LogEvents { persistence, slots, runs, open: None, first: 0, bytes: 0, spill_file };
+        let events = LogEvents {
+            persistence: PersistenceState::Unstored,
+            slots: Vec::new(),
+            runs: BTreeMap::new(),
+            open: None,
+            first: 0,
+            first_run: 0,
+            bytes: 0,
+            max_bytes: spill_file.max_bytes(),
+            spill_file: Some(spill_file),
+            spilled: None,
+        };
         Self {
             shared: Arc::new(LogShared {
                 events: Mutex::new(events),
@@ -149,6 +182,7 @@ impl Log {
                 synced: watch::Sender::default(),
                 urgent: watch::Sender::default(),
                 sync_wanted: watch::Sender::default(),
+                spilling: watch::Sender::default(),
                 is_damaged: AtomicBool::default(),
                 abandoned: CancellationToken::new(),
                 abandonment: OnceLock::new(),
@@ -183,6 +217,7 @@ impl Log {
         }
         // `count` comes last: a reader that it wakes finds `kept` and `urgent` up to date.
         self.shared.count.send_replace(count);
+        LogShared::spill(&self.shared, events);
         count - 1
     }
 
@@ -197,6 +232,15 @@ impl Log {
         let count = events.slots.len();
         self.shared.kept.send_replace(count);
         self.shared.count.send_replace(count);
+        LogShared::spill(&self.shared, events);
+    }
+
+    /// Waits until no events are being moved to the spill file. A task that reads a stored log calls this between two
+    /// pieces. Otherwise the log would grow faster than the disk takes its oldest events, and need memory for all of it.
+    pub(crate) async fn spilled(&self) {
+        let mut spilling = self.shared.spilling.subscribe();
+        // Waiting cannot fail: `shared` holds the sender.
+        let _ = spilling.wait_for(|spilling| !*spilling).await;
     }
 
     /// Appends an event that replaces the event at the index `earlier`. Readers that have not read the earlier event
@@ -397,7 +441,6 @@ impl LogEvents {
         let size = size(&event);
         self.bytes += size;
         self.slots.push(LogSlot::Here(at, event, size));
-        self.make_room();
     }
 
     /// Joins the chunks of the open run, which ends here, unless they are few. If a chunk is in the spill file already,
@@ -427,61 +470,100 @@ impl LogEvents {
         }
     }
 
-    /// Moves the oldest events, several at once, to the spill file if the events in memory need too many bytes. If the
-    /// file cannot be written, all events stay in memory from now on.
-    fn make_room(&mut self) {
-        let most = self.spill_file.max_bytes();
-        if self.bytes <= most {
-            return;
+    /// Returns the oldest events to be moved to the spill file, and the file, if the events in memory need too many
+    /// bytes. `None` also while other events are being moved.
+    fn next_spill(&mut self) -> Option<(Spill, SpillFile)> {
+        if self.bytes <= self.max_bytes {
+            return None;
         }
-        let mut left = self.bytes;
-        let mut oldest = Vec::new();
-        let mut end = self.first;
-        while left > most - most / SOME && end < self.slots.len() {
+        let file = self.spill_file.take()?;
+        let least = self.max_bytes - self.max_bytes / SPILL_DIVISOR;
+        let (mut bytes, mut end) = (self.bytes, self.first);
+        let mut slots = Vec::new();
+        while bytes > least && end < self.slots.len() {
             if let LogSlot::Here(_, event, size) = &self.slots[end] {
-                left -= size;
-                oldest.push(Arc::clone(event));
+                bytes -= size;
+                slots.push((end, Arc::clone(event)));
             }
             end += 1;
         }
-        let slots = oldest.len();
-        for run in self.runs.range(self.first..end).map(|(_, run)| run) {
-            if let Whole::Here(whole, size) = &run.whole {
-                left -= size;
-                oldest.push(Arc::clone(whole));
+        // The open run may end, and be joined, while events are moved. Its joined event is left to the next move.
+        let end_of_runs = self.open.map_or(end, |(start, _)| start.min(end));
+        let runs =
+            self.runs.range(self.first_run..end_of_runs).filter_map(|(start, run)| {
+                match &run.whole {
+                    Whole::Here(whole, _) => Some((*start, Arc::clone(whole))),
+                    Whole::Spilled(_) => None,
+                }
+            });
+        let runs = runs.collect();
+        Some((Spill { slots, runs, end, end_of_runs }, file))
+    }
+
+    /// Puts the places in the file, those of events before those of runs, in place of the events that were written.
+    fn finish_spill(&mut self, spill: &Spill, places: &[FileSlice]) {
+        let (of_slots, of_runs) = places.split_at(spill.slots.len());
+        for ((index, _), place) in spill.slots.iter().zip(of_slots) {
+            // A later event may have replaced this one meanwhile.
+            if let LogSlot::Here(at, _, size) = self.slots[*index] {
+                self.slots[*index] = LogSlot::Spilled(at, *place);
+                self.bytes -= size;
             }
         }
-        match self.spill_file.put(&oldest) {
-            Ok(mut places) => {
-                let mut of_runs = places.split_off(slots).into_iter();
-                for run in self.runs.range_mut(self.first..end).map(|(_, run)| run) {
-                    if let Whole::Here(..) = run.whole
-                        && let Some(place) = of_runs.next()
-                    {
-                        run.whole = Whole::Spilled(place);
-                    }
-                }
-                let mut places = places.into_iter();
-                for slot in &mut self.slots[self.first..end] {
-                    if let LogSlot::Here(at, ..) = slot
-                        && let Some(place) = places.next()
-                    {
-                        *slot = LogSlot::Spilled(*at, place);
-                    }
-                }
-                (self.first, self.bytes) = (end, left);
+        for ((start, _), place) in spill.runs.iter().zip(of_runs) {
+            if let Some(run) = self.runs.get_mut(start)
+                && let Whole::Here(_, size) = run.whole
+            {
+                run.whole = Whole::Spilled(*place);
+                self.bytes -= size;
             }
-            Err(err) => {
-                tracing::warn!(%err, "the log stays in memory");
-                self.spill_file.stop();
+        }
+        (self.first, self.first_run) = (spill.end, spill.end_of_runs);
+    }
+}
+
+impl LogShared {
+    /// Begins to move the oldest events to the spill file if the events in memory need too many bytes. The file is
+    /// written on a thread for blocking work, or at once in a program without an async runtime.
+    fn spill(shared: &Arc<Self>, mut events: MutexGuard<'_, LogEvents>) {
+        let Some((spill, file)) = events.next_spill() else { return };
+        shared.spilling.send_replace(true);
+        drop(events);
+        let shared = Arc::clone(shared);
+        match Handle::try_current() {
+            Ok(runtime) => _ = runtime.spawn_blocking(move || shared.write_spills(spill, file)),
+            Err(_) => shared.write_spills(spill, file),
+        }
+    }
+
+    /// Writes events to the spill file until the events in memory need few enough bytes. If the file cannot be written,
+    /// all events stay in memory from now on.
+    fn write_spills(&self, mut spill: Spill, mut file: SpillFile) {
+        loop {
+            let written =
+                file.put(spill.slots.iter().chain(&spill.runs).map(|(_, event)| &**event));
+            let mut events = self.events.lock();
+            match written {
+                Ok(places) => {
+                    events.finish_spill(&spill, &places);
+                    events.spilled = file.file();
+                    events.spill_file = Some(file);
+                }
+                // Without its writing end, no further event is moved.
+                Err(err) => tracing::warn!(%err, "the log stays in memory"),
             }
+            let Some(next) = events.next_spill() else {
+                self.spilling.send_replace(false);
+                return;
+            };
+            (spill, file) = next;
         }
     }
 }
 
 /// Divisor of the memory limit: at least a 16th of the limit is freed each time that events are moved to the spill
 /// file.
-const SOME: usize = 16;
+const SPILL_DIVISOR: usize = 16;
 
 /// Reader of a log, from an index on.
 pub struct Reader {
@@ -534,7 +616,7 @@ impl Reader {
                     return Some(Entry { index, at: *at, event: Arc::clone(event) });
                 }
                 LogSlot::Spilled(at, place) => {
-                    break (index, *at, *place, events.spill_file.file());
+                    break (index, *at, *place, events.spilled.clone());
                 }
                 LogSlot::Gone => {}
             }
@@ -561,7 +643,7 @@ impl Reader {
             Whole::Here(whole, _) => {
                 return Some(Entry { index, at, event: Arc::clone(whole) });
             }
-            Whole::Spilled(place) => (*place, events.spill_file.file()),
+            Whole::Spilled(place) => (*place, events.spilled.clone()),
         };
         drop(events);
         Some(Entry { index, at, event: self.read_spilled(file, place) })
@@ -612,6 +694,8 @@ pub fn now() -> Millis {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use tandem_host::scratch::Scratch;
 
@@ -730,6 +814,38 @@ mod tests {
         assert!(here < 200 && spilled > 20, "{here} {spilled}");
         let first = log.read(0).try_next_run().unwrap();
         assert_eq!((first.index, &*first.event), (0, &Event::Text("x".repeat(20))));
+    }
+
+    #[test]
+    fn appending_waits_for_no_disk_and_a_text_that_ends_meanwhile_is_moved_as_well() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).enable_time().build().unwrap();
+        runtime.block_on(async {
+            // While this task has the only thread for blocking work, no disk is written.
+            let (begin, wait) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let dir = tempfile::tempdir().unwrap();
+            let log = log(Scratch::new(Some(dir.path().to_owned())), 2000);
+            for _ in 0..100 {
+                log.append(Event::Text("x".to_owned()));
+            }
+            log.append(Event::Forgotten);
+            let replaced = log.append(said(101));
+            log.supersede(Some(replaced), said(102));
+            assert_eq!(places(&log), (102, 0));
+            assert_eq!(all(&mut log.read(0)).len(), 102);
+            begin.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(60), log.spilled())
+                .await
+                .expect("it is moved");
+            let (here, spilled) = places(&log);
+            assert!(spilled > 80 && here + spilled == 102, "{here} {spilled}");
+            assert_eq!(all(&mut log.read(0)).len(), 102);
+            let text = log.read(0).try_next_run().unwrap().event;
+            assert_eq!(*text, Event::Text("x".repeat(100)));
+            assert!(matches!(log.shared.events.lock().runs[&0].whole, Whole::Spilled(_)));
+        });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Spill file for the old events of a log, which are seldom read and should not need memory.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -36,19 +36,17 @@ impl SpillFile {
         self.max_bytes
     }
 
-    /// Stops moving events to the file: the limit of memory is lifted.
-    pub(super) fn stop(&mut self) {
-        self.max_bytes = usize::MAX;
-    }
-
     /// Appends events to the file. Returns the place of each.
-    pub(super) fn put(&mut self, events: &[Arc<Event>]) -> io::Result<Vec<FileSlice>> {
+    pub(super) fn put<'a>(
+        &mut self,
+        events: impl Iterator<Item = &'a Event>,
+    ) -> io::Result<Vec<FileSlice>> {
         let file = match &self.file {
             Some(file) => file,
             None => self.file.insert(Arc::new(tempfile::tempfile_in(self.scratch.dir()?)?)),
         };
         let mut text = Vec::new();
-        let mut places = Vec::with_capacity(events.len());
+        let mut places = Vec::new();
         for event in events {
             let start = text.len();
             serde_json::to_writer(&mut text, event)?;
@@ -59,7 +57,7 @@ impl SpillFile {
         Ok(places)
     }
 
-    /// Returns a handle of the file, with which a caller can read events without holding the log's lock.
+    /// Returns a handle of the file, with which a caller can read events while others are written.
     pub(super) fn file(&self) -> Option<Arc<File>> {
         self.file.clone()
     }
@@ -70,35 +68,4 @@ pub(super) fn read(file: &File, place: FileSlice) -> io::Result<Event> {
     let mut text = vec![0; place.len];
     file.read_exact_at(&mut text, place.offset)?;
     Ok(serde_json::from_slice(&text)?)
-}
-
-/// Returns the approximate number of bytes of an event in memory.
-pub(super) fn size(event: &Event) -> usize {
-    let text = match event {
-        // These events come often, so they are measured without writing them as JSON.
-        Event::Text(text) | Event::Thought(text) | Event::CallProgress { output: text, .. } => {
-            text.len()
-        }
-        event => {
-            let mut count = ByteCounter(0);
-            // Counting cannot fail.
-            let _ = serde_json::to_writer(&mut count, event);
-            count.0
-        }
-    };
-    size_of::<Event>() + text
-}
-
-/// A writer that only counts the bytes that are written to it.
-struct ByteCounter(usize);
-
-impl Write for ByteCounter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
