@@ -15,8 +15,6 @@ pub mod command_times;
 mod context;
 pub mod diff;
 pub mod disk;
-#[cfg(test)]
-mod exchange;
 pub mod files;
 pub mod hidden_home;
 pub mod home;

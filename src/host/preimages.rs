@@ -205,11 +205,11 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::exchange::Exchange;
     use crate::host::Host;
     use crate::limits::ToolLimits;
     use crate::terminals::{EnvironmentFilter, Supervisor, Terminals};
     use crate::workspace::Workspace;
+    use test_support::exchange::Exchange;
 
     /// Number of rounds. If the code followed links, some of this number of rounds would write outside.
     const ROUNDS: usize = 500;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -14,8 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// Longer than anything takes here: only a hang gets this far.
-pub(crate) const HANG: Duration = Duration::from_secs(20);
+pub(crate) use crate::limit::HANG;
 
 /// Arguments, environment, script and files of an agent.
 #[derive(Default, Clone)]

@@ -1,6 +1,6 @@
 //! Stand-ins for the APIs of models, and what comes of asking one.
 
-pub(crate) mod server;
+pub(crate) use test_support::api_server as server;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Models and tools that do as a test says.
 
 use std::panic::Location;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -15,22 +14,21 @@ use tandem_agent::session::{
     Event, Memory, Parts, Places, PromptPart, Reader, Session, Storage, Upkeep,
 };
 use tandem_host::scratch::Scratch;
-use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
+use tandem_host::terminals::Terminals;
 use tandem_host::workspace::Workspace;
 use tandem_host::{
     Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolLimits,
-    ToolOutput, ToolSpec, UserAnswer,
+    ToolOutput, ToolSpec,
 };
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem_policy::consent::Consent;
 use tandem_policy::{Mode, PolicySetup};
-use tandem_sandbox::SandboxMode;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 
 use crate::limit::in_time;
+pub(crate) use test_support::host::{context, host, host_with, terminals};
 
 /// The work of a fake tool.
 type Run =
@@ -128,38 +126,6 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
         workspace: None,
         storage: Storage::Nowhere,
     }
-}
-
-/// Returns the context of a tool that works on these files.
-pub(crate) fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
-    ToolContext {
-        call: Arc::from("call"),
-        host: Arc::new(host_with(workspace, limits)),
-        variables: Arc::from([]),
-        has_clock: true,
-        sandbox: SandboxMode::DangerFullAccess,
-        shown: Arc::default(),
-        connect: None,
-        cancel: CancellationToken::new(),
-        progress: Arc::new(|_| ()),
-        ask: Arc::new(|_| Box::pin(std::future::ready(UserAnswer::Rejected(None)))),
-        announce: Arc::new(|_| Box::pin(std::future::ready(Ok(())))),
-        background_ended: Arc::new(|_| ()),
-    }
-}
-
-/// A host of a session that works in this directory.
-pub(crate) fn host(root: &Path) -> Host {
-    host_with(Workspace::new(root, &[]).unwrap(), ToolLimits::default())
-}
-
-pub(crate) fn host_with(workspace: Workspace, limits: ToolLimits) -> Host {
-    Host::new(workspace, terminals(), Scratch::new(None), limits)
-}
-
-/// Terminals whose commands get the whole environment.
-pub(crate) fn terminals() -> Arc<Terminals> {
-    Terminals::new(&Supervisor::new(), EnvironmentFilter::default())
 }
 
 /// Returns the setup of servers that a session without any has.

@@ -17,7 +17,6 @@ mod bad_input;
 mod call_agent;
 mod certificates;
 mod choices;
-mod client_terminals;
 mod clients;
 mod command_line;
 mod commands;
@@ -26,14 +25,8 @@ mod context;
 mod credentials;
 mod disk;
 mod docs;
-mod edit;
 mod env_file;
 mod events;
-#[cfg(target_os = "linux")]
-#[path = "../../src/host/exchange.rs"]
-mod exchange;
-#[cfg(target_os = "linux")]
-mod exchanged;
 mod fakes;
 mod family;
 mod gemini;
@@ -46,15 +39,12 @@ mod killed;
 #[cfg(feature = "postgres")]
 mod laws;
 mod lifecycle;
-mod limit;
 mod login;
 mod login_page;
 mod login_shell;
 mod long;
 mod mcp;
 mod needs;
-#[cfg(target_os = "linux")]
-mod network;
 mod ollama;
 mod openai;
 mod other_agents;
@@ -63,7 +53,6 @@ mod places;
 mod policy;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod read;
 mod replayed;
 mod sandbox;
 mod sandboxed;
@@ -79,7 +68,6 @@ mod shown;
 mod store;
 mod streams;
 mod terminal;
-mod titles;
 mod told;
 mod transcripts;
 mod typed;
@@ -90,4 +78,5 @@ mod web;
 mod webhook;
 mod whole;
 mod wires;
-mod workspace;
+
+use test_support::limit;

@@ -97,7 +97,7 @@ mod tests {
 
     use super::super::*;
     use super::*;
-    use crate::exchange::Exchange;
+    use test_support::exchange::Exchange;
 
     #[test]
     fn what_cannot_be_renamed_is_copied_as_it_is_and_removed() {

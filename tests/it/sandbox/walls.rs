@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 use super::limits::{as_ordinary, ordinary};
 use super::{Arena, mechanisms, python};
-use crate::exchange::Exchange;
 use crate::family::make_fifo;
+use test_support::exchange::Exchange;
 
 /// Time for a command that has nothing to wait for.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -13,7 +13,7 @@ use super::*;
 use crate::fakes::{Spy, says};
 use crate::limit::wait_until;
 use crate::needs::{Need, lacking};
-use crate::network::{allowing, echo, lookup};
+use test_support::network::{allowing, echo, lookup};
 
 /// A network in which every name leads to this machine, where `server` is the only port.
 pub(super) fn hosts(server: u16, names: &Arc<Mutex<Vec<String>>>) -> NetworkSetup {

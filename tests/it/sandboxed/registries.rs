@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::network::hosts;
 use super::*;
 use crate::needs::{Need, lacking};
-use crate::network::allowing;
+use test_support::network::allowing;
 
 /// Serves files by their paths. Returns the port.
 async fn serve(files: impl FnOnce(u16) -> BTreeMap<String, Vec<u8>>) -> u16 {

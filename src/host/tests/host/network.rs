@@ -4,60 +4,20 @@ mod limits;
 mod upstream;
 
 use std::future::ready;
-use std::net::{IpAddr, Ipv4Addr, TcpListener as StdListener};
+use std::net::{Ipv4Addr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt as _;
 use tandem_host::network::{
     Admission, Connect, Destination, HostLists, NetworkAccess, NetworkProxy, NetworkSetup,
 };
-use tandem_net::{Lookup, Reach};
+use tandem_net::Reach;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::agent::HANG;
-
-/// Answers all lookups with these addresses in turn, the last of them for ever, and writes the names down.
-pub(crate) fn lookup(answers: &[&str], names: &Arc<Mutex<Vec<String>>>) -> Lookup {
-    let answers: Vec<IpAddr> = answers.iter().map(|it| it.parse().unwrap()).collect();
-    let names = Arc::clone(names);
-    Arc::new(move |name| {
-        let mut names = names.lock().unwrap();
-        let answer = answers[names.len().min(answers.len() - 1)];
-        names.push(name);
-        ready(Ok(vec![answer])).boxed()
-    })
-}
-
-/// Lists that allow a host.
-pub(crate) fn allowing(pattern: &str) -> HostLists {
-    HostLists { allowed: vec![pattern.parse().unwrap()], ..HostLists::default() }
-}
-
-/// Starts a server that answers each connection with what it has read of a request: its head, or if that
-/// is no request the first bytes. Returns its port.
-pub(crate) async fn echo() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut read = Vec::new();
-                while !read.ends_with(b"\r\n\r\n") && stream.read_buf(&mut read).await.unwrap() > 0
-                {
-                }
-                let read = String::from_utf8_lossy(&read).replace("\r\n", "|");
-                let length = read.len();
-                let answer = format!(
-                    "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{read}"
-                );
-                stream.write_all(answer.as_bytes()).await.unwrap();
-            });
-        }
-    });
-    port
-}
+use test_support::limit::HANG;
+use test_support::network::{allowing, echo, lookup};
 
 /// A proxy, and a command that uses it.
 struct Stage {

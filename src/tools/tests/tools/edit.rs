@@ -18,7 +18,7 @@ use tandem_tools::all;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::fakes::context;
+use test_support::host::context;
 
 /// A workspace, `ws`, in a directory of its own that also has things outside the workspace.
 struct Place {

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 /// A thread that exchanges two paths until this value is dropped.
-pub(crate) struct Exchange {
+pub struct Exchange {
     one: PathBuf,
     other: PathBuf,
     is_over: Arc<AtomicBool>,
@@ -16,7 +16,8 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn of(one: &Path, other: &Path) -> Self {
+    /// Begins to exchange the names of two files or directories, again and again.
+    pub fn of(one: &Path, other: &Path) -> Self {
         let is_over = Arc::<AtomicBool>::default();
         let (one, other) = (one.to_owned(), other.to_owned());
         let (over, from, to) = (Arc::clone(&is_over), one.clone(), other.clone());
@@ -30,7 +31,7 @@ impl Exchange {
     }
 
     /// Stops the exchange and puts the directory back at the first path.
-    pub(crate) fn end(self) {
+    pub fn end(self) {
         let (one, other) = (self.one.clone(), self.other.clone());
         drop(self);
         if one.is_symlink() {

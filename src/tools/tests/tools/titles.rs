@@ -7,7 +7,7 @@ use tandem_host::ToolLimits;
 use tandem_host::workspace::Workspace;
 use tandem_tools::{all, save_memory};
 
-use crate::fakes::context;
+use test_support::host::context;
 
 /// Calls of built-in tools, with the titles that people are shown.
 fn calls() -> Vec<(&'static str, Value, &'static str)> {

@@ -20,16 +20,17 @@ use crate::limit::in_time;
 
 /// One request as it came.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// With the method: `POST /v1beta/models/x:countTokens`.
-    pub(crate) what: String,
-    pub(crate) headers: HeaderMap,
+    pub what: String,
+    /// Header fields of the request.
+    pub headers: HeaderMap,
     /// Null if there is none.
-    pub(crate) body: Value,
+    pub body: Value,
 }
 
 /// The answer to one request.
-pub(crate) struct Reply {
+pub struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
     body: Vec<Vec<u8>>,
@@ -38,13 +39,28 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// The same with another word in place of one.
-    pub(crate) fn with(mut self, word: &str, other: &str) -> Self {
+    pub fn with(mut self, word: &str, other: &str) -> Self {
         for piece in &mut self.body {
             let text = String::from_utf8(std::mem::take(piece)).unwrap();
             *piece = text.replace(word, other).into_bytes();
         }
         self
     }
+}
+
+/// Replies of the Gemini API.
+impl Reply {
+    /// An answer that says one thing.
+    pub fn text(text: &str) -> Self {
+        Self::stream(event(&format!(
+            r#"{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}}"#
+        )))
+    }
+}
+
+/// Returns one event of a stream of the Gemini API, with this candidate.
+pub fn event(candidate: &str) -> String {
+    format!("data: {{\"candidates\":[{candidate}]}}\n\n")
 }
 
 /// The end of a reply.
@@ -59,7 +75,7 @@ enum End {
 }
 
 /// A running server; it ends with the test's runtime.
-pub(crate) struct Server {
+pub struct Server {
     address: String,
     pages: Pages,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -78,25 +94,26 @@ struct Script {
 
 impl Reply {
     /// A stream of events, whole.
-    pub(crate) fn stream(body: impl Into<Vec<u8>>) -> Self {
+    pub fn stream(body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type", "text/event-stream".to_owned())];
         Self { status: 200, headers, body: vec![body.into()], end: End::Whole }
     }
 
     /// An error with its JSON, or whatever the body is.
-    pub(crate) fn error(status: u16, body: impl Into<Vec<u8>>) -> Self {
+    pub fn error(status: u16, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self { status, headers, body: vec![body.into()], end: End::Whole }
     }
 
-    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+    /// Returns the reply with a header field, in place of one of the same name.
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.to_owned()));
         self
     }
 
     /// In pieces that end at these places.
-    pub(crate) fn cut_at(mut self, mut places: Vec<usize>) -> Self {
+    pub fn cut_at(mut self, mut places: Vec<usize>) -> Self {
         let whole = self.body.concat();
         places.sort_unstable();
         places.push(whole.len());
@@ -111,19 +128,19 @@ impl Reply {
     }
 
     /// The connection breaks off after the body.
-    pub(crate) fn then_cut(mut self) -> Self {
+    pub fn then_cut(mut self) -> Self {
         self.end = End::Cut;
         self
     }
 
     /// Nothing comes after the body, not even an end.
-    pub(crate) fn then_hang(mut self) -> Self {
+    pub fn then_hang(mut self) -> Self {
         self.end = End::Hang;
         self
     }
 
     /// The body comes this many times.
-    pub(crate) fn times(mut self, times: usize) -> Self {
+    pub fn times(mut self, times: usize) -> Self {
         self.end = End::Repeat(times);
         self
     }
@@ -173,13 +190,13 @@ impl Drop for Guard {
 
 impl Server {
     /// Replies in this order; to any further request with an error that is final.
-    pub(crate) async fn start(replies: Vec<Reply>) -> Self {
+    pub async fn start(replies: Vec<Reply>) -> Self {
         Self::begin(replies, None).await
     }
 
     /// Replies in this order; but at these paths with their JSON, and to any other `GET` that there
     /// is nothing.
-    pub(crate) async fn with_pages(replies: Vec<Reply>, pages: &[(&str, Value)]) -> Self {
+    pub async fn with_pages(replies: Vec<Reply>, pages: &[(&str, Value)]) -> Self {
         let pages = pages.iter().map(|(path, json)| ((*path).to_owned(), json.clone()));
         Self::begin(replies, Some(pages.collect())).await
     }
@@ -201,23 +218,29 @@ impl Server {
     }
 
     /// Replaces the JSON at one of the paths.
-    pub(crate) fn set_page(&self, path: &str, json: Value) {
+    pub fn set_page(&self, path: &str, json: Value) {
         let mut pages = self.pages.lock().unwrap();
         let mut pages = pages.iter_mut().flatten();
         pages.find(|(known, _)| known == path).expect("there is no such page").1 = json;
     }
 
-    pub(crate) fn address(&self) -> &str {
+    /// Returns the address of the models of the Gemini API.
+    pub fn models_url(&self) -> String {
+        format!("{}/v1beta/models", self.address())
+    }
+
+    /// Returns the address of the server: `http://127.0.0.1:PORT`.
+    pub fn address(&self) -> &str {
         &self.address
     }
 
     /// Returns the requests so far.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
     /// Waits until the client has closed a connection that hangs.
-    pub(crate) async fn client_gone(&self) {
+    pub async fn client_gone(&self) {
         let gone = async { self.gone.lock().await.recv().await };
         in_time(gone).await.expect("the client keeps its connection").unwrap();
     }

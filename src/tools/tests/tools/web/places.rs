@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::{Web, moved, page, why_not};
-use crate::api::server::{Reply, Server};
+use test_support::api_server::{Reply, Server};
 
 /// Answers lookups from a list.
 fn lookup(answers: &[&[&str]]) -> Lookup {

@@ -12,7 +12,7 @@ use tandem_host::session_files::BuffersGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::fakes::host_with;
+use test_support::host::host_with;
 
 /// An editor with unsaved texts, by path. What it is told to write, it saves.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use tandem_host::{CommandExit, ToolContext, ToolError, ToolLimits, ToolOutput};
 use tandem_sandbox::SandboxMode;
 use tempfile::TempDir;
 
-use crate::fakes::{context, host_with};
+use test_support::host::{context, host_with};
 
 /// A client that runs each command to its end at once, or answers as it is told to.
 #[derive(Default)]

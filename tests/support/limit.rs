@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::agent::HANG;
+/// Longer than anything takes in a test: only a hang gets this far.
+pub const HANG: Duration = Duration::from_secs(20);
 
 /// Time between two looks at what is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -16,13 +17,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(100);
 
 /// Waits for a future; `None` if it takes longer than anything does here.
-pub(crate) async fn in_time<F: Future>(awaited: F) -> Option<F::Output> {
+pub async fn in_time<F: Future>(awaited: F) -> Option<F::Output> {
     within(HANG, awaited).await
 }
 
 /// Looks again and again until `is_so`.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
     let caller = Location::caller();
     async move {
         let looking = async {
@@ -36,7 +37,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> impl Fu
 
 /// The same in a test without a runtime.
 #[track_caller]
-pub(crate) fn block_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn block_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < HANG, "{what}: waited for in vain");

@@ -12,8 +12,8 @@ use tandem_tools::all;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::exchange::Exchange;
-use crate::fakes::context;
+use test_support::exchange::Exchange;
+use test_support::host::context;
 
 /// Number of calls during the exchanges: without the repair, some of so few lead out.
 const CALLS: usize = 150;

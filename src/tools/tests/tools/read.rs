@@ -22,7 +22,7 @@ use tandem_tools::all;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::fakes::context;
+use test_support::host::context;
 
 /// A workspace with some files in it.
 struct Project {

@@ -1,0 +1,10 @@
+//! What the tests of several rooms need.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+pub mod api_server;
+#[cfg(target_os = "linux")]
+pub mod exchange;
+pub mod host;
+pub mod limit;
+pub mod network;
