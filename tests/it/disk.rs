@@ -19,9 +19,9 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::agent::{Agent, HANG, Setup, text};
-use crate::kept::stored;
 use crate::lifecycle::signal;
 use crate::needs::{Need, lacking};
+use test_fakes::store::stored;
 
 /// Words of the notice that a conversation cannot be saved.
 const NOT_SAVED: &str = "not being saved";

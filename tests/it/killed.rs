@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::agent::{Agent, Setup, text as shown_text};
 use crate::fakes::{is_end, parts, text, until};
 use crate::family::{is_gone, make_fifo};
-use crate::kept::{ends_everything, stored};
+use test_fakes::store::{ends_everything, stored};
 
 /// Longer than the agent of the script says nothing, unless it waits for an answer.
 const SILENCE: Duration = Duration::from_millis(250);

@@ -497,7 +497,7 @@ async fn a_fork_is_whole_when_its_original_is_deleted() {
     assert_eq!(fs::read_to_string(&copied).unwrap(), "all of it");
     let path = copied.display();
     let said = Event::ToldNext(format!("all of it is in {path}, \"{path}\""));
-    let events = crate::kept::stored(&place.store, &fork.id).await;
+    let events = test_fakes::store::stored(&place.store, &fork.id).await;
     assert_eq!(events, [(0, said), (1, text(1)), (2, other)]);
 }
 

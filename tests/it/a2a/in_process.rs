@@ -27,9 +27,9 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::fakes::{Fake, other, parts, session};
-use crate::kept::Faulty;
 use crate::limit::wait_until;
 use crate::postgres::server::Cluster;
+use test_fakes::store::Faulty;
 
 use super::nodes::until_sql;
 

@@ -7,7 +7,7 @@ use tandem_agent::session::{Event, ToolOutcome};
 
 use super::{Home, ask, end};
 use crate::agent::{Agent, Setup};
-use crate::kept::stored;
+use test_fakes::store::stored;
 
 /// Percent of what was said that a log has at most.
 const MOST: usize = 120;

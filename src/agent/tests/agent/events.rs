@@ -24,13 +24,13 @@ use tandem_host::workspace::OutsideFile;
 use tandem_host::{Hints, ToolError};
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
 
-use crate::fakes::{Fake, is_end, other, session, text, until};
+use test_fakes::{Fake, is_end, other, session, text, until};
 
 const GOLDEN: &str = "fixtures/store/v1/events.jsonl";
 const NEWER: &str = "fixtures/store/v1/newer.jsonl";
 
 fn path(of: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(of)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(of)
 }
 
 fn lines(of: &str) -> Vec<String> {

@@ -19,7 +19,7 @@ use tandem_policy::Mode;
 use tandem_tools as tools;
 use tempfile::TempDir;
 
-use crate::fakes::{Spy, host_with, is_end, parts, terminals, text, until};
+use test_fakes::{Spy, host_with, is_end, parts, terminals, text, until};
 
 type Chunks = Vec<Result<Chunk, Error>>;
 

@@ -11,8 +11,8 @@ use tandem_host::{ToolContext, ToolOutput, UserQuestion};
 use tandem_policy::Mode;
 use tokio::time::timeout;
 
-use crate::agent::HANG;
-use crate::fakes::{Fake, Spy, calls, is_end, parts, says, text, until};
+use test_fakes::{Fake, Spy, calls, is_end, parts, says, text, until};
+use test_support::limit::HANG;
 
 fn question(danger: bool) -> UserQuestion {
     UserQuestion {

@@ -8,18 +8,14 @@ mod taken_over;
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use futures::StreamExt as _;
-use futures::future::BoxFuture;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Holder, Listed, Origin, Orphan, Parts, PromptTags, Query,
-    ResumePolicy, Secrets, Session, SharedStore, StopReason, Store, StoreError, Stored, StoredLog,
-    ToolOutcome, TurnId, read_stored,
+    Batch, Event, Holder, Listed, Origin, Parts, PromptTags, Query, ResumePolicy, Session,
+    StopReason, Store, StoreError, ToolOutcome, TurnId, read_stored,
 };
 use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
 use tandem_host::{Access, Tool, ToolKind, ToolOutput};
@@ -29,7 +25,8 @@ use tandem_store::FileStore;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::fakes::{Fake, Spy, host, is_end, next, parts, text, until};
+use test_fakes::store::{Faulty, ends_everything, stored};
+use test_fakes::{Fake, Spy, host, is_end, next, parts, text, until};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -117,20 +114,6 @@ fn events(session: &Session) -> Vec<(usize, Event)> {
     let mut log = session.events(0);
     let entries = std::iter::from_fn(|| log.try_next_entry());
     entries.map(|entry| (entry.index, (*entry.event).clone())).collect()
-}
-
-/// Returns the events that are in a store.
-pub(crate) async fn stored(store: &dyn Store, id: &str) -> Vec<(usize, Event)> {
-    let mut log = store.read(id).await.unwrap();
-    let mut events = Vec::new();
-    while let Some(pieces) = log.next().await {
-        for piece in pieces.unwrap() {
-            let Stored::Batch(batch) = piece else { panic!("{piece:?}") };
-            let indexes = batch.first..;
-            events.extend(indexes.zip(batch.events.into_iter().map(|(_, event)| (*event).clone())));
-        }
-    }
-    events
 }
 
 #[tokio::test]
@@ -242,29 +225,6 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
         end(&sessions).await;
         ends_everything(&events(session));
     }
-}
-
-/// Checks that each turn and each call that begins ends once.
-pub(crate) fn ends_everything(events: &[(usize, Event)]) {
-    let (mut turns, mut open) = (Vec::new(), Vec::new());
-    for (_, event) in events {
-        match event {
-            Event::TurnQueued { turn, .. } => turns.push(*turn),
-            Event::TurnFinished { turn, .. } => {
-                let at = turns.iter().position(|open| open == turn).unwrap();
-                turns.remove(at);
-            }
-            Event::AnswerFinished { calls, .. } => {
-                open.extend(calls.iter().map(|call| call.id.clone()));
-            }
-            Event::CallFinished { call, .. } => {
-                let at = open.iter().position(|open| open == call).unwrap();
-                open.remove(at);
-            }
-            _ => {}
-        }
-    }
-    assert!(turns.is_empty() && open.is_empty(), "{turns:?} {open:?}");
 }
 
 #[tokio::test]
@@ -421,162 +381,6 @@ async fn a_chunk_is_shown_though_nothing_follows_it() {
         until(&mut log, is_chunk).await;
     }
     end(&sessions).await;
-}
-
-/// A store that does as a test says.
-pub(crate) struct Faulty {
-    inner: Arc<dyn Store>,
-    /// `false` while opening a session waits, after the session is claimed.
-    pub(crate) opens: watch::Sender<bool>,
-    /// `false` while appending waits.
-    pub(crate) goes_on: watch::Sender<bool>,
-    /// `false` while what has been appended is not confirmed.
-    pub(crate) confirms: watch::Sender<bool>,
-    fails: Arc<AtomicBool>,
-    /// `true` if the next syncing finds a part of the log lost.
-    loses: Arc<AtomicBool>,
-    /// `true` if another process has taken the sessions over.
-    taken: watch::Sender<bool>,
-}
-
-impl Faulty {
-    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        let (goes_on, confirms) = (watch::Sender::new(true), watch::Sender::new(true));
-        let (opens, taken) = (watch::Sender::new(true), watch::Sender::new(false));
-        let (fails, loses) = Default::default();
-        Arc::new(Self { inner, opens, goes_on, confirms, fails, loses, taken })
-    }
-
-    fn faulty(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {
-        let (goes_on, confirms) = (self.goes_on.subscribe(), self.confirms.subscribe());
-        let (fails, loses) = (Arc::clone(&self.fails), Arc::clone(&self.loses));
-        let taken = self.taken.subscribe();
-        Box::new(FaultyClaim { claim, goes_on, confirms, fails, loses, taken })
-    }
-}
-
-#[async_trait]
-impl Store for Faulty {
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
-        if self.fails.load(Ordering::SeqCst) {
-            return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
-        }
-        Ok(self.faulty(self.inner.create(head).await?))
-    }
-
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
-        Ok(self.faulty(self.inner.claim(id).await?))
-    }
-
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
-        self.inner.claim_orphan(orphan).await
-    }
-
-    async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
-        self.inner.is_held(id).await
-    }
-
-    async fn id(&self) -> Result<String, StoreError> {
-        self.inner.id().await
-    }
-
-    async fn head(&self, id: &str) -> Result<Head, StoreError> {
-        self.inner.head(id).await
-    }
-
-    async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
-        self.inner.read(id).await
-    }
-
-    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
-        self.inner.orphans().await
-    }
-
-    async fn orphaned(&self) {
-        self.inner.orphaned().await;
-    }
-
-    async fn opened(&self) -> Result<Vec<String>, StoreError> {
-        self.inner.opened().await
-    }
-
-    async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
-        self.opens.subscribe().wait_for(|opens| *opens).await.unwrap();
-        self.inner.secrets(id).await
-    }
-
-    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
-        self.inner.list(query).await
-    }
-
-    async fn delete(&self, id: &str) -> Result<(), StoreError> {
-        self.inner.delete(id).await
-    }
-
-    fn shared(&self) -> Option<&dyn SharedStore> {
-        self.inner.shared()
-    }
-
-    fn directory(&self, id: &str) -> Option<PathBuf> {
-        self.inner.directory(id)
-    }
-}
-
-struct FaultyClaim {
-    claim: Box<dyn Claim>,
-    goes_on: watch::Receiver<bool>,
-    confirms: watch::Receiver<bool>,
-    fails: Arc<AtomicBool>,
-    loses: Arc<AtomicBool>,
-    taken: watch::Receiver<bool>,
-}
-
-#[async_trait]
-impl Claim for FaultyClaim {
-    fn next(&self) -> usize {
-        self.claim.next()
-    }
-
-    fn repaired(&self) -> Option<&str> {
-        None
-    }
-
-    async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
-        self.goes_on.wait_for(|goes_on| *goes_on).await.unwrap();
-        if *self.taken.borrow() {
-            return Err(StoreError::TakenOver);
-        }
-        if self.fails.load(Ordering::SeqCst) {
-            return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
-        }
-        let appended = self.claim.append(batches).await;
-        self.confirms.wait_for(|confirms| *confirms).await.unwrap();
-        appended
-    }
-
-    async fn sync(&mut self) -> Result<(), StoreError> {
-        if self.loses.swap(false, Ordering::SeqCst) {
-            return Err(StoreError::Lost("a test says so"));
-        }
-        self.claim.sync().await
-    }
-
-    async fn renew(&mut self) -> Result<(), StoreError> {
-        self.claim.renew().await
-    }
-
-    async fn announce(&mut self, port: u16) -> Result<(), StoreError> {
-        self.claim.announce(port).await
-    }
-
-    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
-        self.claim.keep_secrets(secrets).await
-    }
-
-    fn taken_over(&self) -> BoxFuture<'static, ()> {
-        let mut taken = self.taken.clone();
-        Box::pin(async move { _ = taken.wait_for(|taken| *taken).await })
-    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tandem_store::FileStore;
 use tempfile::TempDir;
 
 use super::*;
-use crate::fakes::terminals;
+use test_fakes::terminals;
 
 const WINDOW: u64 = 12_000;
 

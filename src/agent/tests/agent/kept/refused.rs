@@ -10,7 +10,7 @@ use tandem_host::{Access, Hints, ToolKind, ToolOutput};
 use tokio::time::{sleep, timeout};
 
 use super::{Faulty, LONG, Place, calls, create, end, events, load, registry, says, stored};
-use crate::fakes::{Fake, is_end, text, until};
+use test_fakes::{Fake, is_end, text, until};
 
 /// Time for which a session waits that was given no other.
 const PATIENCE: Duration = Duration::from_mins(2);

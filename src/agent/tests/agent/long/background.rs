@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use super::*;
-use crate::agent::HANG;
+use test_support::limit::HANG;
 
 const WINDOW: u64 = 30_000;
 

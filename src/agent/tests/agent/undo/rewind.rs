@@ -5,7 +5,7 @@ use tandem_agent::session::{StopReason, TurnId};
 use tandem_host::Tool;
 
 use super::*;
-use crate::fakes::{Fake, says};
+use test_fakes::{Fake, says};
 
 /// An answer without calls.
 fn answer(words: &str) -> Vec<Chunks> {
@@ -206,9 +206,8 @@ async fn what_the_model_was_asked_has_cost_something() {
 
 #[tokio::test]
 async fn a_call_of_a_turn_that_never_was_keeps_its_id() {
-    let unnamed =
-        || Fake::new("look", tandem_agent::session::ToolKind::Read, crate::fakes::other());
-    let call = || crate::fakes::calls("look", json!({}));
+    let unnamed = || Fake::new("look", tandem_agent::session::ToolKind::Read, test_fakes::other());
+    let call = || test_fakes::calls("look", json!({}));
     let answers = vec![vec![call(), says("one")], vec![call(), says("two")], answer("three")];
     let stage = Stage::with(answers, |parts| {
         let look: Arc<dyn Tool> = Arc::new(unnamed());

@@ -8,7 +8,7 @@ use tandem_model::{Finish, Native};
 use tandem_policy::Mode;
 
 use super::*;
-use crate::fakes::host;
+use test_fakes::host;
 
 #[tokio::test]
 async fn what_stays_is_the_users_words_the_record_the_snapshot_and_the_newest() {

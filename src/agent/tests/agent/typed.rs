@@ -11,7 +11,7 @@ use tandem_model::{Call, Chunk, Finish};
 use tandem_policy::Mode;
 use tandem_tools as tools;
 
-use crate::fakes::{Fake, Spy, is_end, other, parts, text, until};
+use test_fakes::{Fake, Spy, is_end, other, parts, text, until};
 
 /// A session with a spy, and what the spy is told.
 fn session(

@@ -11,7 +11,7 @@ use tandem_host::{Access, ToolKind, ToolOutput};
 use tandem_model::{Chunk, Error};
 use tokio::sync::Barrier;
 
-use crate::fakes::{Fake, Spy, is_end, other, session, text, until, with_model};
+use test_fakes::{Fake, Spy, is_end, other, session, text, until, with_model};
 
 fn call(name: &str, id: &str) -> Value {
     json!({ "call": { "name": name, "id": id } })
@@ -241,7 +241,7 @@ async fn calls_that_change_something_run_one_by_one_in_order() {
 }
 
 #[tokio::test]
-pub(crate) async fn a_panic_in_a_tool_ends_that_call_only() {
+async fn a_panic_in_a_tool_ends_that_call_only() {
     let panics =
         Fake::new("t", ToolKind::Edit, Access::Nothing).running(|_| async { panic!("oh no") });
     let early = json!({ "call": { "name": "t", "id": "c2", "args": { "panic": true } } });

@@ -1,4 +1,8 @@
-//! Models and tools that do as a test says.
+//! Sessions with models, tools and stores that do as a test says.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+pub mod store;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
@@ -27,8 +31,8 @@ use tandem_policy::consent::Consent;
 use tandem_policy::{Mode, PolicySetup};
 use tempfile::TempDir;
 
-use crate::limit::in_time;
-pub(crate) use test_support::host::{context, host, host_with, terminals};
+pub use test_support::host::{context, host, host_with, terminals};
+use test_support::limit::in_time;
 
 /// The work of a fake tool.
 type Run =
@@ -36,7 +40,7 @@ type Run =
 
 /// A tool that does as it is told.
 #[derive(Clone)]
-pub(crate) struct Fake {
+pub struct Fake {
     name: &'static str,
     kind: ToolKind,
     access: Access,
@@ -45,15 +49,13 @@ pub(crate) struct Fake {
 
 impl Fake {
     /// A tool that says `ran`.
-    pub(crate) fn new(name: &'static str, kind: ToolKind, access: Access) -> Self {
+    pub fn new(name: &'static str, kind: ToolKind, access: Access) -> Self {
         let output = || ToolOutput::new("ran", "ran");
         Self { name, kind, access, run: Arc::new(move |_| async move { Ok(output()) }.boxed()) }
     }
 
-    pub(crate) fn running<F>(
-        mut self,
-        run: impl Fn(ToolContext) -> F + Send + Sync + 'static,
-    ) -> Self
+    /// Returns the tool with other work.
+    pub fn running<F>(mut self, run: impl Fn(ToolContext) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
@@ -63,7 +65,7 @@ impl Fake {
 }
 
 /// Something to be asked about.
-pub(crate) fn other() -> Access {
+pub fn other() -> Access {
     Access::Other { description: "does something".to_owned() }
 }
 
@@ -87,18 +89,19 @@ impl Tool for Fake {
 }
 
 /// A session of a replay script with these tools.
-pub(crate) fn session(answers: Value, tools: Vec<Fake>) -> Arc<Session> {
+pub fn session(answers: Value, tools: Vec<Fake>) -> Arc<Session> {
     let script = json!({ "when": "", "answers": answers }).to_string();
     with_model(Arc::new(Replay::from_script(&script).unwrap()), tools)
 }
 
-pub(crate) fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session> {
+/// Returns a session of a model with these tools.
+pub fn with_model(model: Arc<dyn Model>, tools: Vec<Fake>) -> Arc<Session> {
     let tool = |fake| -> Arc<dyn Tool> { Arc::new(fake) };
     Session::new(Parts { tools: tools.into_iter().map(tool).collect(), ..parts(model) })
 }
 
 /// Returns the parts of a session without tools, in an empty directory of its own.
-pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
+pub fn parts(model: Arc<dyn Model>) -> Parts {
     let directory = TempDir::new().unwrap();
     let workspace = Workspace::new(directory.path(), &[]).unwrap();
     let terminals = terminals();
@@ -129,7 +132,7 @@ pub(crate) fn parts(model: Arc<dyn Model>) -> Parts {
 }
 
 /// Returns the setup of servers that a session without any has.
-pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::HubSetup {
+pub fn servers(terminals: &Arc<Terminals>) -> mcp::HubSetup {
     mcp::HubSetup {
         terminals: Arc::clone(terminals),
         sandbox: None,
@@ -142,7 +145,7 @@ pub(crate) fn servers(terminals: &Arc<Terminals>) -> mcp::HubSetup {
 }
 
 /// Of a user who logs in nowhere.
-pub(crate) fn logins() -> mcp::Logins {
+pub fn logins() -> mcp::Logins {
     mcp::Logins { store: Arc::new(NoTokens), open: Arc::new(|_| Box::pin(std::future::pending())) }
 }
 
@@ -174,13 +177,14 @@ impl Models for NoModels {
     }
 }
 
-pub(crate) fn text(text: &str) -> Vec<PromptPart> {
+/// Returns a prompt of one text.
+pub fn text(text: &str) -> Vec<PromptPart> {
     vec![PromptPart::Text(text.to_owned())]
 }
 
 /// Reads on until an event is found; it, and all before it.
 #[track_caller]
-pub(crate) fn until(
+pub fn until(
     log: &mut Reader,
     mut found: impl FnMut(&Event) -> bool,
 ) -> impl Future<Output = Vec<Arc<Event>>> {
@@ -201,39 +205,40 @@ pub(crate) fn until(
 
 /// Returns the next event.
 #[track_caller]
-pub(crate) fn next(log: &mut Reader) -> impl Future<Output = Arc<Event>> {
+pub fn next(log: &mut Reader) -> impl Future<Output = Arc<Event>> {
     let any = until(log, |_| true);
     async move { any.await.remove(0) }
 }
 
-pub(crate) fn is_end(event: &Event) -> bool {
+/// Returns `true` for the end of a turn.
+pub fn is_end(event: &Event) -> bool {
     matches!(event, Event::TurnFinished { .. })
 }
 
 /// A model's answer to a prompt.
-pub(crate) type Chunks = Vec<Result<Chunk, Error>>;
+pub type Chunks = Vec<Result<Chunk, Error>>;
 
 /// Returns an answer that says this.
-pub(crate) fn says(text: &str) -> Chunks {
+pub fn says(text: &str) -> Chunks {
     vec![Ok(Chunk::Text(text.to_owned()))]
 }
 
 /// Returns an answer that calls this tool.
-pub(crate) fn calls(name: &str, args: Value) -> Chunks {
+pub fn calls(name: &str, args: Value) -> Chunks {
     vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
 }
 
 /// A model that keeps what it is told, and answers from a list.
-pub(crate) struct Spy {
+pub struct Spy {
     told: Arc<Mutex<Vec<String>>>,
     /// The last system instruction.
-    pub(crate) system: Mutex<String>,
+    pub system: Mutex<String>,
     answers: Mutex<Vec<Chunks>>,
 }
 
 impl Spy {
     /// The model, and what it is told: a line a message.
-    pub(crate) fn new(answers: Vec<Chunks>) -> (Arc<Self>, Arc<Mutex<Vec<String>>>) {
+    pub fn new(answers: Vec<Chunks>) -> (Arc<Self>, Arc<Mutex<Vec<String>>>) {
         let told = Arc::<Mutex<Vec<String>>>::default();
         let system = Mutex::default();
         let spy = Self { told: Arc::clone(&told), system, answers: Mutex::new(answers) };

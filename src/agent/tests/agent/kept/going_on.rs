@@ -5,7 +5,7 @@ use tandem_agent::session::ClientName;
 
 use super::*;
 
-use crate::limit::wait_until;
+use test_support::limit::wait_until;
 
 /// Cuts a log before its first event of this kind.
 fn cut_before(place: &Place, id: &str, kind: &str) {

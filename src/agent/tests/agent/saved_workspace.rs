@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::HANG;
-use crate::fakes::{Spy, is_end, parts, says, text, until};
+use test_fakes::{Spy, is_end, parts, says, text, until};
+use test_support::limit::HANG;
 
 /// Behaviour of a workspace, once.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use tandem_policy::Mode;
 use tokio::time::timeout;
 
 use super::{LONG, Place, end, events, load, look, says};
-use crate::fakes::{Fake, Spy, parts, text, until};
+use test_fakes::{Fake, Spy, parts, text, until};
 
 const ID: &str = "0199f2c4-0000-7000-8000-000000000001";
 

@@ -8,7 +8,7 @@ use tandem_content::media::Media;
 use tandem_host::{Access, ToolKind, ToolOutput};
 use tandem_model::{Call, Chunk, Error, Finish, FinishReason, Retry};
 
-use crate::fakes::{Fake, Spy, is_end, other, text, until, with_model};
+use test_fakes::{Fake, Spy, is_end, other, text, until, with_model};
 
 fn asks(id: &str) -> Result<Chunk, Error> {
     Ok(Chunk::Call(Call { id: id.to_owned(), name: "t".to_owned(), args: json!({}) }))

@@ -10,8 +10,8 @@ use tandem_agent::sessions::Sessions;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::fakes::text;
-use crate::limit::wait_until;
+use test_fakes::text;
+use test_support::limit::wait_until;
 
 /// Waits until a session is not loaded any more.
 async fn unloaded(sessions: &Sessions, id: &str) {

@@ -11,7 +11,7 @@ use tandem_policy::Mode;
 use tandem_tools as tools;
 use tempfile::TempDir;
 
-use crate::fakes::{Spy, calls, host, is_end, parts, says, text, until};
+use test_fakes::{Spy, calls, host, is_end, parts, says, text, until};
 
 /// A session that works in a directory, and the calls that were made: tool, arguments and result.
 async fn made(dir: &TempDir, asked: &[(&str, Value)]) -> Vec<(Call, String)> {

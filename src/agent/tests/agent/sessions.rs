@@ -15,8 +15,8 @@ use tandem_store::FileStore;
 use tokio::sync::Barrier;
 use tokio::time::{advance, timeout};
 
-use crate::fakes::{Fake, other, parts, session};
-use crate::limit::in_time;
+use test_fakes::{Fake, other, parts, session};
+use test_support::limit::in_time;
 
 const IDLE: Duration = Duration::from_hours(1);
 const LONG: Duration = Duration::from_secs(20);

@@ -11,7 +11,7 @@ use tandem_policy::Mode;
 use tempfile::TempDir;
 
 use super::*;
-use crate::fakes::terminals;
+use test_fakes::terminals;
 
 /// The path of the file that a result says all of it is in.
 fn kept_in(result: &str) -> PathBuf {

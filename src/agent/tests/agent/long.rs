@@ -23,7 +23,7 @@ use tandem_model::replay::Replay;
 use tandem_model::{Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
 use tandem_tools as tools;
 
-use crate::fakes::{Chunks, Fake, calls, is_end, next, parts, says, text, until};
+use test_fakes::{Chunks, Fake, calls, is_end, next, parts, says, text, until};
 
 /// A model that answers as a function does, and keeps what it is told.
 struct Says {

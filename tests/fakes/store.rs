@@ -1,0 +1,209 @@
+//! A store that does as a test says, and checks of stored sessions.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use tandem_agent::session::{
+    Batch, Claim, Event, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError,
+    Stored, StoredLog,
+};
+use tokio::sync::watch;
+
+/// Returns the events that are in a store.
+pub async fn stored(store: &dyn Store, id: &str) -> Vec<(usize, Event)> {
+    let mut log = store.read(id).await.unwrap();
+    let mut events = Vec::new();
+    while let Some(pieces) = log.next().await {
+        for piece in pieces.unwrap() {
+            let Stored::Batch(batch) = piece else { panic!("{piece:?}") };
+            let indexes = batch.first..;
+            events.extend(indexes.zip(batch.events.into_iter().map(|(_, event)| (*event).clone())));
+        }
+    }
+    events
+}
+
+/// Checks that each turn and each call that begins ends once.
+pub fn ends_everything(events: &[(usize, Event)]) {
+    let (mut turns, mut open) = (Vec::new(), Vec::new());
+    for (_, event) in events {
+        match event {
+            Event::TurnQueued { turn, .. } => turns.push(*turn),
+            Event::TurnFinished { turn, .. } => {
+                let at = turns.iter().position(|open| open == turn).unwrap();
+                turns.remove(at);
+            }
+            Event::AnswerFinished { calls, .. } => {
+                open.extend(calls.iter().map(|call| call.id.clone()));
+            }
+            Event::CallFinished { call, .. } => {
+                let at = open.iter().position(|open| open == call).unwrap();
+                open.remove(at);
+            }
+            _ => {}
+        }
+    }
+    assert!(turns.is_empty() && open.is_empty(), "{turns:?} {open:?}");
+}
+
+/// A store that does as a test says.
+pub struct Faulty {
+    inner: Arc<dyn Store>,
+    /// `false` while opening a session waits, after the session is claimed.
+    pub opens: watch::Sender<bool>,
+    /// `false` while appending waits.
+    pub goes_on: watch::Sender<bool>,
+    /// `false` while what has been appended is not confirmed.
+    pub confirms: watch::Sender<bool>,
+    /// `true` while the store refuses.
+    pub fails: Arc<AtomicBool>,
+    /// `true` if the next syncing finds a part of the log lost.
+    pub loses: Arc<AtomicBool>,
+    /// `true` if another process has taken the sessions over.
+    pub taken: watch::Sender<bool>,
+}
+
+impl Faulty {
+    /// Makes a store over another one. At first it does all that is asked of it.
+    pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        let (goes_on, confirms) = (watch::Sender::new(true), watch::Sender::new(true));
+        let (opens, taken) = (watch::Sender::new(true), watch::Sender::new(false));
+        let (fails, loses) = Default::default();
+        Arc::new(Self { inner, opens, goes_on, confirms, fails, loses, taken })
+    }
+
+    fn faulty(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {
+        let (goes_on, confirms) = (self.goes_on.subscribe(), self.confirms.subscribe());
+        let (fails, loses) = (Arc::clone(&self.fails), Arc::clone(&self.loses));
+        let taken = self.taken.subscribe();
+        Box::new(FaultyClaim { claim, goes_on, confirms, fails, loses, taken })
+    }
+}
+
+#[async_trait]
+impl Store for Faulty {
+    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
+        }
+        Ok(self.faulty(self.inner.create(head).await?))
+    }
+
+    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+        Ok(self.faulty(self.inner.claim(id).await?))
+    }
+
+    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+        self.inner.claim_orphan(orphan).await
+    }
+
+    async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
+        self.inner.is_held(id).await
+    }
+
+    async fn id(&self) -> Result<String, StoreError> {
+        self.inner.id().await
+    }
+
+    async fn head(&self, id: &str) -> Result<Head, StoreError> {
+        self.inner.head(id).await
+    }
+
+    async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
+        self.inner.read(id).await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
+        self.inner.orphans().await
+    }
+
+    async fn orphaned(&self) {
+        self.inner.orphaned().await;
+    }
+
+    async fn opened(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.opened().await
+    }
+
+    async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
+        self.opens.subscribe().wait_for(|opens| *opens).await.unwrap();
+        self.inner.secrets(id).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
+        self.inner.list(query).await
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), StoreError> {
+        self.inner.delete(id).await
+    }
+
+    fn shared(&self) -> Option<&dyn SharedStore> {
+        self.inner.shared()
+    }
+
+    fn directory(&self, id: &str) -> Option<PathBuf> {
+        self.inner.directory(id)
+    }
+}
+
+struct FaultyClaim {
+    claim: Box<dyn Claim>,
+    goes_on: watch::Receiver<bool>,
+    confirms: watch::Receiver<bool>,
+    fails: Arc<AtomicBool>,
+    loses: Arc<AtomicBool>,
+    taken: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Claim for FaultyClaim {
+    fn next(&self) -> usize {
+        self.claim.next()
+    }
+
+    fn repaired(&self) -> Option<&str> {
+        None
+    }
+
+    async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
+        self.goes_on.wait_for(|goes_on| *goes_on).await.unwrap();
+        if *self.taken.borrow() {
+            return Err(StoreError::TakenOver);
+        }
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
+        }
+        let appended = self.claim.append(batches).await;
+        self.confirms.wait_for(|confirms| *confirms).await.unwrap();
+        appended
+    }
+
+    async fn sync(&mut self) -> Result<(), StoreError> {
+        if self.loses.swap(false, Ordering::SeqCst) {
+            return Err(StoreError::Lost("a test says so"));
+        }
+        self.claim.sync().await
+    }
+
+    async fn renew(&mut self) -> Result<(), StoreError> {
+        self.claim.renew().await
+    }
+
+    async fn announce(&mut self, port: u16) -> Result<(), StoreError> {
+        self.claim.announce(port).await
+    }
+
+    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+        self.claim.keep_secrets(secrets).await
+    }
+
+    fn taken_over(&self) -> BoxFuture<'static, ()> {
+        let mut taken = self.taken.clone();
+        Box::pin(async move { _ = taken.wait_for(|taken| *taken).await })
+    }
+}
