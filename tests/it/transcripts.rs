@@ -2,17 +2,21 @@
 //!
 //! A file is what `--record` writes, with one line before it: `{"dir":"setup", ...}` says how the
 //! agent is started ([`Recorded`]). The client's lines are sent when what precedes them has
-//! arrived, and the agent's are compared, byte by byte but for where the workspace is. A line
-//! `{"dir":"end"}` closes standard input. With `UPDATE_TRANSCRIPTS=1` the agent's lines are
+//! arrived, and the agent's are compared, byte by byte but for where the workspace is, the id of the session and times.
+//! A line `{"dir":"end"}` closes standard input. With `UPDATE_TRANSCRIPTS=1` the agent's lines are
 //! written into the file instead.
+//!
+//! `fixtures/acp1` is of ACP 1, which editors speak, and `fixtures/acp` of ACP 0.0.9. A transcript of ACP 1 that does
+//! not begin with `initialize` begins when the client has a session, whose id it calls `SESSION`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regex::Regex;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use tokio::time::timeout;
 
@@ -68,22 +72,183 @@ impl Line {
 /// Path of the workspace in the files.
 const WORKSPACE: &str = "/workspace";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_transcript_plays_as_recorded() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/acp");
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files.retain(|path| fs::read_to_string(path).unwrap().starts_with(r#"{"dir":"setup""#));
-    assert!(files.len() >= 40, "only {} transcripts", files.len());
-    files.retain(|path| can_show(&fs::read_to_string(path).unwrap()));
-    let mut wrong = Vec::new();
-    for path in files {
-        if let Err(difference) = play(&path).await {
-            wrong.push(format!("{}:\n{difference}", path.display()));
+/// Id of the session in the files.
+const SESSION: &str = "SESSION";
+
+/// A test for each file of a directory, and one that none of its files is forgotten.
+macro_rules! transcripts {
+    ($directory:ident: $($name:ident)*) => {
+        mod $directory {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::plays_as_recorded(stringify!($directory), stringify!($name)).await;
+                }
+            )*
+
+            #[test]
+            fn each_file_is_played() {
+                super::all_are(stringify!($directory), &[$(stringify!($name)),*]);
+            }
         }
+    };
+}
+
+transcripts! {
+    acp:
+    authenticate
+    bad_params
+    batch
+    before_initialize
+    cancel_allow_late
+    cancel_at_once
+    cancel_idle
+    cancel_in_question
+    cancel_in_retry
+    cancel_in_shell
+    cancel_midstream
+    cancel_two_calls
+    chunks_unanswered
+    command_help
+    confirm_error
+    confirm_maybe
+    confirm_noid
+    confirm_null
+    demonstration
+    end_call
+    end_idle
+    end_midstream
+    end_question
+    extra_fields
+    failure
+    glob
+    hello_text
+    ids
+    initialize
+    initialize_again
+    initialize_context_servers
+    initialize_versions
+    line_too_long
+    malformed_line
+    max_tokens
+    no_id
+    no_message
+    path_file
+    plan
+    push_error
+    push_null
+    push_null_id
+    read_file
+    replace
+    retry
+    second_message
+    shell_allow
+    shell_always_tool
+    shell_fail
+    shell_forced
+    stray_answers
+    tool_id_zero
+    tool_ids
+    unknown_method
+    write_allow
+    write_always
+    write_reject
+    write_todos
+}
+
+transcripts! {
+    acp1:
+    bad_arguments
+    cancel_in_question
+    command_clear
+    command_help
+    command_init
+    command_memory
+    command_unknown
+    command_usage
+    empty_text
+    failure
+    glob
+    glob_none
+    grep_search
+    hello_text
+    list_directory
+    long_text
+    max_rounds
+    max_tokens
+    mode_auto_edit
+    mode_plan
+    mode_yolo
+    path_absolute
+    path_by_name
+    path_directory
+    path_file
+    path_ignored
+    path_missing
+    path_outside
+    plan
+    rate_limited
+    read_file
+    read_file_ignored
+    read_file_missing
+    read_file_outside
+    read_file_part
+    read_many_files
+    refused
+    replace
+    replace_create
+    replace_miss
+    retry
+    retry_midstream
+    search_file_content
+    session_new
+    shell_allow
+    shell_always
+    shell_bash
+    shell_blocked
+    shell_fail
+    shell_in_dir
+    shell_leaves
+    shell_lines
+    shell_outside
+    shell_quiet_fail
+    shell_safe
+    shell_silent
+    unknown_tool
+    write_allow
+    write_always
+    write_cancel
+    write_overwrite
+    write_parents
+    write_reject
+    write_todos
+}
+
+fn directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+#[track_caller]
+fn all_are(name: &str, played: &[&str]) {
+    let files = fs::read_dir(directory(name)).unwrap().map(|entry| entry.unwrap().path());
+    let is_transcript =
+        |path: &PathBuf| fs::read_to_string(path).unwrap().starts_with(r#"{"dir":"setup""#);
+    let mut files: Vec<_> = files
+        .filter(is_transcript)
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    assert_eq!(files, played);
+}
+
+async fn plays_as_recorded(name: &str, file: &str) {
+    let path = directory(name).join(file).with_extension("ndjson");
+    if !can_show(&fs::read_to_string(&path).unwrap()) {
+        return;
     }
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    if let Err(difference) = play(&path).await {
+        panic!("{}:\n{difference}", path.display());
+    }
 }
 
 async fn play(path: &Path) -> Result<(), String> {
@@ -105,7 +270,9 @@ async fn play(path: &Path) -> Result<(), String> {
     };
     let mut agent = setup.start();
     let update = std::env::var_os("UPDATE_TRANSCRIPTS").is_some();
-    let played = converse(&mut agent, &mut lines, update).await;
+    let begins = text.contains(SESSION) && !text.contains(r#""method":"initialize""#);
+    let session = if begins { Some(begin(&mut agent).await) } else { None };
+    let played = converse(&mut agent, &mut lines, session, update).await;
     if update {
         let lines = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n");
         fs::write(path, lines.collect::<String>()).unwrap();
@@ -113,15 +280,42 @@ async fn play(path: &Path) -> Result<(), String> {
     played
 }
 
-async fn converse(agent: &mut Agent, lines: &mut [Recorded], update: bool) -> Result<(), String> {
+/// Begins a session of ACP 1, by the requests of the ids 0 and 1. Returns the session's id.
+async fn begin(agent: &mut Agent) -> String {
+    let files = json!({ "readTextFile": false, "writeTextFile": false });
+    let client = json!({ "fs": files, "terminal": false });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": client });
+    let id = agent.request("initialize", params).await;
+    agent.answer_to(id).await;
+    let params = json!({ "cwd": agent.workspace(), "mcpServers": [] });
+    let id = agent.request("session/new", params).await;
+    let begun = agent.answer_to(id).await;
+    // The commands come last.
+    assert_eq!(
+        agent.message().await["params"]["update"]["sessionUpdate"],
+        "available_commands_update"
+    );
+    begun["result"]["sessionId"].as_str().unwrap().to_owned()
+}
+
+async fn converse(
+    agent: &mut Agent,
+    lines: &mut [Recorded],
+    mut session: Option<String>,
+    update: bool,
+) -> Result<(), String> {
     let workspace = agent.workspace().display().to_string();
+    let times = Regex::new(r#""updatedAt":"[^"]*""#).unwrap();
     let mut before = Vec::new();
     for (n, recorded) in lines.iter_mut().enumerate() {
         match recorded {
             Recorded::Setup { .. } => {}
             Recorded::End => drop(agent.stdin.take()),
             Recorded::Client(line) => {
-                let text = line.text().replace(WORKSPACE, &workspace);
+                let mut text = line.text().replace(WORKSPACE, &workspace);
+                if let Some(session) = &session {
+                    text = text.replace(SESSION, session);
+                }
                 agent.send_line(&text).await;
                 before.push(format!("  > {text}"));
             }
@@ -131,7 +325,15 @@ async fn converse(agent: &mut Agent, lines: &mut [Recorded], update: bool) -> Re
                     let expected = line.text();
                     return Err(format!("{before}\nline {}: nothing comes, not {expected}", n + 1));
                 };
-                let actual = actual.replace(&workspace, WORKSPACE);
+                if session.is_none() {
+                    let begun: Value = serde_json::from_str(&actual).unwrap_or_default();
+                    session = begun["result"]["sessionId"].as_str().map(str::to_owned);
+                }
+                let mut actual = actual.replace(&workspace, WORKSPACE);
+                if let Some(session) = &session {
+                    actual = actual.replace(session, SESSION);
+                }
+                let actual = times.replace_all(&actual, r#""updatedAt":"TIME""#);
                 if update {
                     let raw: Box<RawValue> = serde_json::from_str(&actual).unwrap();
                     line.msg = serde_json::from_str(raw.get()).ok();
