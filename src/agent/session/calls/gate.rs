@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tandem_host::ToolError;
 
 /// Maximum time that a front end which reports nothing holds up a call.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The calls that wait to be shown.
 #[derive(Default)]
@@ -27,19 +27,24 @@ pub struct Gate {
     waiting: Mutex<HashMap<String, oneshot::Sender<Result<(), String>>>>,
 }
 
-/// The wait of a call for its report; `None` if no front end of the turn's origin watches.
-pub(super) struct Shown(Option<oneshot::Receiver<Result<(), String>>>);
+/// The wait of a call for its report. When it is dropped, the call no longer waits at the gate.
+pub(super) struct Shown {
+    gate: Arc<Gate>,
+    call: String,
+    /// Receiver of the report; `None` if no front end of the turn's origin watches.
+    report: Option<oneshot::Receiver<Result<(), String>>>,
+}
 
 impl Gate {
     /// Registers a call at the gate. Must happen before the call is announced: the report of a fast front end would be
     /// lost. Only the front end that the turn's prompt came from can hold up a call.
-    pub(super) fn open(&self, call: &str, origin: &Origin) -> Shown {
-        if !self.watching.lock().contains(origin) {
-            return Shown(None);
-        }
-        let (sender, receiver) = oneshot::channel();
-        self.waiting.lock().insert(call.to_owned(), sender);
-        Shown(Some(receiver))
+    pub(super) fn open(self: &Arc<Self>, call: &str, origin: &Origin) -> Shown {
+        let report = self.watching.lock().contains(origin).then(|| {
+            let (sender, receiver) = oneshot::channel();
+            self.waiting.lock().insert(call.to_owned(), sender);
+            receiver
+        });
+        Shown { gate: Arc::clone(self), call: call.to_owned(), report }
     }
 
     /// Watches the calls of turns of this origin. As long as the guard lives, a call that needs no question runs only
@@ -61,9 +66,9 @@ impl Gate {
 
 impl Shown {
     /// Waits until the call may run. The error is the outcome of a call that may not.
-    pub(super) async fn passed(self, cancel: &CancellationToken) -> Result<(), ToolOutcome> {
-        let Some(shown) = self.0 else { return Ok(()) };
-        match cancel.run_until_cancelled(tokio::time::timeout(PATIENCE, shown)).await {
+    pub(super) async fn passed(mut self, cancel: &CancellationToken) -> Result<(), ToolOutcome> {
+        let Some(report) = self.report.take() else { return Ok(()) };
+        match cancel.run_until_cancelled(tokio::time::timeout(REPORT_TIMEOUT, report)).await {
             Some(Ok(Ok(Err(why)))) => {
                 let message = format!("Not run: the editor could not show this call: {why}");
                 Err(ToolOutcome::Failed(ToolError::new("not_shown", message)))
@@ -72,6 +77,12 @@ impl Shown {
             Some(_) => Ok(()),
             None => Err(ToolOutcome::Cancelled),
         }
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.gate.waiting.lock().remove(&self.call);
     }
 }
 
@@ -91,5 +102,19 @@ impl Drop for Watching {
             // No front end is left to report. Dropping the senders lets the waiting calls run at once.
             self.gate.waiting.lock().clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_was_not_reported_in_time_runs_and_leaves_nothing_at_the_gate() {
+        let gate = Arc::<Gate>::default();
+        let _watching = gate.watch(Origin::Editor);
+        let shown = gate.open("call", &Origin::Editor);
+        assert!(shown.passed(&CancellationToken::new()).await.is_ok());
+        assert!(gate.waiting.lock().is_empty());
     }
 }
