@@ -18,11 +18,11 @@ use tandem_agent::session::{
 use tandem_agent::sessions::{
     LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find, fork,
 };
-use tandem_gemini_cli::{GeminiCli, WithGeminiCli};
 use tandem_host::Host;
 use tandem_host::scratch::Scratch;
 use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_host::workspace::Workspace;
+use tandem_import::{GeminiCli, WithGeminiCli};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::{Model, Models as _};
 use tandem_net as net;

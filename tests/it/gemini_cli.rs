@@ -9,8 +9,8 @@ use expect_test::{expect, expect_file};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tandem_agent::session::{Query, Store, StoreError, Stored};
-use tandem_gemini_cli::{GeminiCli, WithGeminiCli};
 use tandem_host::preimages::ContentId;
+use tandem_import::{GeminiCli, WithGeminiCli};
 use tandem_store::FileStore;
 
 use crate::family::make_fifo;

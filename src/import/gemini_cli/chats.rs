@@ -18,8 +18,8 @@ use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Listed, Millis
 use tandem_content::bounded;
 use tandem_host::preimages::ContentId;
 
-use crate::chat::{Chat, text_of};
-use crate::events;
+use super::chat::{Chat, text_of};
+use super::events;
 
 /// Name of Gemini CLI, for people.
 pub(crate) const PROGRAM: &str = "Gemini CLI";

@@ -13,7 +13,7 @@ use tandem_agent::session::{
 };
 use tandem_agent::sessions::create_whole;
 
-use crate::chats::{GeminiCli, ListedChat, PROGRAM};
+use super::chats::{GeminiCli, ListedChat, PROGRAM};
 
 /// A store that shows the chats of Gemini CLI as sessions. A chat that is claimed becomes a session of the inner store,
 /// with the same id, and is listed as that session from then on.

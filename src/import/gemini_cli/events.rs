@@ -13,8 +13,8 @@ use tandem_agent::session::{
 use tandem_host::ToolError;
 use tandem_model::{Call, FinishReason};
 
-use crate::chat::{Chat, Message};
-use crate::pieces::{self, Piece, ResultPiece};
+use super::chat::{Chat, Message};
+use super::pieces::{self, Piece, ResultPiece};
 
 /// Beginnings of messages that Gemini CLI itself writes in the user's name, and that are no prompts.
 const OWN: [&str; 3] = [
