@@ -36,7 +36,9 @@ use tandem_tui::AgentAddress;
 pub(crate) use self::card::CardArgs;
 pub(crate) use self::oidc::OidcArgs;
 pub(crate) use self::serve::{TokenCommand, TokensFile};
-pub(crate) use self::sessions::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
+pub(crate) use self::sessions::{
+    ExportFormat, ImportArgs, ListArgs, SessionsArgs, SessionsCommand,
+};
 pub(crate) use self::trace::TraceArgs;
 
 /// A coding agent for your editor and your terminal.
@@ -98,7 +100,7 @@ pub(crate) enum Command {
     /// Attach this terminal to a session of another tandem: one started with --a2a-port, or
     /// `tandem serve`, also on another machine
     Attach(AttachArgs),
-    /// List, show, search, export, copy and delete stored sessions
+    /// List, show, search, export, copy, import and delete stored sessions
     Sessions(SessionsArgs),
     /// Show all settings and their origins
     Config(ConfigArgs),

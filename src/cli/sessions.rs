@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 
-/// List, show, search, export, copy and delete stored sessions
+/// List, show, search, export, copy, import and delete stored sessions
 ///
 /// Without a subcommand, the sessions of this directory are listed.
 #[derive(Args)]
@@ -70,6 +70,8 @@ pub(crate) enum SessionsCommand {
         /// The id or its beginning, the number in the list, or words of the title
         session: String,
     },
+    /// Import sessions of Gemini CLI, whose files stay as they are; what was imported before is not imported again
+    Import(ImportArgs),
     /// Delete sessions, after a question
     Delete {
         /// The ids or their beginnings, the numbers in the list, or words of the titles
@@ -93,6 +95,23 @@ pub(crate) struct ListArgs {
     /// Maximum number of sessions
     #[arg(short = 'n', value_name = "N")]
     pub(crate) most: Option<usize>,
+}
+
+/// Sessions to import.
+#[derive(Args, Clone)]
+pub(crate) struct ImportArgs {
+    /// A file with a session of Gemini CLI, or a directory with such files [default: the sessions of this directory]
+    #[arg(value_name = "PATH", conflicts_with = "all")]
+    pub(crate) path: Option<PathBuf>,
+    /// Import the sessions of all directories whose paths Gemini CLI knows
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Import a session that has changed in Gemini CLI since it was imported, as one more session
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Write one JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Format of an exported session.

@@ -1,13 +1,12 @@
-//! Chats of Gemini CLI, which are listed beside tandem's own sessions and can be continued in tandem.
-//!
-//! Gemini CLI's files are only read. To continue a chat, tandem creates a session of its own, whose log has the chat's
-//! content as events. The format is that of Gemini CLI 0.9 to 0.56.
+//! Sessions of Gemini CLI 0.9 to 0.56, whose files are called chats.
 
 mod chat;
-mod chats;
 mod events;
+mod files;
+mod found;
 mod pieces;
-mod store;
 
-pub use self::chats::GeminiCli;
-pub use self::store::WithGeminiCli;
+pub(crate) use self::chat::PROGRAM;
+pub(crate) use self::files::named_id;
+pub use self::files::{Found, GeminiCli, ImportScope};
+pub use self::found::FoundSession;

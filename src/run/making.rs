@@ -22,7 +22,6 @@ use tandem_host::Host;
 use tandem_host::scratch::Scratch;
 use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_host::workspace::Workspace;
-use tandem_import::{GeminiCli, WithGeminiCli};
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::{Model, Models as _};
 use tandem_net as net;
@@ -101,11 +100,6 @@ impl Making {
         Some(Arc::new(FileStore::new(self.env().sessions_dir()?)))
     }
 
-    /// Returns the store for this user, with the sessions of other programs. The user can go on with these, too.
-    pub(super) fn personal_store(&self) -> Option<Arc<dyn Store>> {
-        Some(personal_store(self.store()?, self.env()))
-    }
-
     /// Returns the function that makes sessions for an editor, a terminal or one prompt. A new session works in the
     /// working directory, a stored one in its own directory.
     pub(super) fn maker(&self, agent: &AgentArgs, settings: &Settings) -> MakeSession {
@@ -145,7 +139,7 @@ impl Making {
     ) -> Arc<Sessions> {
         let log_bytes = self.limits(settings).log_bytes;
         let limits = SessionLimits { loaded, idle: None, log_bytes };
-        Sessions::with_store(make, limits, self.personal_store())
+        Sessions::with_store(make, limits, self.store())
     }
 
     /// Makes a registry of one session, and opens the session: a new one in the working directory, or the stored one
@@ -296,16 +290,6 @@ impl Making {
                 lookup: net::system_lookup(),
             },
         )
-    }
-}
-
-/// Wraps a store so that it also has the user's sessions of Gemini CLI.
-pub(super) fn personal_store(own: Arc<dyn Store>, env: &Env) -> Arc<dyn Store> {
-    match env.gemini_dir() {
-        Some(dir) => {
-            Arc::new(WithGeminiCli::new(own, GeminiCli::new(dir, env.directory().to_owned())))
-        }
-        None => own,
     }
 }
 

@@ -1,4 +1,6 @@
-//! `tandem sessions`: lists, shows, searches, exports, copies and deletes stored sessions.
+//! `tandem sessions`: lists, shows, searches, exports, copies, imports and deletes stored sessions.
+
+mod import;
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -10,12 +12,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::making::{env, personal_store};
+use super::making::env;
 use super::printing::{print, printed};
 #[cfg(feature = "postgres")]
 use super::store;
 use crate::cli::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
-use tandem_agent::session::{Listed, PrincipalId, Query, Store, StoreError, explain_age, now};
+use tandem_agent::session::{Listed, PrincipalId, Query, Store, explain_age, now};
 use tandem_agent::sessions::{
     Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
     to_markdown, to_text,
@@ -31,10 +33,10 @@ const TITLE: usize = 60;
 /// Number of columns of a list.
 const COLUMNS: usize = 8;
 
-/// The stored sessions that the user of a directory sees, with those of other programs.
+/// The stored sessions that the user of a directory sees.
 struct StoredSessions {
     store: Arc<dyn Store>,
-    /// Store of tandem's own sessions; `None` if the sessions are in a database.
+    /// The same store, if the sessions are files of this machine; `None` if they are in a database.
     own: Option<FileStore>,
     env: Env,
 }
@@ -63,6 +65,7 @@ pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
             let fork = fork.with_context(|| called(&listed, "cannot be copied"))?;
             print(format!("{}\n", fork.id))
         }
+        SessionsCommand::Import(args) => sessions.import(args).await,
         SessionsCommand::Delete { sessions: names, yes } => sessions.delete(names, *yes).await,
     }
 }
@@ -81,8 +84,7 @@ impl StoredSessions {
             "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home directory",
         )?;
         let own = FileStore::new(dir);
-        let store = personal_store(Arc::new(own.clone()), &env);
-        Ok(Self { store, own: Some(own), env })
+        Ok(Self { store: Arc::new(own.clone()), own: Some(own), env })
     }
 
     async fn find(&self, name: &str) -> anyhow::Result<Listed> {
@@ -97,7 +99,7 @@ impl StoredSessions {
 
     fn query(&self, all: bool) -> Query {
         let directory = (!all).then(|| self.env.directory().to_owned());
-        Query { directory, others: true, ..Query::default() }
+        Query { directory, ..Query::default() }
     }
 
     async fn list(&self, args: &ListArgs) -> anyhow::Result<()> {
@@ -140,14 +142,13 @@ impl StoredSessions {
         ]
     }
 
-    /// Returns the bytes on the disk of a session with its files; `None` if it is gone, another
-    /// program's, or in a database.
+    /// Returns the bytes on the disk of a session with its files; `None` if it is gone, or in a database.
     fn size(&self, listed: &Listed) -> Option<u64> {
-        self.own.as_ref()?.size(&listed.head.id).ok().filter(|_| listed.program.is_none())
+        self.own.as_ref()?.size(&listed.head.id).ok()
     }
 
     fn as_json(&self, listed: &Listed, number: Option<usize>) -> Value {
-        let Listed { head, title, turns, changed, program, shares, held_by } = listed;
+        let Listed { head, title, turns, changed, shares, held_by } = listed;
         let mut json = json!({
             "id": head.id,
             "title": title,
@@ -173,9 +174,6 @@ impl StoredSessions {
         }
         if let Some(context) = &head.context {
             json["contextId"] = context.as_str().into();
-        }
-        if let Some(program) = program {
-            json["program"] = json!(program);
         }
         if let Some(holder) = held_by {
             json["open"] = json!(holder);
@@ -210,15 +208,10 @@ impl StoredSessions {
         let mut log = None;
         let mut text = Vec::new();
         match format {
-            ExportFormat::Jsonl => {
-                if let Some(program) = listed.program {
-                    return Err(StoreError::Foreign(program).into());
-                }
-                match &self.own {
-                    Some(own) => log = Some(own.log(&id)?),
-                    None => text = log_lines(&*self.store, &id).await?,
-                }
-            }
+            ExportFormat::Jsonl => match &self.own {
+                Some(own) => log = Some(own.log(&id)?),
+                None => text = log_lines(&*self.store, &id).await?,
+            },
             ExportFormat::Markdown => {
                 text = to_markdown(&read_conversation(&*self.store, &listed).await?).into_bytes();
             }
@@ -341,16 +334,19 @@ fn owned(owner: &PrincipalId) -> String {
     visible_line(&format!("{} ({})", owner.name, owner.tenant)).into_owned()
 }
 
-/// Returns a session's title as a list shows it, after its tag if it is a checkpoint, or after the name of the program
-/// if it is another program's.
+/// Returns a session's title as a list shows it, after its tag if it is a checkpoint.
 fn titled(listed: &Listed) -> String {
-    let title = match shortened(&listed.title) {
+    let title = shown_title(&listed.title);
+    match &listed.head.tag {
+        Some(tag) => format!("[{}] {title}", shortened(tag)),
+        None => title,
+    }
+}
+
+fn shown_title(title: &str) -> String {
+    match shortened(title) {
         title if title.is_empty() => "(no title)".to_owned(),
         title => title,
-    };
-    match listed.head.tag.as_deref().or(listed.program) {
-        Some(mark) => format!("[{}] {title}", shortened(mark)),
-        None => title,
     }
 }
 

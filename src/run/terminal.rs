@@ -152,7 +152,7 @@ fn stored_sessions(
     settings: &Settings,
     opened: &Arc<Mutex<Option<OpenedSession>>>,
 ) -> Option<tui::StoredSessions> {
-    let store = making.personal_store()?;
+    let store = making.store()?;
     let directory = making.directory().to_owned();
     let make = making.maker(agent, settings);
     let (making, settings, opened) = (making.clone(), settings.clone(), Arc::clone(opened));

@@ -8,12 +8,13 @@ use std::fs::File;
 use std::future;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored, StoredLog,
-    find_orphans,
+    Claim, Head, Listed, Millis, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
+    StoredLog, find_orphans,
 };
 use tokio::sync::mpsc;
 
@@ -52,6 +53,13 @@ impl FileStore {
     /// it counts for each of them. Walks the directory on the disk.
     pub fn size(&self, id: &str) -> Result<u64, StoreError> {
         Ok(list::size(&self.session(id)?))
+    }
+
+    /// Sets the time of a session's last change, for a session that is imported with its past.
+    pub fn set_changed(&self, id: &str, changed: Millis) -> Result<(), StoreError> {
+        let since = Duration::from_millis(u64::try_from(changed).unwrap_or(0));
+        let log = File::options().append(true).open(self.session(id)?.join(LOG))?;
+        Ok(log.set_modified(UNIX_EPOCH + since)?)
     }
 
     /// Returns the directory of a session. Only a UUID is an id: no other text becomes part of a path.

@@ -1,16 +1,19 @@
-//! Sessions of Gemini CLI: listed beside the own ones, and taken up.
+//! Sessions of Gemini CLI: imported once, as sessions of tandem.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use expect_test::{expect, expect_file};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use tandem_agent::session::{Query, Store, StoreError, Stored};
+use tandem_agent::session::{Listed, Query, Store, Stored};
 use tandem_host::preimages::ContentId;
-use tandem_import::{GeminiCli, WithGeminiCli};
+use tandem_import::{
+    Found, GeminiCli, ImportOutcome, ImportScope, Importer, SkipReason, has_new_sessions,
+};
 use tandem_store::FileStore;
 
 use crate::family::make_fifo;
@@ -25,6 +28,9 @@ const NEW: &str = include_str!("../../fixtures/gemini_cli/0.56.jsonl");
 
 /// The id of the old chat there.
 const OLD_ID: &str = "3f0d1c9e-5b1a-4f57-9d7e-0f7a2c1b9e11";
+
+/// Times of the last changes of both chats there, in milliseconds.
+const OLD_CHANGED: i64 = 1_772_355_930_500;
 
 impl Place {
     fn workspace(&self) -> PathBuf {
@@ -61,6 +67,18 @@ impl Place {
         file
     }
 
+    fn import(&self, args: &[&str]) -> Said {
+        self.run(&[&["sessions", "import"], args].concat())
+    }
+
+    /// Imports, and returns the outcomes with the titles.
+    fn outcomes(&self, args: &[&str]) -> Vec<(String, String)> {
+        let said = self.import(&[&["--json"], args].concat());
+        let list: Vec<Value> = serde_json::from_str(&said.out).unwrap();
+        let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+        list.iter().map(|it| (text(it, "outcome"), text(it, "title"))).collect()
+    }
+
     fn list(&self, args: &[&str]) -> Vec<Value> {
         let json = self.out(&[&["sessions", "list", "--json"], args].concat());
         serde_json::from_str(&json).unwrap()
@@ -76,11 +94,19 @@ impl Place {
         self.prompt(json!([[{ "text": "on" }]]), args)
     }
 
-    /// A store as the program has it.
-    fn stores(&self) -> WithGeminiCli {
-        let own = FileStore::new(self.home.path().join("own"));
-        let chats = GeminiCli::new(self.home.path().join(".gemini"), self.workspace());
-        WithGeminiCli::new(Arc::new(own), chats)
+    fn found(&self, scope: &ImportScope) -> Found {
+        GeminiCli::new(self.home.path().join(".gemini"), self.workspace()).find(scope)
+    }
+
+    /// Imports the chats of the workspace into a store of the test, and returns the store.
+    async fn imported(&self) -> Arc<dyn Store> {
+        let store: Arc<dyn Store> = Arc::new(FileStore::new(self.home.path().join("own")));
+        let importer = Importer::new(Arc::clone(&store)).await.unwrap();
+        for session in self.found(&ImportScope::Directory).sessions {
+            let outcome = importer.import(&session, false).await;
+            assert!(matches!(outcome, ImportOutcome::Imported), "{outcome:?}");
+        }
+        store
     }
 }
 
@@ -88,8 +114,14 @@ fn hash(directory: &Path) -> String {
     ContentId::of(directory.to_str().unwrap().as_bytes()).sha256().to_owned()
 }
 
-async fn everything(store: &dyn Store) -> Vec<tandem_agent::session::Listed> {
-    store.list(&Query { others: true, ..Query::default() }).await.unwrap()
+/// Makes a file old enough that nobody can be writing it.
+fn settle(file: &Path) {
+    let file = File::options().append(true).open(file).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_mins(1)).unwrap();
+}
+
+async fn everything(store: &dyn Store) -> Vec<Listed> {
+    store.list(&Query::default()).await.unwrap()
 }
 
 /// Returns the events of a session, one a line.
@@ -108,72 +140,174 @@ async fn events(store: &dyn Store, id: &str) -> String {
 }
 
 #[test]
-fn the_chats_of_the_directory_are_listed_among_the_own_sessions() {
+fn a_session_is_imported_once_with_its_title_its_time_and_its_directory() {
     let place = Place::new();
-    place.with_old_chat();
-    place.with_new_chat();
-    let id = place.talk("mine", "answer");
-    place.age(&id, 60);
+    let (old, new) = (place.with_old_chat(), place.with_new_chat());
+    let own = place.talk("mine", "answer");
+    let said = place.import(&[]);
+    assert_eq!((said.code, &*said.err), (Some(0), "Sessions of Gemini CLI: 2 imported.\n"));
     let list = place.list(&[]);
+    let lines = [&list[1], &list[2]].map(|it| {
+        let text = |key: &str| it[key].as_str().unwrap().to_owned();
+        format!("{} ({}) is imported\n", text("id"), text("title"))
+    });
+    assert_eq!(said.out, lines.concat());
     let facts: Vec<_> = list
         .iter()
-        .map(|it| json!([it["number"], it["title"], it["turns"], it["program"], it["from"]["id"]]))
+        .map(|it| json!([it["number"], it["title"], it["turns"], it["from"]]).to_string())
         .collect();
-    let facts = serde_json::to_string_pretty(&facts).unwrap();
     expect![[r#"
-        [
-          [
-            1,
-            "mine",
-            1,
-            null,
-            null
-          ],
-          [
-            2,
-            "Make the theme blue",
-            2,
-            "Gemini CLI",
-            "8a4f6e0d-2b7c-4c7d-9a55-7f2d3b6c0e22"
-          ],
-          [
-            3,
-            "Where is the parser in @src/lib.rs?",
-            2,
-            "Gemini CLI",
-            "3f0d1c9e-5b1a-4f57-9d7e-0f7a2c1b9e11"
-          ]
-        ]"#]]
-    .assert_eq(&facts);
+        [1,"mine",1,null]
+        [2,"Make the theme blue",2,{"id":"8a4f6e0d-2b7c-4c7d-9a55-7f2d3b6c0e22","index":11,"program":"Gemini CLI"}]
+        [3,"Where is the parser in @src/lib.rs?",2,{"id":"3f0d1c9e-5b1a-4f57-9d7e-0f7a2c1b9e11","index":5,"program":"Gemini CLI"}]"#]]
+    .assert_eq(&facts.join("\n"));
     assert_eq!(list[2]["directory"], place.workspace().to_str().unwrap());
-    let marked = place.out(&["sessions"]);
-    assert_eq!(marked.matches("[Gemini CLI] ").count(), 2, "{marked}");
-    assert_eq!(place.titles(&["-n", "2"]), ["mine", "Make the theme blue"]);
-    assert_eq!(place.titles(&["--all"]).len(), 3);
+    assert_eq!(list[2]["changed"], OLD_CHANGED);
+    let again = place.import(&[]);
+    let summary = "Sessions of Gemini CLI: 2 imported before.\n";
+    assert_eq!((again.code, &*again.err), (Some(0), summary));
+    assert_eq!(again.out, said.out.replace("is imported", "was imported before"));
+    assert_eq!(place.list(&[]), list);
+    assert_eq!(fs::read_to_string(old).unwrap(), OLD);
+    assert_eq!(fs::read_to_string(new).unwrap(), NEW);
+    // The newest session is the one that was used last.
+    place.go_on(&["-p", "more", "-c"]);
+    assert_eq!((&place.list(&[])[0]["id"], &place.list(&[])[0]["turns"]), (&json!(own), &json!(2)));
 }
 
 #[test]
-fn a_chat_of_another_directory_is_listed_only_among_all() {
+fn sessions_of_other_directories_are_imported_only_where_all_are() {
     let place = Place::new();
     place.with_old_chat();
     place.with_new_chat();
     fs::create_dir(place.home.path().join("elsewhere")).unwrap();
-    let list = |args: &[&str]| {
-        let output = place.command("elsewhere", &[&["sessions", "--json"], args].concat()).output();
-        serde_json::from_slice::<Vec<Value>>(&output.unwrap().stdout).unwrap().len()
+    let import = |args: &[&str]| {
+        let args = [&["sessions", "import"], args].concat();
+        let output = place.command("elsewhere", &args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
     };
-    assert_eq!(list(&[]), 0);
-    assert_eq!(list(&["--all"]), 2);
-    fs::remove_file(place.home.path().join(".gemini/projects.json")).unwrap();
+    let none = import(&[]);
+    assert!(none.starts_with("Gemini CLI has no sessions of this directory"), "{none}");
+    assert_eq!(import(&["--all"]), "Sessions of Gemini CLI: 2 imported.\n");
+    assert_eq!(place.titles(&[]).len(), 2);
     // A hash alone does not say which directory it is of.
-    assert_eq!(list(&["--all"]), 0);
+    fs::remove_file(place.home.path().join(".gemini/projects.json")).unwrap();
+    let left_out = import(&["--all"]);
+    assert_eq!(left_out.matches("is left out").count(), 2, "{left_out}");
+    assert!(left_out.ends_with("Gemini CLI has no sessions.\n"), "{left_out}");
 }
 
 #[test]
-fn a_chat_is_shown_exported_and_searched_as_it_is() {
+fn a_path_names_one_file_or_a_directory_of_them() {
+    let place = Place::new();
+    let backup = place.home.path().join("backup");
+    fs::create_dir(&backup).unwrap();
+    fs::write(backup.join("a.jsonl"), NEW).unwrap();
+    fs::write(backup.join("notes.txt"), "no chat").unwrap();
+    fs::write(backup.join("logs.json"), "[]").unwrap();
+    // The hash of a chat's directory says where the session belongs; without a known one, it belongs here.
+    let elsewhere = place.workspace().with_file_name("elsewhere");
+    place.name_projects(json!({ elsewhere.to_str().unwrap(): "elsewhere" }));
+    let known = OLD.replace(&"0".repeat(64), &hash(&elsewhere));
+    fs::write(backup.join("b.json"), known).unwrap();
+    symlink(backup.join("b.json"), place.workspace().join("link")).unwrap();
+    let parser = "Where is the parser in @src/lib.rs?".to_owned();
+    assert_eq!(place.outcomes(&["link"]), [("imported".to_owned(), parser)]);
+    assert_eq!(place.titles(&[]).len(), 0);
+    let said = place.import(&["../backup"]);
+    assert_eq!(said.code, Some(1));
+    expect![[r"
+        tandem: HOME/backup/logs.json is not imported: it is no session of Gemini CLI
+        Sessions of Gemini CLI: 1 imported, 1 imported before, 1 skipped.
+        tandem: not all sessions are imported
+    "]]
+    .assert_eq(&said.err.replace(place.workspace().parent().unwrap().to_str().unwrap(), "HOME"));
+    assert_eq!(place.titles(&[]), ["Make the theme blue"]);
+    assert_eq!(place.titles(&["--all"]).len(), 2);
+    let missing = place.import(&["nowhere.json"]);
+    assert!(missing.code == Some(1) && missing.err.contains("nowhere.json is not imported"));
+}
+
+#[test]
+fn json_has_each_session_and_each_skipped_file() {
+    let place = Place::new();
+    let file = place.with_new_chat();
+    fs::write(file.with_file_name("session-x.json"), "{}").unwrap();
+    let said = place.import(&["--json"]);
+    assert_eq!((said.code, said.err.lines().count()), (Some(1), 2), "{}", said.err);
+    let list: Vec<Value> = serde_json::from_str(&said.out).unwrap();
+    let home = place.workspace().parent().unwrap().to_str().unwrap().to_owned();
+    let facts = serde_json::to_string_pretty(&list).unwrap().replace(&home, "HOME");
+    expect![[r#"
+        [
+          {
+            "file": "HOME/.gemini/tmp/workspace/chats/session-x.json",
+            "outcome": "skipped",
+            "reason": "it is no session of Gemini CLI"
+          },
+          {
+            "file": "HOME/.gemini/tmp/workspace/chats/session-2026-08-06T10-00-8a4f6e0d.jsonl",
+            "outcome": "imported",
+            "id": "150a0b99-a456-8b78-aa3b-341ac3fab7dc",
+            "title": "Make the theme blue",
+            "turns": 2,
+            "directory": "HOME/workspace",
+            "created": 1786010400000,
+            "changed": 1786010580000,
+            "from": {
+              "id": "8a4f6e0d-2b7c-4c7d-9a55-7f2d3b6c0e22",
+              "index": 11,
+              "program": "Gemini CLI"
+            }
+          }
+        ]"#]]
+    .assert_eq(&facts);
+}
+
+#[test]
+fn a_session_that_went_on_there_is_said_and_imported_once_more_only_when_asked() {
+    let place = Place::new();
+    let file = place.with_old_chat();
+    place.import(&[]);
+    place.go_on(&["-p", "first", "-r", "1"]);
+    fs::write(&file, OLD.replace("09:05:30.500Z", "09:06:00.000Z")).unwrap();
+    let said = place.import(&[]);
+    assert_eq!((said.code, &*said.err), (Some(0), "Sessions of Gemini CLI: 1 changed since.\n"));
+    assert!(said.out.contains("has changed in Gemini CLI since it was imported; `--again`"));
+    assert_eq!(place.titles(&[]).len(), 1);
+    let parser = "Where is the parser in @src/lib.rs?".to_owned();
+    for outcome in ["imported", "present"] {
+        assert_eq!(place.outcomes(&["--again"]), [(outcome.to_owned(), parser.clone())]);
+        assert_eq!(place.titles(&[]).len(), 2);
+    }
+    // The session that went on here is still as it was.
+    let turns: Vec<_> = place.list(&[]).iter().map(|it| it["turns"].as_u64().unwrap()).collect();
+    assert_eq!(turns, [3, 2]);
+}
+
+#[tokio::test]
+async fn an_import_that_was_cut_off_is_done_anew() {
+    let place = Place::new();
+    place.with_old_chat();
+    place.import(&[]);
+    let whole = place.out(&["sessions", "export", "1", "--format", "jsonl"]);
+    let id = place.ids().remove(0);
+    // The number of turns is written with the last events.
+    let lines: Vec<_> = whole.lines().collect();
+    let cut_off = lines[..lines.len() - 1].join("\n") + "\n";
+    fs::write(place.dir(&id).join("log.jsonl"), cut_off).unwrap();
+    assert_eq!(place.outcomes(&[])[0].0, "imported");
+    assert_eq!(place.out(&["sessions", "export", "1", "--format", "jsonl"]), whole);
+    assert_eq!(place.outcomes(&[])[0].0, "present");
+}
+
+#[test]
+fn an_imported_session_is_shown_exported_searched_copied_and_deleted_as_any() {
     let place = Place::new();
     place.with_old_chat();
     let new = place.with_new_chat();
+    place.import(&[]);
     let show = |words: &str| {
         let shown = place.out(&["sessions", "show", words]);
         let home = place.workspace().parent().unwrap().to_str().unwrap().to_owned();
@@ -186,14 +320,11 @@ fn a_chat_is_shown_exported_and_searched_as_it_is() {
     expect_file!["../../fixtures/gemini_cli/0.56.txt"].assert_eq(&show("theme"));
     assert!(place.out(&["sessions", "export", "2"]).contains("src/parser.rs"));
     assert!(place.out(&["sessions", "search", "IT IS BLUE"]).contains("It is blue"));
-    let log = place.run(&["sessions", "export", "1", "--format", "jsonl"]);
-    let deleted = place.run(&["sessions", "delete", "--yes", "1"]);
-    assert_eq!((log.code, deleted.code), (Some(1), Some(1)));
-    for said in [log, deleted] {
-        assert!(said.err.contains("a session of Gemini CLI"), "{}", said.err);
-    }
+    place.out(&["sessions", "fork", "1"]);
+    let deleted = place.run(&["sessions", "delete", "--yes", OLD_ID]);
+    assert_eq!(deleted.code, Some(0), "{}", deleted.err);
+    assert_eq!(place.titles(&[]), ["Make the theme blue"; 2]);
     assert_eq!(fs::read_to_string(&new).unwrap(), NEW);
-    assert!(!place.dir("").exists(), "nothing is stored by looking");
 }
 
 #[tokio::test]
@@ -201,12 +332,12 @@ async fn a_chat_is_the_events_that_a_session_here_would_have() {
     let place = Place::new();
     place.with_old_chat();
     place.with_new_chat();
-    let store = place.stores();
-    for listed in everything(&store).await {
+    let store = place.imported().await;
+    for listed in everything(&*store).await {
         let id = &listed.head.id;
-        let events = events(&store, id).await.replace(id, "ID");
+        let events = events(&*store, id).await.replace(id, "ID");
         let events = events.replace(place.workspace().to_str().unwrap(), "/home/me/src/project");
-        let file = if listed.turns == 2 && listed.title.starts_with("Where") {
+        let file = if listed.title.starts_with("Where") {
             expect_file!["../../fixtures/gemini_cli/0.9.events.txt"]
         } else {
             expect_file!["../../fixtures/gemini_cli/0.56.events.txt"]
@@ -219,6 +350,7 @@ async fn a_chat_is_the_events_that_a_session_here_would_have() {
 async fn the_model_is_told_what_was_said_there_and_the_file_stays_as_it_is() {
     let place = Place::new();
     let (old, new) = (place.with_old_chat(), place.with_new_chat());
+    place.import(&[]);
     let server = Server::start(vec![Reply::text("Going on."), Reply::text("And on.")]).await;
     let run = |args: &[&str]| {
         let mut command = place.command("workspace", args);
@@ -244,30 +376,33 @@ async fn the_model_is_told_what_was_said_there_and_the_file_stays_as_it_is() {
 }
 
 #[test]
-fn a_chat_that_is_taken_up_again_goes_on_where_it_went_on_here() {
+fn an_imported_session_goes_on_by_its_number_its_id_there_and_as_the_newest() {
     let place = Place::new();
-    let file = place.with_old_chat();
-    place.go_on(&["-p", "first", "-r", "1"]);
-    let list = place.list(&[]);
-    assert_eq!(list.len(), 1);
-    assert_eq!((&list[0]["turns"], &list[0]["program"]), (&json!(3), &Value::Null));
-    assert_eq!(list[0]["from"], json!({ "id": OLD_ID, "index": 5, "program": "Gemini CLI" }));
-    // By its number, by its id there, and as the newest.
+    place.with_old_chat();
+    place.import(&[]);
     for args in [["-r", "1"].as_slice(), &["-r", OLD_ID], &["-c"]] {
         let said = place.go_on(&[&["-p", "more"], args].concat());
         assert_eq!((said.code, &*said.err, &*said.out), (Some(0), "", "on\n"));
     }
-    assert_eq!(place.list(&[])[0]["turns"], 6);
-    // What is said there afterwards is another session here.
-    fs::write(&file, OLD.replace("09:05:30.500Z", "09:06:00.000Z")).unwrap();
-    assert_eq!(place.titles(&[]).len(), 2);
-    assert_eq!(place.ids().len(), 1);
+    assert_eq!(place.list(&[])[0]["turns"], 5);
+}
+
+#[test]
+fn a_chat_that_was_not_imported_is_no_session() {
+    let place = Place::new();
+    place.with_new_chat();
+    assert_eq!(place.titles(&["--all"]).len(), 0);
+    let newest = place.go_on(&["-p", "on", "-c"]);
+    assert!(newest.err.contains("there is no stored session of this directory"), "{}", newest.err);
+    let named = place.go_on(&["-p", "on", "-r", "theme"]);
+    assert!(named.err.contains("there is no stored session `theme`"), "{}", named.err);
 }
 
 #[test]
 fn a_chat_goes_on_with_the_model_of_a_new_session() {
     let place = Place::new();
     place.with_new_chat();
+    place.import(&[]);
     let script = place.home.path().join("script.jsonl");
     fs::write(&script, json!({ "when": "", "answers": [[{ "text": "mine" }]] }).to_string())
         .unwrap();
@@ -278,37 +413,7 @@ fn a_chat_goes_on_with_the_model_of_a_new_session() {
 }
 
 #[test]
-fn a_copy_of_a_chat_is_one_of_tandems_own() {
-    let place = Place::new();
-    place.with_new_chat();
-    let id = place.out(&["sessions", "fork", "1"]);
-    let list = place.list(&[]);
-    let programs: Vec<_> = list.iter().map(|it| it["program"].as_str()).collect();
-    assert_eq!(programs, [None, Some("Gemini CLI")]);
-    assert_eq!((list[0]["id"].as_str(), &list[0]["turns"]), (Some(id.trim()), &json!(2)));
-}
-
-#[test]
-fn the_newest_session_is_one_of_tandems_own() {
-    let place = Place::new();
-    place.with_new_chat();
-    let said = place.go_on(&["-p", "on", "-c"]);
-    assert!(said.err.contains("there is no stored session of this directory"), "{}", said.err);
-}
-
-#[tokio::test]
-async fn who_asks_for_the_own_sessions_is_not_told_of_chats() {
-    let place = Place::new();
-    place.with_new_chat();
-    let store = place.stores();
-    assert_eq!(store.list(&Query::default()).await.unwrap(), []);
-    let chat = everything(&store).await.remove(0);
-    assert!(matches!(store.delete(&chat.head.id).await, Err(StoreError::Foreign(_))));
-    assert!(matches!(store.claim("no-id").await, Err(StoreError::NotFound(_))));
-}
-
-#[tokio::test]
-async fn the_same_chat_in_both_forms_is_one_and_what_a_tool_has_held_is_none() {
+fn the_same_chat_in_both_forms_is_one_and_one_without_a_prompt_is_counted() {
     let place = Place::new();
     let old = place.with_old_chat();
     place.with_new_chat();
@@ -316,16 +421,16 @@ async fn the_same_chat_in_both_forms_is_one_and_what_a_tool_has_held_is_none() {
     fs::write(old.with_extension("jsonl"), lines).unwrap();
     let agent = NEW.replacen("\"main\"", "\"subagent\"", 1).replace("8a4f6e0d", "00000000");
     fs::write(place.chats("workspace").join("session-agent.jsonl"), agent).unwrap();
-    let listed = everything(&place.stores()).await;
-    let ids: Vec<_> = listed.iter().map(|it| it.head.from.as_ref().unwrap().id.as_str()).collect();
-    assert_eq!(ids.len(), 2);
-    assert!(ids.contains(&OLD_ID));
+    let found = place.found(&ImportScope::Directory);
+    let originals: Vec<_> =
+        found.sessions.iter().map(|it| it.head.from.as_ref().unwrap().id.as_str()).collect();
+    assert_eq!((originals.len(), found.empty), (2, 1));
+    assert!(originals.contains(&OLD_ID));
 }
 
 #[tokio::test]
-async fn what_was_saved_by_name_is_listed_by_it() {
+async fn what_was_saved_by_name_is_imported_by_it_for_each_directory() {
     let place = Place::new();
-    let dir = place.chats(&hash(&place.workspace())).parent().unwrap().to_owned();
     let call = json!({ "functionCall": { "name": "glob", "args": { "pattern": "*" } } });
     let result = |output: &str| json!({ "functionResponse": { "name": "glob", "response": { "output": output } } });
     let own =
@@ -338,18 +443,26 @@ async fn what_was_saved_by_name_is_listed_by_it() {
         { "role": "user", "parts": [result("one"), result("two")] },
         { "role": "model", "parts": [{ "text": "There are two." }] },
     ]);
-    fs::write(dir.join("checkpoint-before%20the%20release.json"), history.to_string()).unwrap();
-    let store = place.stores();
-    let saved = everything(&store).await.remove(0);
+    let other = place.workspace().with_file_name("other");
+    place.name_projects(json!({ other.to_str().unwrap(): "other" }));
+    for project in [hash(&place.workspace()), "other".to_owned()] {
+        let dir = place.chats(&project).parent().unwrap().to_owned();
+        fs::write(dir.join("checkpoint-before%20the%20release.json"), history.to_string()).unwrap();
+    }
+    let store = place.imported().await;
+    let saved = everything(&*store).await.remove(0);
     assert_eq!((saved.title.as_str(), saved.turns), ("before the release", 1));
-    let events = events(&store, &saved.head.id).await;
+    let events = events(&*store, &saved.head.id).await;
     let order = ["Look around", "Looking.", "\"one\"", "\"two\"", "There are two."];
     let places: Vec<_> = order.iter().map(|text| events.find(text).unwrap()).collect();
     assert!(places.is_sorted() && !events.contains("Got it."), "{events}");
+    // The same tag in another directory is another conversation.
+    let said = place.import(&["--all"]);
+    assert_eq!(said.err, "Sessions of Gemini CLI: 2 imported.\n");
 }
 
-#[tokio::test]
-async fn what_is_no_chat_does_no_harm() {
+#[test]
+fn what_is_no_chat_is_named_and_does_no_harm() {
     let place = Place::new();
     place.with_new_chat();
     let chats = place.chats("workspace");
@@ -362,7 +475,9 @@ async fn what_is_no_chat_does_no_harm() {
     for (n, bytes) in
         [&b""[..], b"\xff\xfe{\0", b"{", b"null\n", &b"[".repeat(1 << 20)].iter().enumerate()
     {
-        fs::write(chats.join(format!("session-{n}.json")), bytes).unwrap();
+        let file = chats.join(format!("session-{n}.json"));
+        fs::write(&file, bytes).unwrap();
+        settle(&file);
     }
     // Names that lead elsewhere.
     let workspace = place.workspace();
@@ -370,24 +485,76 @@ async fn what_is_no_chat_does_no_harm() {
     fs::create_dir_all(&outside).unwrap();
     fs::write(outside.join("session-x.jsonl"), OLD.replace('\n', "")).unwrap();
     let others = json!({ workspace.to_str().unwrap(): "workspace", "/other": "../../outside",
-        "relative": "workspace", "/absolute": outside.parent().unwrap() });
+        "relative": "workspace", "/absolute": outside.parent().unwrap(), "/empty": "" });
     place.name_projects(others);
-    let listed = everything(&place.stores()).await;
-    assert_eq!(listed.len(), 1, "{listed:?}");
+    let found = place.found(&ImportScope::All);
+    assert_eq!(found.sessions.len(), 1, "{found:?}");
+    let skipped: Vec<_> = found
+        .skipped
+        .iter()
+        .map(|it| format!("{}: {}\n", it.path.file_name().unwrap().display(), it.why))
+        .collect();
+    expect![[r"
+        session-0.json: it is no session of Gemini CLI
+        session-1.json: it is no session of Gemini CLI
+        session-2.json: it is no session of Gemini CLI
+        session-3.json: it is no session of Gemini CLI
+        session-4.json: it is no session of Gemini CLI
+        session-dir.json: it is no file
+        session-fifo.jsonl: it is no file
+        session-huge.json: it is larger than 64 MiB
+        session-link.jsonl: it is no file
+    "]]
+    .assert_eq(&skipped.concat());
+    // Without a readable list of projects, the names in it are not known.
     place.name_projects(json!({ workspace.to_str().unwrap(): 7 }));
-    assert_eq!(everything(&place.stores()).await, []);
+    let found = place.found(&ImportScope::All);
+    assert!(found.sessions.is_empty() && found.skipped.len() == 1, "{found:?}");
+    assert_eq!(found.unknown, [place.home.path().join(".gemini/tmp/workspace/chats")]);
 }
 
 #[tokio::test]
-async fn of_a_damaged_chat_the_rest_goes_on_and_says_so() {
+async fn of_a_damaged_chat_the_rest_is_imported_and_says_so_when_nobody_writes_it() {
     let place = Place::new();
     let file = place.with_old_chat();
     fs::write(&file, &OLD[..OLD.find("Rename it").unwrap()]).unwrap();
-    let store = place.stores();
-    let chat = everything(&store).await.remove(0);
-    assert_eq!(chat.turns, 1);
-    drop(store.claim(&chat.head.id).await.unwrap());
-    let events = events(&store, &chat.head.id).await;
-    assert!(events.contains("src/parser.rs") && events.contains("cannot be read: 1"), "{events}");
-    assert_eq!(everything(&store).await[0].program, None);
+    let torn = place.with_new_chat();
+    fs::write(&torn, &NEW[..NEW.len() - 20]).unwrap();
+    let found = place.found(&ImportScope::Directory);
+    assert_eq!((found.sessions.len(), found.skipped.len()), (0, 2));
+    assert!(found.skipped.iter().all(|it| matches!(it.why, SkipReason::BeingWritten)));
+    settle(&file);
+    settle(&torn);
+    let store = place.imported().await;
+    for listed in everything(&*store).await {
+        let events = events(&*store, &listed.head.id).await;
+        assert!(events.contains("cannot be read: 1"), "{events}");
+    }
+    assert_eq!(everything(&*store).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_chat_that_changes_during_its_import_is_left_for_later() {
+    let place = Place::new();
+    let file = place.with_old_chat();
+    let found = place.found(&ImportScope::Directory);
+    fs::write(&file, OLD.replace("09:05:30.500Z", "09:06:00.000Z")).unwrap();
+    let store: Arc<dyn Store> = Arc::new(FileStore::new(place.home.path().join("own")));
+    let importer = Importer::new(Arc::clone(&store)).await.unwrap();
+    let outcome = importer.import(&found.sessions[0], false).await;
+    assert!(matches!(outcome, ImportOutcome::Skipped(SkipReason::BeingWritten)), "{outcome:?}");
+    assert_eq!(everything(&*store).await, []);
+}
+
+#[tokio::test]
+async fn there_is_something_new_until_it_is_imported() {
+    let place = Place::new();
+    let gemini_cli = GeminiCli::new(place.home.path().join(".gemini"), place.workspace());
+    let store: Arc<dyn Store> = Arc::new(FileStore::new(place.home.path().join("own")));
+    assert!(!has_new_sessions(gemini_cli.clone(), Arc::clone(&store)).await);
+    let file = place.with_old_chat();
+    fs::write(file.with_file_name("session-broken.json"), "{").unwrap();
+    assert!(has_new_sessions(gemini_cli.clone(), Arc::clone(&store)).await);
+    place.imported().await;
+    assert!(!has_new_sessions(gemini_cli, store).await);
 }

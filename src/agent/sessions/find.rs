@@ -10,11 +10,11 @@ use crate::session::{Listed, Query, Store, StoreError};
 pub enum WantedSession {
     /// A new session.
     New,
-    /// The stored session of the directory that changed last, and is not another program's.
+    /// The stored session of the directory that changed last.
     Newest,
     /// A stored session, named by its id, by the beginning of its id, by its number in the list of the directory, or by
-    /// words in its title; or the checkpoint of the directory with this tag; or the last changed session that is
-    /// another program's, or was copied from it, with this id in that program.
+    /// words in its title; or the checkpoint of the directory with this tag; or the last changed session that was
+    /// imported from another program, with this id in that program.
     Named(String),
     /// The stored session that the person picks when asked.
     Pick,
@@ -90,7 +90,6 @@ pub async fn find(
         }
         WantedSession::Named(name) => name.trim(),
     };
-    let here = Query { others: true, ..here };
     if let Ok(number) = name.parse::<usize>()
         && let Some(skip) = number.checked_sub(1)
     {
@@ -99,8 +98,7 @@ pub async fn find(
             return Ok(listed);
         }
     }
-    let all =
-        store.list(&Query { others: true, ..Query::default() }).await.map_err(FindError::Store)?;
+    let all = store.list(&Query::default()).await.map_err(FindError::Store)?;
     let lower = name.to_lowercase();
     let with_id: Vec<_> = all.iter().filter(|it| it.head.id.starts_with(&lower)).collect();
     let with_title: Vec<_> =

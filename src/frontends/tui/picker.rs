@@ -73,7 +73,7 @@ impl Picker {
     /// Returns the query for all sessions of the current scope.
     pub(super) fn query(&self) -> Query {
         let directory = (!self.all).then(|| self.directory.clone());
-        Query { directory, others: true, ..Query::default() }
+        Query { directory, ..Query::default() }
     }
 
     /// Takes in the list for a query, and keeps the same session marked. Returns `true` if there may be more sessions.
@@ -226,10 +226,10 @@ impl Picker {
 
 impl PickerSession {
     fn new(listed: Listed) -> Self {
-        let Listed { head, title, program, .. } = &listed;
+        let Listed { head, title, .. } = &listed;
         let tag = head.tag.as_deref().unwrap_or_default();
-        let (directory, program) = (head.directory.display(), program.unwrap_or_default());
-        let searched = format!("{title} {tag} {directory} {} {program}", head.id).to_lowercase();
+        let directory = head.directory.display();
+        let searched = format!("{title} {tag} {directory} {}", head.id).to_lowercase();
         Self { listed, searched }
     }
 }

@@ -17,6 +17,9 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+/// Name of Gemini CLI, for people.
+pub(crate) const PROGRAM: &str = "Gemini CLI";
+
 /// A chat.
 #[derive(Default)]
 pub(crate) struct Chat<'a> {
@@ -24,6 +27,8 @@ pub(crate) struct Chat<'a> {
     pub(crate) messages: Vec<Message<'a>>,
     /// Number of lines, messages and other pieces that cannot be read.
     pub(crate) damaged: usize,
+    /// `true` if the end of the file is missing.
+    pub(crate) torn: bool,
     /// Indexes in `messages`, by the message's id.
     indexes: HashMap<String, usize>,
 }
@@ -33,6 +38,8 @@ pub(crate) struct Chat<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Fields {
     pub(crate) session_id: Option<String>,
+    /// SHA-256 of the path of the chat's directory.
+    pub(crate) project_hash: Option<String>,
     /// Start of the chat, in the form of RFC 3339, as all times.
     pub(crate) start_time: Option<String>,
     pub(crate) last_updated: Option<String>,
@@ -109,8 +116,12 @@ impl<'a> Chat<'a> {
         // The first line is complete JSON in a file of JSON Lines, and in an object on a single line, which `read_line`
         // can read too.
         if serde_json::from_str::<Message<'_>>(first).is_ok() {
-            let lines = text.lines().filter(|line| !line.trim().is_empty());
-            lines.for_each(|line| chat.damaged += usize::from(chat.read_line(line).is_err()));
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                // Only the last line counts in the end.
+                chat.torn = chat.read_line(line).is_err();
+                chat.damaged += usize::from(chat.torn);
+            }
+            chat.torn &= !text.ends_with('\n');
         } else if chat.read_record(text).is_err() {
             chat.read_beginning(text);
         }
@@ -167,7 +178,7 @@ impl<'a> Chat<'a> {
     /// Parses the fields and messages of an object that was not completely written.
     fn read_beginning(&mut self, text: &'a str) {
         const MESSAGES: &str = "\"messages\"";
-        self.damaged += 1;
+        (self.damaged, self.torn) = (self.damaged + 1, true);
         let Some((fields, rest)) = text.split_once(MESSAGES) else { return };
         let fields = format!("{}}}", fields.trim_end().trim_end_matches(','));
         let Ok(fields) = serde_json::from_str(&fields) else { return };
@@ -209,9 +220,10 @@ impl<'a> Chat<'a> {
 impl Fields {
     /// Replaces fields by those that are set in `other`.
     fn set(&mut self, other: Self) {
-        let Self { session_id, start_time, last_updated, summary, kind } = other;
+        let Self { session_id, project_hash, start_time, last_updated, summary, kind } = other;
         for (mine, others) in [
             (&mut self.session_id, session_id),
+            (&mut self.project_hash, project_hash),
             (&mut self.start_time, start_time),
             (&mut self.last_updated, last_updated),
             (&mut self.summary, summary),

@@ -77,7 +77,7 @@ fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
     let title = summary.title.unwrap_or_else(|| head.title.clone());
     let shares = summary.shares;
     let held_by = holder(&file, &root.join(&id));
-    Some(Listed { title, turns: summary.turns, changed, program: None, head, shares, held_by })
+    Some(Listed { title, turns: summary.turns, changed, head, shares, held_by })
 }
 
 /// Returns the other process that has a session open, if there is one.

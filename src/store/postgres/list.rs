@@ -51,7 +51,6 @@ fn describe(row: &Row) -> Option<Listed> {
         title: get(row, 1).ok()?,
         turns: u64::try_from(get::<i64>(row, 2).ok()?).ok()?,
         changed: get(row, 3).ok()?,
-        program: None,
         // Another version may have written shares of a kind that this version does not know.
         shares: serde_json::from_str(get(row, 4).ok()?).unwrap_or_default(),
         held_by: None,

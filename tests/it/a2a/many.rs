@@ -149,7 +149,6 @@ impl Store for ManySessions {
             title: String::new(),
             turns: 1,
             changed: changed(n),
-            program: None,
             shares: Shares::new(),
             held_by: None,
         });

@@ -130,9 +130,6 @@ pub struct Listed {
     pub turns: u64,
     /// Time of the last change.
     pub changed: Millis,
-    /// The other program whose session this is, if it is not tandem's. Such a session is only read, and claiming it
-    /// makes a copy.
-    pub program: Option<&'static str>,
     /// Members of the owner's tenant with whom the session is shared.
     pub shares: Shares,
     /// Another process of this machine that has the session open. Always `None` for a session in a database.
@@ -169,8 +166,6 @@ pub struct Query {
     pub directory: Option<PathBuf>,
     /// `Some(true)` for checkpoints alone, `Some(false)` for sessions that are no checkpoints, `None` for both.
     pub checkpoints: Option<bool>,
-    /// `true` to list other programs' sessions as well, if the store knows of any.
-    pub others: bool,
     /// Number of sessions to leave out at the beginning of the list.
     pub skip: usize,
     /// Maximum number of sessions.
@@ -254,8 +249,6 @@ pub enum StoreError {
     Lost(&'static str),
     /// Another process has taken the session over: no event that this process adds will ever be stored.
     TakenOver,
-    /// The session belongs to this other program, and can only be read.
-    Foreign(&'static str),
     /// The store's database cannot be used now; the reason, for the database's operator.
     Unavailable(String),
     /// The store has refused events of the session for too long, and the session has ended; the reason, for the store's
@@ -295,10 +288,6 @@ impl fmt::Display for StoreError {
             Self::Lost(why) => write!(f, "a part of the stored session is lost ({why})"),
             Self::TakenOver => f.write_str(
                 "the session goes on at another node, which has taken it over; ask again",
-            ),
-            Self::Foreign(program) => write!(
-                f,
-                "it is a session of {program}, which tandem only reads; `tandem -r` makes a session of its own of it"
             ),
             Self::Unavailable(why) => f.write_str(why),
             Self::Refused(why) => write!(f, "the session could not be saved, and has ended: {why}"),

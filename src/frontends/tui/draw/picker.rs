@@ -119,9 +119,6 @@ fn session(
     if let Some(directory) = picker.other_directory(listed) {
         facts.push_str(&format!(", {}", visible_line(name(directory))));
     }
-    if let Some(program) = listed.program {
-        facts.push_str(&format!(", {program}"));
-    }
     let title = match visible_line(&listed.title) {
         title if title.trim().is_empty() => "(no title)".into(),
         title => title,

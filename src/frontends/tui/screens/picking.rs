@@ -27,7 +27,7 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
     };
     let shares = Shares::new();
     let title = title.to_owned();
-    Listed { head, title, turns, changed, program: None, shares, held_by: None }
+    Listed { head, title, turns, changed, shares, held_by: None }
 }
 
 /// Returns the sessions of this directory, or of all directories.
@@ -41,7 +41,6 @@ fn sessions(all: bool, now: Millis) -> Vec<Listed> {
     if all {
         let other = "/home/me/src/other";
         sessions.insert(2, listed("3", "release notes", 4, other, now - 3 * 60 * MINUTE));
-        sessions[2].program = Some("Gemini CLI");
     }
     sessions
 }
