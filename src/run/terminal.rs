@@ -20,6 +20,7 @@ use crate::cli::AgentArgs;
 use tandem_a2a::CLOSING;
 use tandem_agent::session::{Origin, PromptPart};
 use tandem_agent::sessions::WantedSession;
+use tandem_import::{GeminiCli, has_new_sessions};
 use tandem_model::ollama;
 use tandem_model::provider::Provider;
 use tandem_settings::{self as config, Credentials, Env, Settings};
@@ -119,6 +120,7 @@ async fn show(
         sessions: stored_sessions(agent, making, settings, &other),
         login: Some(Box::new(login(&making.credentials))),
         providers: providers(making, settings),
+        importable: importable(making),
         ollama: Some(Box::new(ollama(&making.credentials))),
         ..service(
             tui::Conversation::here(Arc::clone(session)),
@@ -199,8 +201,16 @@ pub(super) fn service(
         sessions: None,
         login: None,
         providers: None,
+        importable: None,
         ollama: None,
     }
+}
+
+/// Returns a look for sessions of Gemini CLI that were not imported yet; `None` if sessions are not stored.
+fn importable(making: &Making) -> Option<BoxFuture<'static, bool>> {
+    let store = making.store()?;
+    let gemini_cli = GeminiCli::new(making.env().gemini_dir()?, making.directory().to_owned());
+    Some(has_new_sessions(gemini_cli, store).boxed())
 }
 
 /// Returns `true` if the person wants colours.

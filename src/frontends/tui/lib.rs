@@ -137,6 +137,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     if let Some(session) = ui.session.session() {
         session.start_servers();
     }
+    ui.look_for_importable(setup.importable);
     if ui.no_key(&[]) {
         ui.offer_login(Cause::Missing, None, Then::Nothing);
     }

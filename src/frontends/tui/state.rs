@@ -494,6 +494,15 @@ impl ScreenState {
         self.help = false;
     }
 
+    /// Sets the hint that sessions of Gemini CLI can be imported, unless the user types already.
+    pub(super) fn offer_import(&mut self) {
+        if self.input.is_empty() && self.hint.is_none() {
+            let offer =
+                "Gemini CLI has sessions of this directory: `tandem sessions import` imports them";
+            self.hint = Some(offer.to_owned());
+        }
+    }
+
     /// Sets the hint that says why Ctrl+D does not quit. Called for keys without a meaning.
     pub(super) fn keep_begun(&mut self, key: KeyPress) {
         if key.is_control('d') {

@@ -94,6 +94,7 @@ fn a_screen_with_a_fault() {
             notifies: true,
             in_tmux: true,
             providers: None,
+            importable: None,
             ollama: None,
             sessions: None,
             login: Some(Box::new(|_| panic!("this is wanted"))),

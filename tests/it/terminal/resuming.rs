@@ -1,5 +1,7 @@
 //! Sessions that are left and found again.
 
+use tandem_host::preimages::ContentId;
+
 use super::*;
 
 fn says(text: &str) -> Value {
@@ -206,4 +208,29 @@ fn a_checkpoint_is_gone_over_to_as_it_was() {
     terminal.until(HINT);
     terminal.line("/chat list");
     terminal.until("fruit: 1 turn, about apples");
+}
+
+#[test]
+fn sessions_of_gemini_cli_are_offered_and_go_on_when_they_are_imported() {
+    let Some(terminal) = Terminal::open() else { return };
+    let project = fs::canonicalize(terminal.home.path()).unwrap().join("project");
+    let hash = ContentId::of(project.to_str().unwrap().as_bytes());
+    let chats = terminal.home.path().join(".gemini/tmp").join(hash.sha256()).join("chats");
+    fs::create_dir_all(&chats).unwrap();
+    fs::write(chats.join("session-x.json"), include_str!("../../../fixtures/gemini_cli/0.9.json"))
+        .unwrap();
+    terminal.again(&says("Apples it is."), "");
+    terminal.until("Gemini CLI has sessions of this directory: `tandem sessions import`");
+    terminal.keys(&["C-d"]);
+    terminal.check_given_back();
+    terminal.agent("", "sessions import");
+    terminal.until("Sessions of Gemini CLI: 1 imported.");
+    terminal.again(&says("Apples it is."), "");
+    terminal.line("/resume");
+    let seen = terminal.until("1 session");
+    assert!(seen.contains("› Where is the parser"), "{seen}");
+    terminal.keys(&["Enter"]);
+    let seen = terminal.until("This conversation was begun in Gemini CLI");
+    assert!(seen.contains("› Rename it") && seen.contains("src/parser.rs"), "{seen}");
+    terminal.ask_and_quit("more", "Apples it is.");
 }

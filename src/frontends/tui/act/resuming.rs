@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 
 use super::super::news::Reply;
 use super::super::picker::Picker;
@@ -27,6 +28,20 @@ impl Ui {
         let query = picker.first_query();
         self.state.picker = Some(picker);
         self.list_sessions(query);
+    }
+
+    /// Offers an import of other agents' sessions if `importable` finds some before the first prompt.
+    pub(in super::super) fn look_for_importable(
+        &mut self,
+        importable: Option<BoxFuture<'static, bool>>,
+    ) {
+        let Some(importable) = importable else { return };
+        self.when(importable.map(Ok).boxed(), |ui, found| {
+            let is_new = ui.session.session().is_some_and(|session| !session.has_turns());
+            if is_new && found == Ok(true) {
+                ui.state.offer_import();
+            }
+        });
     }
 
     /// Switches between the sessions of this directory and the sessions of all directories.

@@ -63,6 +63,17 @@ fn an_ollama_that_runs_is_marked() {
 }
 
 #[test]
+fn sessions_of_gemini_cli_are_offered_while_nothing_is_typed() {
+    let mut stage = Stage::new();
+    stage.state.offer_import();
+    stage.check("import.txt");
+    let mut typed = Stage::new();
+    typed.state.input.set("h");
+    typed.state.offer_import();
+    assert_eq!(typed.state.hint, None);
+}
+
+#[test]
 fn help_says_what_matters() {
     let mut stage = Stage::new();
     stage
