@@ -23,6 +23,7 @@ use tandem_host::scratch::Scratch;
 use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_host::workspace::Workspace;
 use tandem_mcp::{self as mcp, Hub};
+use tandem_model::options::RequestOptions;
 use tandem_model::{Model, Models as _};
 use tandem_net as net;
 use tandem_policy::Mode;
@@ -78,11 +79,12 @@ impl Making {
         &self,
         settings: &Settings,
     ) -> anyhow::Result<(Arc<dyn Model>, ModelChoice)> {
-        let limits = self.limits(settings);
+        let thinking = settings.model.thinking.clone();
+        let options = RequestOptions { thinking, ..self.limits(settings).model };
         let models = ModelChoice::new(
             Arc::clone(&self.credentials),
             self.login_keys(settings),
-            limits.model,
+            options,
             settings.model.provider,
         );
         Ok((models.first(settings)?, models))

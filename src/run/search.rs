@@ -21,9 +21,7 @@ pub(super) struct GoogleSearch {
 
 impl GoogleSearch {
     pub(super) fn new(credentials: &Arc<Credentials>, options: &RequestOptions) -> Self {
-        // The thinking level is set for the model of the conversation, and another model searches.
-        let options = RequestOptions { thinking: None, ..options.clone() };
-        let credentials = Arc::clone(credentials);
+        let (credentials, options) = (Arc::clone(credentials), options.clone());
         Self { credentials, options, gemini: OnceLock::new() }
     }
 

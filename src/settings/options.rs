@@ -439,7 +439,6 @@ impl Settings {
         for change in named.iter().chain(changes) {
             change.apply(&mut limits);
         }
-        limits.model.thinking.clone_from(&self.model.thinking);
         limits
     }
 
