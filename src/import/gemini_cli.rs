@@ -8,5 +8,5 @@ mod pieces;
 
 pub(crate) use self::chat::PROGRAM;
 pub(crate) use self::files::named_id;
-pub use self::files::{Found, GeminiCli, ImportScope};
+pub use self::files::{FoundSessions, GeminiCli, ImportScope};
 pub use self::found::FoundSession;

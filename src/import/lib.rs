@@ -7,6 +7,6 @@ mod gemini_cli;
 mod import;
 mod skip;
 
-pub use self::gemini_cli::{Found, FoundSession, GeminiCli, ImportScope};
+pub use self::gemini_cli::{FoundSession, FoundSessions, GeminiCli, ImportScope};
 pub use self::import::{ImportOutcome, Importer, has_new_sessions};
 pub use self::skip::{SkipReason, SkippedFile};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tandem_agent::session::{Listed, Query, Store, Stored};
 use tandem_host::preimages::ContentId;
 use tandem_import::{
-    Found, GeminiCli, ImportOutcome, ImportScope, Importer, SkipReason, has_new_sessions,
+    FoundSessions, GeminiCli, ImportOutcome, ImportScope, Importer, SkipReason, has_new_sessions,
 };
 use tandem_store::FileStore;
 
@@ -94,7 +94,7 @@ impl Place {
         self.prompt(json!([[{ "text": "on" }]]), args)
     }
 
-    fn found(&self, scope: &ImportScope) -> Found {
+    fn found(&self, scope: &ImportScope) -> FoundSessions {
         GeminiCli::new(self.home.path().join(".gemini"), self.workspace()).find(scope)
     }
 

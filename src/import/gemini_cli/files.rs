@@ -46,7 +46,7 @@ pub enum ImportScope {
 
 /// Result of a search for chats.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundSessions {
     /// The chats, the last changed first.
     pub sessions: Vec<FoundSession>,
     /// Files that have no chat, or cannot be read.
@@ -72,8 +72,8 @@ impl GeminiCli {
     }
 
     /// Finds chats. Reads each of their files.
-    pub fn find(&self, scope: &ImportScope) -> Found {
-        let mut found = Found::default();
+    pub fn find(&self, scope: &ImportScope) -> FoundSessions {
+        let mut found = FoundSessions::default();
         let registry = self.registry().unwrap_or_else(|err| {
             found.skip(self.registry_file(), SkipReason::Unreadable(err));
             Registry::default()
@@ -100,7 +100,8 @@ impl GeminiCli {
     /// Returns the newest files of the working directory's chats, at most [`MAX_NEWEST_FILES`], by the times in their
     /// names.
     pub(crate) fn newest_files(&self) -> Vec<PathBuf> {
-        let (registry, mut ignored) = (self.registry().unwrap_or_default(), Found::default());
+        let (registry, mut ignored) =
+            (self.registry().unwrap_or_default(), FoundSessions::default());
         let projects = projects_of(&self.directory, &registry).into_iter();
         let mut files: Vec<_> =
             projects.flat_map(|project| self.files(&project, &mut ignored)).collect();
@@ -144,7 +145,7 @@ impl GeminiCli {
     }
 
     /// Finds the chats of a project.
-    fn find_in(&self, directory: &Path, registry: &Registry, found: &mut Found) {
+    fn find_in(&self, directory: &Path, registry: &Registry, found: &mut FoundSessions) {
         for project in projects_of(directory, registry) {
             for file in self.files(&project, found) {
                 found.read(&file, |_| directory.to_owned());
@@ -153,7 +154,7 @@ impl GeminiCli {
     }
 
     /// Returns the files of a project's chats, and the files that `/chat save` wrote.
-    fn files(&self, project: &str, found: &mut Found) -> Vec<PathBuf> {
+    fn files(&self, project: &str, found: &mut FoundSessions) -> Vec<PathBuf> {
         let dir = self.dir.join("tmp").join(project);
         let mut files = found.entries(&dir.join("chats"));
         files.retain(|path| {
@@ -179,7 +180,7 @@ impl GeminiCli {
     }
 }
 
-impl Found {
+impl FoundSessions {
     fn skip(&mut self, path: PathBuf, why: SkipReason) {
         self.skipped.push(SkippedFile { path, why });
     }

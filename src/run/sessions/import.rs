@@ -9,7 +9,8 @@ use super::{StoredSessions, print, say, shown_title};
 use crate::cli::ImportArgs;
 use tandem_content::visible::escaped_json;
 use tandem_import::{
-    Found, FoundSession, GeminiCli, ImportOutcome, ImportScope, Importer, SkipReason, SkippedFile,
+    FoundSession, FoundSessions, GeminiCli, ImportOutcome, ImportScope, Importer, SkipReason,
+    SkippedFile,
 };
 
 /// Numbers of sessions by the outcome of their import, and of files that were not imported.
@@ -65,7 +66,7 @@ impl StoredSessions {
     }
 
     /// Finds the sessions that the command line asks for.
-    async fn found(&self, args: &ImportArgs) -> anyhow::Result<Found> {
+    async fn found(&self, args: &ImportArgs) -> anyhow::Result<FoundSessions> {
         let dir = self.env.gemini_dir().context("there is no home directory")?;
         let gemini_cli = GeminiCli::new(dir, self.env.directory().to_owned());
         let scope = match &args.path {
@@ -156,7 +157,7 @@ fn say_skipped(path: &Path, why: &SkipReason) -> anyhow::Result<()> {
 }
 
 /// Names the directories whose sessions were left out because the paths of their projects are not known.
-fn say_unknown(found: &Found) -> anyhow::Result<()> {
+fn say_unknown(found: &FoundSessions) -> anyhow::Result<()> {
     for chats in &found.unknown {
         say(&format!(
             "{} is left out, because Gemini CLI has not written down where its project is: run `tandem sessions import` \
