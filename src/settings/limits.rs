@@ -1,4 +1,4 @@
-//! All limits of the program, each with a name for the command line and the settings.
+//! All limits of the program, and one table of those that people can set: on the command line and in the settings.
 
 use std::error::Error;
 use std::fmt;
@@ -157,21 +157,24 @@ impl Default for Limits {
 /// Longest time that a limit can have. A clock cannot always add a longer time to the present.
 pub(super) const LONGEST: Duration = Duration::from_hours(365 * 24);
 
+/// Least value of a limit.
+const LEAST: u64 = 1;
+
 /// Change of one limit, which is written `NAME=VALUE`.
 #[derive(Clone)]
 pub struct Change {
-    named: &'static Named,
+    limit: &'static Limit,
     value: u64,
 }
 
 impl Change {
-    /// Changes the limit in `limits`.
+    /// Changes the limit in `limits`. A value above the greatest counts as the greatest.
     pub fn apply(&self, limits: &mut Limits) {
-        match self.named.field {
+        match self.limit.field {
             Field::Count(field) => {
                 *field(limits) = usize::try_from(self.value).unwrap_or(usize::MAX);
             }
-            Field::Bytes(field) => *field(limits) = self.value,
+            Field::Large(field) => *field(limits) = self.value,
             Field::Times(field) => {
                 *field(limits) = u32::try_from(self.value).unwrap_or(u32::MAX);
             }
@@ -185,13 +188,16 @@ impl FromStr for Change {
 
     fn from_str(change: &str) -> Result<Self, ChangeError> {
         let (name, value) = change.split_once('=').ok_or(ChangeError::Form)?;
-        let named = NAMED.iter().find(|named| named.name == name);
-        let named = named.ok_or_else(|| ChangeError::UnknownLimit(name.to_owned()))?;
-        let value = value.parse().map_err(|_| ChangeError::NotANumber(value.to_owned()))?;
-        if value == 0 {
-            return Err(ChangeError::Zero);
+        if let Some(fixed) = FIXED.iter().find(|limit| limit.name == name) {
+            return Err(ChangeError::Fixed(fixed.name, fixed.default()));
         }
-        Ok(Self { named, value })
+        let limit = LIMITS.iter().find(|limit| limit.name == name);
+        let limit = limit.ok_or_else(|| ChangeError::UnknownLimit(name.to_owned()))?;
+        let value = value.parse().map_err(|_| ChangeError::NotANumber(value.to_owned()))?;
+        if value < LEAST {
+            return Err(ChangeError::TooSmall);
+        }
+        Ok(Self { limit, value })
     }
 }
 
@@ -202,10 +208,12 @@ pub enum ChangeError {
     Form,
     /// No limit has this name.
     UnknownLimit(String),
+    /// The limit with this name could be set in earlier versions, and always has this value now.
+    Fixed(&'static str, String),
     /// The value is not a whole number.
     NotANumber(String),
-    /// The value is 0.
-    Zero,
+    /// The value is less than [`LEAST`].
+    TooSmall,
 }
 
 impl fmt::Display for ChangeError {
@@ -213,11 +221,14 @@ impl fmt::Display for ChangeError {
         match self {
             Self::Form => f.write_str("must be NAME=VALUE"),
             Self::UnknownLimit(name) => {
-                let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
+                let names: Vec<_> = LIMITS.iter().map(|limit| limit.name).collect();
                 write!(f, "unknown limit `{name}`; known limits: {}", names.join(", "))
             }
+            Self::Fixed(name, value) => {
+                write!(f, "`{name}` has no effect any more: it is always {value}; remove it")
+            }
             Self::NotANumber(value) => write!(f, "`{value}` is not a whole number"),
-            Self::Zero => f.write_str("a limit is at least 1"),
+            Self::TooSmall => write!(f, "a limit is at least {LEAST}"),
         }
     }
 }
@@ -226,25 +237,16 @@ impl Error for ChangeError {}
 
 /// Returns the text of the help on limits: one line for each limit, with its default.
 pub fn help() -> String {
-    let mut defaults = Limits::default();
-    let mut line = |named: &Named| {
-        let default = match named.field {
-            Field::Count(field) => field(&mut defaults).to_string(),
-            Field::Bytes(field) => match *field(&mut defaults) {
-                u64::MAX => "none".to_owned(),
-                default => default.to_string(),
-            },
-            Field::Times(field) => field(&mut defaults).to_string(),
-            Field::Seconds(field) => field(&mut defaults).as_secs().to_string(),
-        };
-        format!("  {:<22} {:<50} [{default}]\n", named.name, named.what)
-    };
-    NAMED.iter().map(&mut line).collect()
+    let line =
+        |limit: &Limit| format!("  {:<23} {:<50} [{}]\n", limit.name, limit.what, limit.default());
+    LIMITS.iter().map(line).collect()
 }
 
-/// Entry of a limit: its name, its description for the help, and its accessor.
-struct Named {
+/// A limit with a name. The end of the name is the unit of the value: `bytes`, `chars` or `seconds`, else a number of
+/// things. The least value is [`LEAST`]; the greatest of a time is [`LONGEST`], and any other limit has none.
+struct Limit {
     name: &'static str,
+    /// Description for the help.
     what: &'static str,
     field: Field,
 }
@@ -252,413 +254,426 @@ struct Named {
 /// Accessor of a limit's field, by the field's type.
 enum Field {
     Count(fn(&mut Limits) -> &mut usize),
-    Bytes(fn(&mut Limits) -> &mut u64),
+    Large(fn(&mut Limits) -> &mut u64),
     Times(fn(&mut Limits) -> &mut u32),
     Seconds(fn(&mut Limits) -> &mut Duration),
 }
 
-/// All limits, in the order in which people are shown them.
-const NAMED: &[Named] = &[
-    Named {
-        name: "line-bytes",
-        what: "a line that an editor sends, or the agent that a terminal is attached to",
-        field: Field::Count(|limits| &mut limits.line_bytes),
-    },
-    Named {
-        name: "stdin-bytes",
-        what: "standard input that is put before the prompt of -p",
-        field: Field::Count(|limits| &mut limits.stdin_bytes),
-    },
-    Named {
-        name: "rounds",
-        what: "requests to the model in one turn",
-        field: Field::Count(|limits| &mut limits.rounds),
-    },
-    Named {
-        name: "model-attempts",
-        what: "attempts of a request to the model",
-        field: Field::Times(|limits| &mut limits.model.retry.attempts),
-    },
-    Named {
-        name: "model-connect-seconds",
-        what: "connecting to the model",
-        field: Field::Seconds(|limits| &mut limits.model.connect_timeout),
-    },
-    Named {
-        name: "model-idle-seconds",
-        what: "silence of the model",
-        field: Field::Seconds(|limits| &mut limits.model.idle),
-    },
-    Named {
-        name: "answer-bytes",
-        what: "an answer of the model",
-        field: Field::Count(|limits| &mut limits.model.max_answer),
-    },
-    Named {
-        name: "event-bytes",
-        what: "one event of an answer",
-        field: Field::Count(|limits| &mut limits.model.max_event),
-    },
-    Named {
-        name: "file-bytes",
-        what: "a file that is read or edited",
-        field: Field::Bytes(|limits| &mut limits.tools.file_bytes),
-    },
-    Named {
-        name: "editor-file-bytes",
-        what: "a file whose unsaved text an editor is asked for",
-        field: Field::Bytes(|limits| &mut limits.tools.editor_bytes),
-    },
-    Named {
-        name: "editor-file-seconds",
-        what: "an editor's answer about a file",
-        field: Field::Seconds(|limits| &mut limits.tools.editor_time),
-    },
-    Named {
-        name: "editor-terminal-seconds",
-        what: "an editor's answer about one of its terminals",
-        field: Field::Seconds(|limits| &mut limits.tools.client_terminal_time),
-    },
-    Named {
-        name: "read-lines",
-        what: "lines of a file that are read at once",
-        field: Field::Count(|limits| &mut limits.tools.read_lines),
-    },
-    Named {
-        name: "read-chars",
-        what: "characters of files that one call reads",
-        field: Field::Count(|limits| &mut limits.tools.read_chars),
-    },
-    Named {
-        name: "line-chars",
-        what: "characters of a line of a file before it is cut",
-        field: Field::Count(|limits| &mut limits.tools.line_chars),
-    },
-    Named {
-        name: "output-chars",
-        what: "characters of a call's output that the model is given",
-        field: Field::Count(|limits| &mut limits.tools.output_chars),
-    },
-    Named {
-        name: "kept-output-bytes",
-        what: "longer output that is kept for the model to read",
-        field: Field::Bytes(|limits| &mut limits.tools.kept_output_bytes),
-    },
-    Named {
-        name: "files",
-        what: "files that one call names",
-        field: Field::Count(|limits| &mut limits.tools.files),
-    },
-    Named {
-        name: "search-seconds",
-        what: "a search",
-        field: Field::Seconds(|limits| &mut limits.tools.search_time),
-    },
-    Named {
-        name: "web-bytes",
-        what: "bytes that one call reads from the web",
-        field: Field::Count(|limits| &mut limits.tools.web_bytes),
-    },
-    Named {
-        name: "web-seconds",
-        what: "reading one web address",
-        field: Field::Seconds(|limits| &mut limits.tools.web_time),
-    },
-    Named {
-        name: "web-requests",
-        what: "requests to one web host within a minute",
-        field: Field::Count(|limits| &mut limits.tools.web_requests),
-    },
-    Named {
-        name: "shell-seconds",
-        what: "a command before it goes to the background",
-        field: Field::Seconds(|limits| &mut limits.tools.shell_time),
-    },
-    Named {
-        name: "shell-idle-seconds",
-        what: "silence of a command before it is ended",
-        field: Field::Seconds(|limits| &mut limits.tools.shell_idle),
-    },
-    Named {
-        name: "shell-bytes",
-        what: "a command's output that is kept in memory",
-        field: Field::Count(|limits| &mut limits.tools.shell_bytes),
-    },
-    Named {
-        name: "background-commands",
-        what: "commands in the background at once",
-        field: Field::Count(|limits| &mut limits.tools.background_commands),
-    },
-    Named {
-        name: "background-bytes",
-        what: "output of a background command kept in memory",
-        field: Field::Count(|limits| &mut limits.tools.background_bytes),
-    },
-    Named {
-        name: "sandbox-connections",
-        what: "connections at once of commands in the sandbox",
-        field: Field::Count(|limits| &mut limits.tools.proxy.connections),
-    },
-    Named {
-        name: "sandbox-hosts",
-        what: "hosts that one command in the sandbox asks for",
-        field: Field::Count(|limits| &mut limits.tools.proxy.hosts),
-    },
-    Named {
-        name: "sandbox-head-bytes",
-        what: "the head of a request to the proxy of the sandbox",
-        field: Field::Count(|limits| &mut limits.tools.proxy.head_bytes),
-    },
-    Named {
-        name: "sandbox-head-seconds",
-        what: "receiving the head of such a request",
-        field: Field::Seconds(|limits| &mut limits.tools.proxy.head_time),
-    },
-    Named {
-        name: "sandbox-connect-seconds",
-        what: "resolving a name for a command, and connecting",
-        field: Field::Seconds(|limits| &mut limits.tools.proxy.connect_time),
-    },
-    Named {
-        name: "sandbox-idle-seconds",
-        what: "silence of a connection of such a command",
-        field: Field::Seconds(|limits| &mut limits.tools.proxy.idle),
-    },
-    Named {
-        name: "sandbox-processes",
-        what: "processes and threads of a session in the sandbox",
-        field: Field::Bytes(|limits| &mut limits.tools.sandbox_processes),
-    },
-    Named {
-        name: "sandbox-memory-bytes",
-        what: "memory of a command in the sandbox, and of each of its processes; none: 3/4 of all",
-        field: Field::Bytes(|limits| &mut limits.tools.sandbox_memory_bytes),
-    },
-    Named {
-        name: "sandbox-temporary-bytes",
-        what: "temporary files of a session in the sandbox, and shared memory of a command",
-        field: Field::Bytes(|limits| &mut limits.tools.sandbox_temporary_bytes),
-    },
-    Named {
-        name: "mcp-message-bytes",
-        what: "a message of an MCP server",
-        field: Field::Count(|limits| &mut limits.mcp.message_bytes),
-    },
-    Named {
-        name: "mcp-start-seconds",
-        what: "start of an MCP server",
-        field: Field::Seconds(|limits| &mut limits.mcp.start),
-    },
-    Named {
-        name: "mcp-wait-seconds",
-        what: "wait of a prompt for MCP servers",
-        field: Field::Seconds(|limits| &mut limits.mcp.wait),
-    },
-    Named {
-        name: "mcp-call-seconds",
-        what: "silence of an MCP server during a call",
-        field: Field::Seconds(|limits| &mut limits.mcp.call),
-    },
-    Named {
-        name: "mcp-login-seconds",
-        what: "a login to an MCP server",
-        field: Field::Seconds(|limits| &mut limits.mcp.login),
-    },
-    Named {
-        name: "mcp-tools",
-        what: "tools that one MCP server offers",
-        field: Field::Count(|limits| &mut limits.mcp.tools),
-    },
-    Named {
-        name: "mcp-tool-chars",
-        what: "an MCP tool's description, and its schema",
-        field: Field::Count(|limits| &mut limits.mcp.tool_chars),
-    },
-    Named {
-        name: "mcp-instructions-chars",
-        what: "instructions of one MCP server for the model",
-        field: Field::Count(|limits| &mut limits.mcp.instructions_chars),
-    },
-    Named {
-        name: "agent-message-bytes",
-        what: "an event, or another message, of another agent",
-        field: Field::Count(|limits| &mut limits.agents.message_bytes),
-    },
-    Named {
-        name: "agent-answer-bytes",
-        what: "text of another agent that is kept of one call",
-        field: Field::Count(|limits| &mut limits.agents.answer_bytes),
-    },
-    Named {
-        name: "agent-events",
-        what: "events of another agent in one call",
-        field: Field::Count(|limits| &mut limits.agents.events),
-    },
-    Named {
-        name: "agent-connect-seconds",
-        what: "connecting to another agent, and reading its card",
-        field: Field::Seconds(|limits| &mut limits.agents.connect),
-    },
-    Named {
-        name: "agent-idle-seconds",
-        what: "silence of another agent during a call",
-        field: Field::Seconds(|limits| &mut limits.agents.idle),
-    },
-    Named {
-        name: "undo-bytes",
-        what: "files as they were before changes, for /restore",
-        field: Field::Bytes(|limits| &mut limits.tools.undo_bytes),
-    },
-    Named {
-        name: "log-bytes",
-        what: "a session's log in memory; what is older is in a file",
-        field: Field::Count(|limits| &mut limits.log_bytes),
-    },
-    Named {
-        name: "tree-entries",
-        what: "files and directories that the model is told of at first",
-        field: Field::Count(|limits| &mut limits.tools.tree_entries),
-    },
-    Named {
-        name: "custom-commands",
-        what: "files of your own commands that are read",
-        field: Field::Count(|limits| &mut limits.commands.files),
-    },
-    Named {
-        name: "custom-command-bytes",
-        what: "a file of a command of your own",
-        field: Field::Count(|limits| &mut limits.commands.bytes),
-    },
-    Named {
-        name: "a2a-connections",
-        what: "A2A connections at once",
-        field: Field::Count(|limits| &mut limits.a2a.connections),
-    },
-    Named {
-        name: "a2a-requests",
-        what: "A2A requests under way at once",
-        field: Field::Count(|limits| &mut limits.a2a.requests),
-    },
-    Named {
-        name: "a2a-streams",
-        what: "A2A requests under way at once on one connection of HTTP/2, streams among them",
-        field: Field::Count(|limits| &mut limits.a2a.streams),
-    },
-    Named {
-        name: "a2a-body-bytes",
-        what: "the body of an A2A request, or a frame",
-        field: Field::Count(|limits| &mut limits.a2a.body_bytes),
-    },
-    Named {
-        name: "a2a-refused-requests",
-        what: "requests a minute of an address without a token",
-        field: Field::Count(|limits| &mut limits.a2a.refused_requests),
-    },
-    Named {
-        name: "a2a-attachment-chars",
-        what: "characters of a text attached to a message",
-        field: Field::Count(|limits| &mut limits.a2a.attachment_chars),
-    },
-    Named {
-        name: "a2a-retry-seconds",
-        what: "time after its turn in which a message is a retry",
-        field: Field::Seconds(|limits| &mut limits.a2a.retry),
-    },
-    Named {
-        name: "a2a-head-seconds",
-        what: "receiving the head of a request",
-        field: Field::Seconds(|limits| &mut limits.a2a.head_time),
-    },
-    Named {
-        name: "a2a-stuck-seconds",
-        what: "time that a client may read nothing it is sent",
-        field: Field::Seconds(|limits| &mut limits.a2a.patience),
-    },
-    Named {
-        name: "a2a-ping-seconds",
-        what: "silence of a WebSocket before a ping",
-        field: Field::Seconds(|limits| &mut limits.a2a.ping),
-    },
-    Named {
-        name: "a2a-pong-seconds",
-        what: "wait for the answer to a ping",
-        field: Field::Seconds(|limits| &mut limits.a2a.pong),
-    },
-    Named {
-        name: "sessions",
-        what: "sessions of `tandem serve` at once",
-        field: Field::Count(|limits| &mut limits.a2a.sessions),
-    },
-    Named {
-        name: "session-idle-seconds",
-        what: "life of a session that nobody uses",
-        field: Field::Seconds(|limits| &mut limits.a2a.session_idle),
-    },
-    Named {
-        name: "question-seconds",
-        what: "wait of `tandem serve` for an answer",
-        field: Field::Seconds(|limits| &mut limits.a2a.question),
-    },
-    Named {
-        name: "store-seconds",
-        what: "time for the database of --store to answer",
-        field: Field::Seconds(|limits| &mut limits.store.patience),
-    },
-    Named {
-        name: "store-refusal-seconds",
-        what: "wait of a client's session for a store that refuses to save it",
-        field: Field::Seconds(|limits| &mut limits.store.refusal),
-    },
-    Named {
-        name: "node-dead-seconds",
-        what: "silence of a node after which others take its sessions",
-        field: Field::Seconds(|limits| &mut limits.store.node_dead),
-    },
-    Named {
-        name: "trace-content-bytes",
-        what: "an attribute of a span with --trace-content",
-        field: Field::Count(|limits| &mut limits.trace_content_bytes),
-    },
-    Named {
-        name: "session-files-bytes",
-        what: "files of a session in the database of --store, for /restore and long output",
-        field: Field::Bytes(|limits| &mut limits.store.session_files_bytes),
-    },
-    Named {
-        name: "git-seconds",
-        what: "a git command for a workspace: a clone, a push",
-        field: Field::Seconds(|limits| &mut limits.git.time),
-    },
-    Named {
-        name: "git-file-bytes",
-        what: "an untracked file that is saved with a workspace",
-        field: Field::Bytes(|limits| &mut limits.git.file_bytes),
-    },
-    Named {
-        name: "git-snapshot-bytes",
-        what: "what is pushed to save a workspace, and its files that are not committed",
-        field: Field::Bytes(|limits| &mut limits.git.snapshot_bytes),
-    },
-    Named {
-        name: "principal-sessions",
-        what: "sessions at once of one who has a token",
-        field: Field::Count(|limits| &mut limits.a2a.principal_sessions),
-    },
-    Named {
-        name: "principal-turns",
-        what: "turns at once of one who has a token",
-        field: Field::Count(|limits| &mut limits.a2a.principal_turns),
-    },
-    Named {
-        name: "principal-requests",
-        what: "requests a second of one who has a token",
-        field: Field::Count(|limits| &mut limits.a2a.principal_requests),
-    },
-    Named {
-        name: "principal-daily-tokens",
-        what: "tokens a day (UTC) of one who has a token",
-        field: Field::Bytes(|limits| &mut limits.a2a.principal_tokens),
-    },
+impl Limit {
+    /// Returns the default in the unit of the limit.
+    fn default(&self) -> String {
+        let mut defaults = Limits::default();
+        match self.field {
+            Field::Count(field) => field(&mut defaults).to_string(),
+            Field::Large(field) => match *field(&mut defaults) {
+                u64::MAX => "none".to_owned(),
+                default => default.to_string(),
+            },
+            Field::Times(field) => field(&mut defaults).to_string(),
+            Field::Seconds(field) => field(&mut defaults).as_secs().to_string(),
+        }
+    }
+}
+
+const fn limit(name: &'static str, what: &'static str, field: Field) -> Limit {
+    Limit { name, what, field }
+}
+
+/// The limits that people can set, in the order in which they are shown.
+const LIMITS: &[Limit] = &[
+    limit(
+        "line-bytes",
+        "a line that an editor sends, or the agent that a terminal is attached to",
+        Field::Count(|limits| &mut limits.line_bytes),
+    ),
+    limit(
+        "stdin-bytes",
+        "standard input that is put before the prompt of -p",
+        Field::Count(|limits| &mut limits.stdin_bytes),
+    ),
+    limit("rounds", "requests to the model in one turn", Field::Count(|limits| &mut limits.rounds)),
+    limit(
+        "model-attempts",
+        "attempts of a request to the model",
+        Field::Times(|limits| &mut limits.model.retry.attempts),
+    ),
+    limit(
+        "model-idle-seconds",
+        "silence of the model",
+        Field::Seconds(|limits| &mut limits.model.idle),
+    ),
+    limit(
+        "answer-bytes",
+        "an answer of the model",
+        Field::Count(|limits| &mut limits.model.max_answer),
+    ),
+    limit(
+        "event-bytes",
+        "one event of an answer",
+        Field::Count(|limits| &mut limits.model.max_event),
+    ),
+    limit(
+        "file-bytes",
+        "a file that is read or edited",
+        Field::Large(|limits| &mut limits.tools.file_bytes),
+    ),
+    limit(
+        "editor-file-seconds",
+        "an editor's answer about a file",
+        Field::Seconds(|limits| &mut limits.tools.editor_time),
+    ),
+    limit(
+        "editor-terminal-seconds",
+        "an editor's answer about one of its terminals",
+        Field::Seconds(|limits| &mut limits.tools.client_terminal_time),
+    ),
+    limit(
+        "output-chars",
+        "characters of a call's output that the model is given",
+        Field::Count(|limits| &mut limits.tools.output_chars),
+    ),
+    limit("search-seconds", "a search", Field::Seconds(|limits| &mut limits.tools.search_time)),
+    limit(
+        "web-bytes",
+        "bytes that one call reads from the web",
+        Field::Count(|limits| &mut limits.tools.web_bytes),
+    ),
+    limit(
+        "web-seconds",
+        "reading one web address",
+        Field::Seconds(|limits| &mut limits.tools.web_time),
+    ),
+    limit(
+        "web-requests",
+        "requests to one web host within a minute",
+        Field::Count(|limits| &mut limits.tools.web_requests),
+    ),
+    limit(
+        "shell-seconds",
+        "a command before it goes to the background",
+        Field::Seconds(|limits| &mut limits.tools.shell_time),
+    ),
+    limit(
+        "shell-idle-seconds",
+        "silence of a command before it is ended",
+        Field::Seconds(|limits| &mut limits.tools.shell_idle),
+    ),
+    limit(
+        "background-commands",
+        "commands in the background at once",
+        Field::Count(|limits| &mut limits.tools.background_commands),
+    ),
+    limit(
+        "sandbox-processes",
+        "processes and threads of a session in the sandbox",
+        Field::Large(|limits| &mut limits.tools.sandbox_processes),
+    ),
+    limit(
+        "sandbox-memory-bytes",
+        "memory of a command in the sandbox, and of each of its processes; none: 3/4 of all",
+        Field::Large(|limits| &mut limits.tools.sandbox_memory_bytes),
+    ),
+    limit(
+        "sandbox-temporary-bytes",
+        "temporary files of a session in the sandbox, and shared memory of a command",
+        Field::Large(|limits| &mut limits.tools.sandbox_temporary_bytes),
+    ),
+    limit(
+        "mcp-message-bytes",
+        "a message of an MCP server",
+        Field::Count(|limits| &mut limits.mcp.message_bytes),
+    ),
+    limit(
+        "mcp-start-seconds",
+        "start of an MCP server",
+        Field::Seconds(|limits| &mut limits.mcp.start),
+    ),
+    limit(
+        "mcp-call-seconds",
+        "silence of an MCP server during a call",
+        Field::Seconds(|limits| &mut limits.mcp.call),
+    ),
+    limit(
+        "mcp-tools",
+        "tools that one MCP server offers",
+        Field::Count(|limits| &mut limits.mcp.tools),
+    ),
+    limit(
+        "agent-idle-seconds",
+        "silence of another agent during a call",
+        Field::Seconds(|limits| &mut limits.agents.idle),
+    ),
+    limit(
+        "undo-bytes",
+        "files as they were before changes, for /restore",
+        Field::Large(|limits| &mut limits.tools.undo_bytes),
+    ),
+    limit(
+        "tree-entries",
+        "files and directories that the model is told of at first",
+        Field::Count(|limits| &mut limits.tools.tree_entries),
+    ),
+    limit(
+        "a2a-connections",
+        "A2A connections at once",
+        Field::Count(|limits| &mut limits.a2a.connections),
+    ),
+    limit(
+        "a2a-requests",
+        "A2A requests under way at once",
+        Field::Count(|limits| &mut limits.a2a.requests),
+    ),
+    limit(
+        "a2a-body-bytes",
+        "the body of an A2A request, or a frame",
+        Field::Count(|limits| &mut limits.a2a.body_bytes),
+    ),
+    limit(
+        "a2a-refused-requests",
+        "requests a minute of an address without a token",
+        Field::Count(|limits| &mut limits.a2a.refused_requests),
+    ),
+    limit(
+        "a2a-attachment-chars",
+        "characters of a text attached to a message",
+        Field::Count(|limits| &mut limits.a2a.attachment_chars),
+    ),
+    limit(
+        "a2a-retry-seconds",
+        "time after its turn in which a message is a retry",
+        Field::Seconds(|limits| &mut limits.a2a.retry),
+    ),
+    limit(
+        "a2a-head-seconds",
+        "receiving the head of a request",
+        Field::Seconds(|limits| &mut limits.a2a.head_time),
+    ),
+    limit(
+        "a2a-stuck-seconds",
+        "time that a client may read nothing it is sent",
+        Field::Seconds(|limits| &mut limits.a2a.patience),
+    ),
+    limit(
+        "a2a-ping-seconds",
+        "silence of a WebSocket before a ping",
+        Field::Seconds(|limits| &mut limits.a2a.ping),
+    ),
+    limit(
+        "a2a-pong-seconds",
+        "wait for the answer to a ping",
+        Field::Seconds(|limits| &mut limits.a2a.pong),
+    ),
+    limit(
+        "sessions",
+        "sessions of `tandem serve` at once",
+        Field::Count(|limits| &mut limits.a2a.sessions),
+    ),
+    limit(
+        "session-idle-seconds",
+        "life of a session that nobody uses",
+        Field::Seconds(|limits| &mut limits.a2a.session_idle),
+    ),
+    limit(
+        "question-seconds",
+        "wait of `tandem serve` for an answer",
+        Field::Seconds(|limits| &mut limits.a2a.question),
+    ),
+    limit(
+        "store-seconds",
+        "time for the database of --store to answer",
+        Field::Seconds(|limits| &mut limits.store.patience),
+    ),
+    limit(
+        "store-refusal-seconds",
+        "wait of a client's session for a store that refuses to save it",
+        Field::Seconds(|limits| &mut limits.store.refusal),
+    ),
+    limit(
+        "node-dead-seconds",
+        "silence of a node after which others take its sessions",
+        Field::Seconds(|limits| &mut limits.store.node_dead),
+    ),
+    limit(
+        "trace-content-bytes",
+        "an attribute of a span with --trace-content",
+        Field::Count(|limits| &mut limits.trace_content_bytes),
+    ),
+    limit(
+        "session-files-bytes",
+        "files of a session in the database of --store, for /restore and long output",
+        Field::Large(|limits| &mut limits.store.session_files_bytes),
+    ),
+    limit(
+        "git-seconds",
+        "a git command for a workspace: a clone, a push",
+        Field::Seconds(|limits| &mut limits.git.time),
+    ),
+    limit(
+        "git-file-bytes",
+        "an untracked file that is saved with a workspace",
+        Field::Large(|limits| &mut limits.git.file_bytes),
+    ),
+    limit(
+        "git-snapshot-bytes",
+        "what is pushed to save a workspace, and its files that are not committed",
+        Field::Large(|limits| &mut limits.git.snapshot_bytes),
+    ),
+    limit(
+        "principal-sessions",
+        "sessions at once of one who has a token",
+        Field::Count(|limits| &mut limits.a2a.principal_sessions),
+    ),
+    limit(
+        "principal-turns",
+        "turns at once of one who has a token",
+        Field::Count(|limits| &mut limits.a2a.principal_turns),
+    ),
+    limit(
+        "principal-requests",
+        "requests a second of one who has a token",
+        Field::Count(|limits| &mut limits.a2a.principal_requests),
+    ),
+    limit(
+        "principal-daily-tokens",
+        "tokens a day (UTC) of one who has a token",
+        Field::Large(|limits| &mut limits.a2a.principal_tokens),
+    ),
+];
+
+/// Limits that could be set in earlier versions. Most only keep a fault, or a hostile peer, from using up memory or time;
+/// where the others cut off a text, the model reads on in a further call.
+const FIXED: &[Limit] = &[
+    limit(
+        "model-connect-seconds",
+        "connecting to the model",
+        Field::Seconds(|limits| &mut limits.model.connect_timeout),
+    ),
+    limit(
+        "editor-file-bytes",
+        "a file whose unsaved text an editor is asked for",
+        Field::Large(|limits| &mut limits.tools.editor_bytes),
+    ),
+    limit(
+        "read-lines",
+        "lines of a file that are read at once",
+        Field::Count(|limits| &mut limits.tools.read_lines),
+    ),
+    limit(
+        "read-chars",
+        "characters of files that one call reads",
+        Field::Count(|limits| &mut limits.tools.read_chars),
+    ),
+    limit(
+        "line-chars",
+        "characters of a line of a file before it is cut",
+        Field::Count(|limits| &mut limits.tools.line_chars),
+    ),
+    limit(
+        "kept-output-bytes",
+        "longer output that is kept for the model to read",
+        Field::Large(|limits| &mut limits.tools.kept_output_bytes),
+    ),
+    limit("files", "files that one call names", Field::Count(|limits| &mut limits.tools.files)),
+    limit(
+        "shell-bytes",
+        "a command's output that is kept in memory",
+        Field::Count(|limits| &mut limits.tools.shell_bytes),
+    ),
+    limit(
+        "background-bytes",
+        "output of a background command kept in memory",
+        Field::Count(|limits| &mut limits.tools.background_bytes),
+    ),
+    limit(
+        "sandbox-connections",
+        "connections at once of commands in the sandbox",
+        Field::Count(|limits| &mut limits.tools.proxy.connections),
+    ),
+    limit(
+        "sandbox-hosts",
+        "hosts that one command in the sandbox asks for",
+        Field::Count(|limits| &mut limits.tools.proxy.hosts),
+    ),
+    limit(
+        "sandbox-head-bytes",
+        "the head of a request to the proxy of the sandbox",
+        Field::Count(|limits| &mut limits.tools.proxy.head_bytes),
+    ),
+    limit(
+        "sandbox-head-seconds",
+        "receiving the head of such a request",
+        Field::Seconds(|limits| &mut limits.tools.proxy.head_time),
+    ),
+    limit(
+        "sandbox-connect-seconds",
+        "resolving a name for a command, and connecting",
+        Field::Seconds(|limits| &mut limits.tools.proxy.connect_time),
+    ),
+    limit(
+        "sandbox-idle-seconds",
+        "silence of a connection of such a command",
+        Field::Seconds(|limits| &mut limits.tools.proxy.idle),
+    ),
+    limit(
+        "mcp-wait-seconds",
+        "wait of a prompt for MCP servers",
+        Field::Seconds(|limits| &mut limits.mcp.wait),
+    ),
+    limit(
+        "mcp-login-seconds",
+        "a login to an MCP server",
+        Field::Seconds(|limits| &mut limits.mcp.login),
+    ),
+    limit(
+        "mcp-tool-chars",
+        "an MCP tool's description, and its schema",
+        Field::Count(|limits| &mut limits.mcp.tool_chars),
+    ),
+    limit(
+        "mcp-instructions-chars",
+        "instructions of one MCP server for the model",
+        Field::Count(|limits| &mut limits.mcp.instructions_chars),
+    ),
+    limit(
+        "agent-message-bytes",
+        "an event, or another message, of another agent",
+        Field::Count(|limits| &mut limits.agents.message_bytes),
+    ),
+    limit(
+        "agent-answer-bytes",
+        "text of another agent that is kept of one call",
+        Field::Count(|limits| &mut limits.agents.answer_bytes),
+    ),
+    limit(
+        "agent-events",
+        "events of another agent in one call",
+        Field::Count(|limits| &mut limits.agents.events),
+    ),
+    limit(
+        "agent-connect-seconds",
+        "connecting to another agent, and reading its card",
+        Field::Seconds(|limits| &mut limits.agents.connect),
+    ),
+    limit(
+        "log-bytes",
+        "a session's log in memory; what is older is in a file",
+        Field::Count(|limits| &mut limits.log_bytes),
+    ),
+    limit(
+        "custom-commands",
+        "files of your own commands that are read",
+        Field::Count(|limits| &mut limits.commands.files),
+    ),
+    limit(
+        "custom-command-bytes",
+        "a file of a command of your own",
+        Field::Count(|limits| &mut limits.commands.bytes),
+    ),
+    limit(
+        "a2a-streams",
+        "A2A requests under way at once on one connection of HTTP/2, streams among them",
+        Field::Count(|limits| &mut limits.a2a.streams),
+    ),
 ];
 
 #[cfg(test)]
@@ -680,11 +695,11 @@ mod tests {
 
     #[test]
     fn no_time_is_longer_than_a_clock_can_count() {
-        for named in NAMED {
+        for limit in LIMITS {
             let mut limits = Limits::default();
-            Change { named, value: u64::MAX }.apply(&mut limits);
-            if let Field::Seconds(field) = named.field {
-                assert_eq!(*field(&mut limits), LONGEST, "{}", named.name);
+            Change { limit, value: u64::MAX }.apply(&mut limits);
+            if let Field::Seconds(field) = limit.field {
+                assert_eq!(*field(&mut limits), LONGEST, "{}", limit.name);
             }
         }
     }
@@ -695,6 +710,26 @@ mod tests {
         wrong("line-bytes", ChangeError::Form);
         wrong("lines=1", ChangeError::UnknownLimit("lines".to_owned()));
         wrong("line-bytes=many", ChangeError::NotANumber("many".to_owned()));
-        wrong("line-bytes=0", ChangeError::Zero);
+        wrong("line-bytes=0", ChangeError::TooSmall);
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_set_any_more_says_its_value() {
+        let error = "read-lines=5".parse::<Change>().err().unwrap();
+        let text = "`read-lines` has no effect any more: it is always 2000; remove it";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn each_limit_has_one_name_which_ends_with_its_unit() {
+        let mut names: Vec<_> = LIMITS.iter().chain(FIXED).map(|limit| limit.name).collect();
+        for limit in LIMITS.iter().chain(FIXED) {
+            let is_time = matches!(limit.field, Field::Seconds(_));
+            assert_eq!(is_time, limit.name.ends_with("-seconds"), "{}", limit.name);
+        }
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 }

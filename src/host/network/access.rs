@@ -151,7 +151,7 @@ impl NetworkAccess {
         };
         let Some(mut decision) = decision else {
             return Admission::Refused(format!(
-                "the command has asked for {} hosts (`--limit sandbox-hosts=N`)",
+                "the command has asked for {} hosts",
                 self.setup.limits.hosts
             ));
         };

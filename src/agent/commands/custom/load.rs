@@ -237,10 +237,7 @@ fn read(place: &CommandDirectory, file: &Path, most: usize) -> Result<CommandTex
     };
     let place = file.display();
     let bytes = bytes.map_err(|error| match &*error.kind {
-        "file_too_large" => {
-            let limit = "`--limit custom-command-bytes=N`";
-            format!("{place} is longer than {most} bytes ({limit})")
-        }
+        "file_too_large" => format!("{place} is longer than {most} bytes"),
         _ => error.message,
     })?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{place} is not UTF-8"))?;
