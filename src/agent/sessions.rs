@@ -29,7 +29,7 @@ pub use self::export::{
     to_markdown, to_text,
 };
 pub use self::find::{FindError, WantedSession, find};
-pub use self::fork::{ForkError, create_whole, fork, fork_ended};
+pub use self::fork::{ForkError, fork, fork_ended};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::KeyedMutex;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tandem_agent::session::{Listed, Query, Store, StoreError};
-use tandem_agent::sessions::create_whole;
+use tandem_agent::session::{Batch, Claim, Listed, Query, Store, StoreError};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use crate::gemini_cli::{FoundSession, GeminiCli, PROGRAM, named_id};
@@ -69,13 +69,37 @@ impl Importer {
         }
     }
 
+    /// Creates a session as a whole or not at all.
     async fn write(&self, found: &FoundSession) -> Result<(), SkipReason> {
-        let read = found.clone();
-        let read = spawn_blocking(move || read.batches()).await;
-        let batches = read.unwrap_or_else(|_| Err(SkipReason::Ending))?;
-        let created = create_whole(&*self.store, &found.head, batches).await;
-        created.map(drop).map_err(SkipReason::NotStored)
+        let (batches, mut read) = mpsc::channel(2);
+        let session = found.clone();
+        let reading =
+            spawn_blocking(move || session.read_batches(|it| batches.blocking_send(it).is_ok()));
+        // Nothing is created for a file that cannot be read any more.
+        if let Some(first) = read.recv().await {
+            let mut claim = self.store.create(&found.head).await.map_err(SkipReason::NotStored)?;
+            if let Err(err) = fill(&mut *claim, first, read).await {
+                drop(claim);
+                // Half a session would look like a whole one.
+                let _ = self.store.delete(&found.head.id).await;
+                return Err(SkipReason::NotStored(err));
+            }
+        }
+        reading.await.unwrap_or(Err(SkipReason::Ending))
     }
+}
+
+/// Adds the batches to a session as they are read.
+async fn fill(
+    claim: &mut dyn Claim,
+    first: Batch,
+    mut read: mpsc::Receiver<Batch>,
+) -> Result<(), StoreError> {
+    claim.append(vec![first]).await?;
+    while let Some(batch) = read.recv().await {
+        claim.append(vec![batch]).await?;
+    }
+    claim.sync().await
 }
 
 /// Returns `true` if the working directory has a session of Gemini CLI that was not imported into `store`. Reads the

@@ -111,7 +111,7 @@ async fn write(
 }
 
 /// Creates a session with a log, as a whole or not at all.
-pub async fn create_whole(
+async fn create_whole(
     store: &dyn Store,
     head: &Head,
     batches: Vec<Batch>,
@@ -132,9 +132,7 @@ async fn fill(
     head: &Head,
     batches: Vec<Batch>,
 ) -> Result<(), StoreError> {
-    // The files of another program's session are not in the store.
-    let original = head.from.as_ref().filter(|from| from.program.is_none());
-    if let (Some(shared), Some(original)) = (store.shared(), original) {
+    if let (Some(shared), Some(original)) = (store.shared(), &head.from) {
         shared.copy_files(&original.id, &head.id).await?;
     }
     claim.append(batches).await?;

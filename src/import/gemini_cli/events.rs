@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tandem_agent::session::{
-    Access, CallStarted, Caller, Event, FileDiff, Millis, Origin, PromptPart, PromptTags,
-    ResultContent, SessionStarted, StopReason, Summary, Todo, ToolKind, ToolOutcome, ToolOutput,
-    TurnId, Usage,
+    Access, Batch, BatchSummary, CallStarted, Caller, Event, FileDiff, Millis, Origin, PromptPart,
+    PromptTags, ResultContent, SessionStarted, StopReason, Summary, Todo, ToolKind, ToolOutcome,
+    ToolOutput, TurnId, Usage,
 };
 use tandem_host::ToolError;
 use tandem_model::{Call, FinishReason};
@@ -22,6 +22,9 @@ const OWN: [&str; 3] = [
     "<hook_context>",
     "This is the Gemini CLI. We are setting up the context for our chat.",
 ];
+
+/// Maximum number of events in one batch.
+const MAX_BATCH_EVENTS: usize = 256;
 
 /// Maximum number of characters of a title or a label.
 const LONGEST_LINE: usize = 200;
@@ -112,13 +115,16 @@ pub(crate) fn summary(chat: &Chat<'_>) -> Option<String> {
     chat.fields.summary.as_deref().map(line_of).filter(|title| !title.trim().is_empty())
 }
 
-/// Returns a chat as the events of a session, each with its time.
+/// Converts a chat to the events of a session, each with its time. Hands them to `send` in batches, so that a long chat
+/// is not in memory twice, and stops when `send` returns `false`. The last batch has the summary.
 pub(crate) fn events(
     chat: &Chat<'_>,
     started: SessionStarted,
     created: Millis,
-) -> Vec<(Millis, Arc<Event>)> {
-    let mut writing = Writing::new(started.directory.clone(), created);
+    summary_at_end: BatchSummary,
+    send: &mut dyn FnMut(Batch) -> bool,
+) {
+    let mut writing = Writing::new(started.directory.clone(), created, send);
     writing.add(Event::SessionStarted(Arc::new(started)));
     if let Some(title) = summary(chat) {
         writing.add(Event::SessionRenamed { title, by_model: true });
@@ -129,6 +135,9 @@ pub(crate) fn events(
     }
     let mut prompts = prompts(chat).peekable();
     for (at, message) in chat.messages.iter().enumerate() {
+        if writing.stopped {
+            return;
+        }
         let prompt = prompts.next_if(|(prompt_at, _)| *prompt_at == at);
         if prompt.is_some() {
             writing.end_turn();
@@ -140,13 +149,17 @@ pub(crate) fn events(
             None => writing.message(message),
         }
     }
-    writing.end(chat.damaged)
+    writing.end(chat.damaged, summary_at_end);
 }
 
-/// State of the conversion of a chat, with the events that were written so far.
-struct Writing {
+/// State of the conversion of a chat.
+struct Writing<'a> {
     directory: std::path::PathBuf,
-    events: Vec<(Millis, Arc<Event>)>,
+    /// Events that were written and not yet sent.
+    batch: Batch,
+    send: &'a mut dyn FnMut(Batch) -> bool,
+    /// `true` if nothing more is wanted.
+    stopped: bool,
     at: Millis,
     turns: u64,
     calls: usize,
@@ -165,11 +178,17 @@ struct Writing {
     left: BTreeMap<String, usize>,
 }
 
-impl Writing {
-    fn new(directory: std::path::PathBuf, at: Millis) -> Self {
+impl<'a> Writing<'a> {
+    fn new(
+        directory: std::path::PathBuf,
+        at: Millis,
+        send: &'a mut dyn FnMut(Batch) -> bool,
+    ) -> Self {
         Self {
             directory,
-            events: Vec::new(),
+            batch: Batch::default(),
+            send,
+            stopped: false,
             at,
             turns: 0,
             calls: 0,
@@ -184,7 +203,17 @@ impl Writing {
     }
 
     fn add(&mut self, event: Event) {
-        self.events.push((self.at, Arc::new(event)));
+        // A full batch is sent when one more event comes, because the last batch is not sent before its summary.
+        if self.batch.events.len() >= MAX_BATCH_EVENTS {
+            self.send_batch();
+        }
+        self.batch.events.push((self.at, Arc::new(event)));
+    }
+
+    fn send_batch(&mut self) {
+        let next = Batch { first: self.batch.end(), ..Batch::default() };
+        let sent = (self.send)(std::mem::replace(&mut self.batch, next));
+        self.stopped |= !sent;
     }
 
     fn leave(&mut self, names: impl IntoIterator<Item = String>) {
@@ -374,7 +403,7 @@ impl Writing {
         self.add(Event::TurnFinished { turn: TurnId(self.turns), reason });
     }
 
-    fn end(mut self, damaged: usize) -> Vec<(Millis, Arc<Event>)> {
+    fn end(mut self, damaged: usize, summary: BatchSummary) {
         self.end_turn();
         let model = self.model.as_deref().map(line_of).filter(|model| !model.contains('`'));
         let model = model.map(|model| format!(", where `{model}` answered")).unwrap_or_default();
@@ -391,7 +420,8 @@ impl Writing {
         }
         self.add(Event::Notice(notice));
         self.add(Event::ToldNext(TOLD.to_owned()));
-        self.events
+        self.batch.summary = Some(summary);
+        self.send_batch();
     }
 }
 

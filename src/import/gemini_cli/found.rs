@@ -22,9 +22,6 @@ const MAX_CHAT_BYTES: u64 = 64 << 20;
 /// Maximum length in bytes of the id of Gemini CLI's session.
 const MAX_ID_BYTES: usize = 128;
 
-/// Maximum number of events in one batch.
-const MAX_BATCH_EVENTS: usize = 256;
-
 /// Number of attempts to read a file that changes while it is read.
 const READ_ATTEMPTS: usize = 3;
 
@@ -113,27 +110,23 @@ impl FoundSession {
             && (tag(&self.file).is_none() || stored.directory == self.head.directory)
     }
 
-    /// Reads the chat, and returns the batches of the log of a session that continues it.
-    pub(crate) fn batches(&self) -> Result<Vec<Batch>, SkipReason> {
+    /// Reads the chat, and hands the batches of the log of a session that continues it to `send`, until `send` returns
+    /// `false`. Sends nothing if the chat has changed since it was found.
+    pub(crate) fn read_batches(
+        &self,
+        mut send: impl FnMut(Batch) -> bool,
+    ) -> Result<(), SkipReason> {
         let read = read(&self.file)?;
         let chat = read.parse(&self.file)?;
         let Head { id: wanted, created, directory, title: first, .. } = &self.head;
         if id(self.original(), &chat, &read.text, directory) != *wanted {
             return Err(SkipReason::BeingWritten);
         }
-        let mut events = events::events(&chat, events::started(wanted, directory), *created);
-        let mut batches = Vec::new();
-        while !events.is_empty() {
-            let rest = events.split_off(events.len().min(MAX_BATCH_EVENTS));
-            let first = batches.last().map_or(0, Batch::end);
-            batches.push(Batch { first, events, summary: None });
-            events = rest;
-        }
-        if let Some(last) = batches.last_mut() {
-            let title = Some(self.title.clone()).filter(|title| title != first);
-            last.summary = Some(BatchSummary { turns: self.turns, title, ..Default::default() });
-        }
-        Ok(batches)
+        let title = Some(self.title.clone()).filter(|title| title != first);
+        let summary = BatchSummary { turns: self.turns, title, ..Default::default() };
+        let started = events::started(wanted, directory);
+        events::events(&chat, started, *created, summary, &mut send);
+        Ok(())
     }
 }
 
