@@ -1,44 +1,48 @@
 //! The command line.
 
 mod absent;
+#[cfg(feature = "serve")]
 mod card;
+#[cfg(feature = "serve")]
 mod oidc;
+#[cfg(feature = "serve")]
 mod serve;
 mod sessions;
+#[cfg(feature = "serve")]
+mod token;
+#[cfg(feature = "serve")]
 mod trace;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{
-    ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, value_parser,
-};
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 use serde_json::Value;
 
 use crate::logging::LogFormat;
-use tandem_agent::session::ResumePolicy;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
 use tandem_policy::Mode;
 use tandem_sandbox::{Mechanism, SandboxMode};
-use tandem_serve::network::{AllowedHost, AllowedOrigin, PublicUrl};
-use tandem_serve::proxy::AddressRange;
 use tandem_settings::limits::{self, Change};
 use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 use tandem_tui::AgentAddress;
 
+#[cfg(feature = "serve")]
 pub(crate) use self::card::CardArgs;
+#[cfg(feature = "serve")]
 pub(crate) use self::oidc::OidcArgs;
-pub(crate) use self::serve::{TokenCommand, TokensFile};
+#[cfg(feature = "serve")]
+pub(crate) use self::serve::{A2aArgs, ServeArgs, ServeCommand, ServeLine};
 pub(crate) use self::sessions::{
     ExportFormat, ImportArgs, ListArgs, SessionsArgs, SessionsCommand,
 };
+#[cfg(feature = "serve")]
+pub(crate) use self::token::{TokenCommand, TokensFile};
+#[cfg(feature = "serve")]
 pub(crate) use self::trace::TraceArgs;
 
 /// A coding agent for your editor and your terminal.
@@ -72,9 +76,13 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Returns `true` if sessions are to be served.
-    pub(crate) fn serves(&self) -> bool {
-        matches!(&self.command, Some(Command::Serve(serve)) if serve.command.is_none())
+    /// Returns the flags of a server of sessions, if sessions are to be served.
+    #[cfg(feature = "serve")]
+    pub(crate) fn served(&self) -> Option<&ServeArgs> {
+        match &self.command {
+            Some(Command::Serve(serve)) if serve.command.is_none() => Some(&serve.serve),
+            _ => None,
+        }
     }
 }
 
@@ -96,6 +104,7 @@ pub(crate) enum Command {
         provider: Provider,
     },
     /// Serve other agents and tools over A2A, without an editor
+    #[cfg(feature = "serve")]
     Serve(Box<ServeLine>),
     /// Attach this terminal to a session of another tandem: one started with --a2a-port, or
     /// `tandem serve`, also on another machine
@@ -267,172 +276,13 @@ pub(crate) struct AgentArgs {
     /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any free
     /// port, printed on standard error or in the terminal's last row). Other users of this machine
     /// can reach the port too: see --a2a-token-file
+    #[cfg(feature = "serve")]
     #[arg(long, value_name = "PORT")]
     pub a2a_port: Option<u16>,
     /// Access over A2A.
+    #[cfg(feature = "serve")]
     #[command(flatten)]
     pub a2a: A2aArgs,
-}
-
-/// Subcommand of `tandem serve`.
-#[derive(Subcommand)]
-pub(crate) enum ServeCommand {
-    /// Make, list and revoke the tokens by which `tandem serve` knows people and services
-    ///
-    /// As soon as there is a token, a server serves nobody without one, and everybody has sessions of
-    /// their own. A server that runs notices a change at once.
-    #[command(subcommand)]
-    Token(TokenCommand),
-    /// Tell what is wrong with a set-up before anybody uses it
-    ///
-    /// It takes the flags that the server is to have, and serves nothing. It prints a line for each finding: ok,
-    /// warning or wrong. Exit status: 1 if something is wrong, so that the server would not start, or not work.
-    Check(Box<ServeArgs>),
-}
-
-/// Serve other agents and tools over A2A, without an editor
-///
-/// Clients begin sessions of their own, each in a directory or a clone of a git repository that you name here, and
-/// terminals join them with `tandem attach`. The server listens on this machine alone, unless --listen opens it to a
-/// network. `tandem serve check`, with the same flags, says what is wrong before anybody uses it.
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct ServeLine {
-    /// Subcommand.
-    #[command(subcommand)]
-    pub(crate) command: Option<ServeCommand>,
-    /// The server, without a subcommand.
-    #[command(flatten)]
-    pub(crate) serve: ServeArgs,
-}
-
-/// A server of sessions for other agents and tools, over A2A.
-#[derive(Args)]
-pub(crate) struct ServeArgs {
-    /// Listen on this port of 127.0.0.1; 0 takes any free port, which is printed on standard error. Other
-    /// users of this machine can reach it, too: see --a2a-token-file
-    #[arg(long, value_name = "PORT", default_value = "41242")]
-    pub(crate) port: u16,
-    /// Listen on this address, instead of a port of 127.0.0.1: `192.0.2.7:41242`, or `0.0.0.0:41242` or
-    /// `[::]:41242` for all addresses of this machine. Clients must then have tokens
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
-    pub(crate) listen: Option<SocketAddr>,
-    /// The URL by which clients reach the server, if it is not that of the address: by a name, or through a
-    /// proxy. If the URL has a path, the proxy must remove that from requests
-    #[arg(long, value_name = "URL")]
-    pub(crate) public_url: Option<PublicUrl>,
-    /// Answer requests for this host name, too, with the port unless that is the usual one; may be
-    /// repeated. Requests for names that are not the server's are refused
-    #[arg(long, value_name = "HOST")]
-    pub(crate) allow_host: Vec<AllowedHost>,
-    /// Let web pages of this origin (`https://pages.example`) use the server, too; may be repeated. They
-    /// need a token like all others
-    #[arg(long, value_name = "ORIGIN")]
-    pub(crate) allow_origin: Vec<AllowedOrigin>,
-    /// Serve https, with the certificate in this file (PEM, followed by the intermediate certificates). The
-    /// file is read again when it changes
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The private key of the certificate (PEM, without a passphrase)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Serve a network without TLS, in which everybody between a client and the server can read tokens and
-    /// sessions
-    #[arg(long)]
-    pub(crate) allow_plain_http: bool,
-    /// A directory in or below which sessions may work; may be repeated. A client that names none works in
-    /// the first [default: the working directory, unless there is --workspace-git]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) workspace_root: Vec<PathBuf>,
-    /// A git repository that sessions may work in, each in a clone of its own (`https`, `ssh`, or a path), and
-    /// the branch, tag or commit of it that they begin at; may be repeated. After each turn a snapshot is
-    /// pushed to `refs/tandem/SESSION`, so that any server can go on. A client that names no workspace
-    /// works in the first
-    #[arg(long, value_name = "URL[#REV]", requires = "workspaces")]
-    pub(crate) workspace_git: Vec<String>,
-    /// The directory of the clones of --workspace-git; the same path on each server that shares a database
-    #[arg(long, value_name = "DIR", requires = "workspace_git")]
-    pub(crate) workspaces: Option<PathBuf>,
-    /// Keep sessions in this Postgres database, which other servers may share:
-    /// `postgres://USER@HOST/DATABASE`. `TANDEM_STORE` has the same effect, and `PGPASSWORD` has the
-    /// password: other users of this machine see what is on the command line
-    #[cfg(feature = "postgres")]
-    #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<String>,
-    /// Let clients start sessions in the mode yolo (`autoExecute`), which runs every tool without a question,
-    /// commands in the sandbox
-    #[arg(long)]
-    pub(crate) allow_auto_execute: bool,
-    /// The file with the tokens of people and services, which `tandem serve token add` makes. As soon as it
-    /// exists, nobody is served without a token [default: the file `serve-tokens.json` in
-    /// `TANDEM_CONFIG_DIR`]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tokens: Option<PathBuf>,
-    /// Believe what a proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) says of its
-    /// clients: their addresses, and the host and the scheme that they used (`X-Forwarded-For`, `-Host`, `-Proto`)
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    pub(crate) trust_proxy: Vec<AddressRange>,
-    /// Take the name of the user from this header of the proxy, which must remove it from what clients send.
-    /// The proxy sends the token of --a2a-token-file, which nobody else may have
-    #[arg(long, value_name = "NAME", requires = "trust_proxy")]
-    pub(crate) proxy_user_header: Option<String>,
-    /// The tenant of the proxy's users
-    #[arg(long, value_name = "TENANT", default_value = "default")]
-    pub(crate) proxy_tenant: String,
-    /// Signatures of the agent card.
-    #[command(flatten)]
-    pub(crate) card: CardArgs,
-    /// Tokens of an OIDC issuer.
-    #[command(flatten)]
-    pub(crate) oidc: OidcArgs,
-    /// Add a line of JSON to this file for everything that somebody does: begin a session, send a prompt
-    /// (without its text), answer a question, be refused something
-    #[arg(long, value_name = "FILE")]
-    pub(crate) audit: Option<PathBuf>,
-    /// Write the text of prompts into the audit log, too
-    #[arg(long, requires = "audit")]
-    pub(crate) audit_prompts: bool,
-    /// Maximum time for running work after a signal; a second signal ends it at once. Set it below
-    /// the time after which your service manager kills the process, often 30 seconds
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
-    pub(crate) drain_timeout: Duration,
-    /// The number of threads that run the sessions; a session is on one of them at a time [default: as
-    /// many as there are processors]
-    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Option<u16>,
-    /// The turns that go on when the process that ran them was killed: none (`never`); those in which no tool
-    /// call was cut off that may have changed something (`safe`); all, and the model is told of such calls (`always`)
-    #[arg(long, value_name = "WHICH", default_value = "safe", value_parser = resumed_turns())]
-    pub(crate) resume_turns: ResumePolicy,
-    /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside
-    /// `/livez` and `/readyz`), to whoever reaches it
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) metrics: Option<SocketAddr>,
-    /// Traces.
-    #[command(flatten)]
-    pub(crate) trace: TraceArgs,
-    /// Model, permissions and limits.
-    #[command(flatten)]
-    pub(crate) work: WorkArgs,
-    /// Access over A2A.
-    #[command(flatten)]
-    pub a2a: A2aArgs,
-}
-
-/// Access to the agent over A2A, and the addresses that it may call.
-#[derive(Args)]
-pub(crate) struct A2aArgs {
-    /// Serve only those who send the token in this file (`Authorization: Bearer ...`, or `?token=`
-    /// for a WebSocket); `TANDEM_A2A_TOKEN` has the same effect
-    #[arg(long, value_name = "FILE")]
-    pub a2a_token_file: Option<PathBuf>,
-    /// Let push notifications go to addresses of this machine
-    #[arg(long)]
-    pub a2a_webhook_loopback: bool,
-    /// Let MCP servers that clients name be on this machine and in private networks, as they may be
-    /// with --a2a-port anyway. The addresses at which clouds keep the secrets of a machine are never reached
-    #[arg(long)]
-    pub a2a_private_servers: bool,
 }
 
 /// Model, permissions and limits of the agent.
@@ -582,6 +432,30 @@ impl AgentArgs {
         }
     }
 
+    /// Returns `true` if other agents and tools may join the session.
+    #[cfg_attr(
+        not(feature = "serve"),
+        expect(clippy::unused_self, reason = "there is no flag to read")
+    )]
+    pub(crate) fn is_shared(&self) -> bool {
+        #[cfg(feature = "serve")]
+        return self.a2a_port.is_some();
+        #[cfg(not(feature = "serve"))]
+        false
+    }
+
+    /// Returns the file with the token that other tandem processes of this machine expect, if the user has named one.
+    #[cfg_attr(
+        not(feature = "serve"),
+        expect(clippy::unused_self, reason = "there is no flag to read")
+    )]
+    pub(crate) fn token_file(&self) -> Option<&Path> {
+        #[cfg(feature = "serve")]
+        return self.a2a.a2a_token_file.as_deref();
+        #[cfg(not(feature = "serve"))]
+        None
+    }
+
     /// Returns `true` if one prompt is run and no more, even in a terminal.
     pub(crate) fn one_prompt(&self) -> bool {
         self.prompt.is_some() || self.output_format != Format::default()
@@ -591,15 +465,6 @@ impl AgentArgs {
     pub(crate) fn first_prompt(&self) -> Option<String> {
         let query = (!self.query.is_empty()).then(|| self.query.join(" "));
         [&self.prompt, &self.prompt_interactive].into_iter().find_map(Clone::clone).or(query)
-    }
-}
-
-impl ServeArgs {
-    /// Returns the number of threads of the server.
-    pub(crate) fn threads(&self) -> usize {
-        // The system may not know the number of processors. One is then a safe guess.
-        let processors = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        self.threads.map_or_else(processors, usize::from)
     }
 }
 
@@ -642,15 +507,6 @@ fn paths(paths: &[PathBuf]) -> Option<Value> {
 fn list(texts: impl Iterator<Item = String>) -> Option<Value> {
     let list: Vec<_> = texts.map(Value::String).collect();
     (!list.is_empty()).then_some(Value::Array(list))
-}
-
-/// Reads the turns that go on after a process was killed.
-fn resumed_turns() -> impl TypedValueParser<Value = ResumePolicy> {
-    PossibleValuesParser::new(["never", "safe", "always"]).map(|which| match &*which {
-        "never" => ResumePolicy::Never,
-        "always" => ResumePolicy::Always,
-        _ => ResumePolicy::Safe,
-    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

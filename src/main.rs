@@ -12,7 +12,9 @@ use tandem_content::visible::visible;
 use tandem_trace::Traces;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cli::{Cli, Command, ServeCommand};
+#[cfg(feature = "serve")]
+use crate::cli::ServeCommand;
+use crate::cli::{Cli, Command};
 use crate::logging::{LogOptions, Logs};
 use crate::run::{BAD_INPUT, ExitReason};
 
@@ -47,8 +49,10 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     let alone = cli.command.is_none() && !cli.agent.acp && !cli.agent.one_prompt();
     let person = alone || matches!(cli.command, Some(Command::Attach(_)));
     let terminal = person && stdin().is_terminal() && stdout().is_terminal();
-    let traces =
-        if cli.serves() { Traces::begin("tandem", env!("CARGO_PKG_VERSION"))? } else { None };
+    let traces = match threads(cli) {
+        Some(_) => Traces::begin("tandem", env!("CARGO_PKG_VERSION"))?,
+        None => None,
+    };
     let _logs = logs(cli, terminal, traces.as_ref())?;
     // Variables are dropped in reverse order: the last traces are sent after everything else has ended, and before the
     // log ends, because a failure to send them is logged.
@@ -88,11 +92,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
 /// Makes the async runtime. A server's runtime has several threads, for the sessions of many clients. Any other
 /// runtime has one thread, which starts fastest and needs the least memory.
 fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
-    let threads = match &cli.command {
-        Some(Command::Serve(serve)) if serve.command.is_none() => serve.serve.threads(),
-        _ => 1,
-    };
-    let mut builder = match threads {
+    let mut builder = match threads(cli).unwrap_or(1) {
         1 => Builder::new_current_thread(),
         threads => {
             let mut builder = Builder::new_multi_thread();
@@ -103,6 +103,18 @@ fn runtime(cli: &Cli) -> std::io::Result<Runtime> {
     builder.enable_all().build()
 }
 
+/// Returns the number of threads of a server of sessions; `None` if no sessions are to be served.
+#[cfg(feature = "serve")]
+fn threads(cli: &Cli) -> Option<usize> {
+    cli.served().map(cli::ServeArgs::threads)
+}
+
+/// Returns `None`, as no sessions are served without the feature `serve`.
+#[cfg(not(feature = "serve"))]
+fn threads(_: &Cli) -> Option<usize> {
+    None
+}
+
 /// Runs a subcommand. `terminal` is `true` if a person uses the program in a terminal.
 fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Result<ExitReason> {
     match command {
@@ -110,6 +122,7 @@ fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Re
             runtime.block_on(run::login(*provider)).map(|()| ExitReason::Done)
         }
         Command::Logout { provider } => run::logout(*provider).map(|()| ExitReason::Done),
+        #[cfg(feature = "serve")]
         Command::Serve(serve) => match &serve.command {
             Some(ServeCommand::Token(token)) => run::tokens(token).map(|()| ExitReason::Done),
             Some(ServeCommand::Check(serve)) => runtime.block_on(run::check(serve)),

@@ -1,9 +1,11 @@
 //! Composition of the program: builds the parts of each way to run (editor, terminal, server, subcommands), connects
 //! them, and ends them. No other module knows all parts.
 
+#[cfg(feature = "serve")]
 mod a2a;
 mod agents;
 mod attach;
+#[cfg(feature = "serve")]
 mod check;
 mod editor;
 mod ending;
@@ -13,6 +15,8 @@ mod keys;
 mod login_keys;
 mod making;
 mod models;
+#[cfg(not(feature = "serve"))]
+mod no_session_server;
 mod parts;
 mod printing;
 mod replay;
@@ -20,10 +24,15 @@ mod retention;
 mod sandbox;
 mod search;
 mod servers;
+#[cfg(feature = "serve")]
+mod session_server;
 mod sessions;
+#[cfg(feature = "serve")]
 mod store;
 mod terminal;
+#[cfg(feature = "serve")]
 mod tokens;
+#[cfg(feature = "serve")]
 mod workspaces;
 
 use std::fs;
@@ -32,8 +41,10 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
+#[cfg(feature = "serve")]
 pub(crate) use self::a2a::serve;
 pub(crate) use self::attach::attach;
+#[cfg(feature = "serve")]
 pub(crate) use self::check::check;
 pub(crate) use self::editor::editor;
 pub(crate) use self::ending::{BAD_INPUT, ExitReason, outlive_size_limit};
@@ -41,10 +52,15 @@ pub(crate) use self::generate::{completions, manual};
 pub(crate) use self::headless::headless;
 pub(crate) use self::keys::{login, logout};
 use self::making::{env, set_up};
+#[cfg(not(feature = "serve"))]
+use self::no_session_server::SessionServer;
 pub(crate) use self::replay::replay;
 pub(crate) use self::sandbox::sandbox;
+#[cfg(feature = "serve")]
+use self::session_server::SessionServer;
 pub(crate) use self::sessions::sessions;
 pub(crate) use self::terminal::terminal;
+#[cfg(feature = "serve")]
 pub(crate) use self::tokens::tokens;
 use crate::cli::ConfigArgs;
 use tandem_settings::show;

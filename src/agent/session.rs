@@ -94,6 +94,9 @@ pub use tandem_policy::{
     is_same_word, plain_answer,
 };
 
+/// Reason given for turns that end because the agent ends.
+pub const AGENT_ENDS: &str = "Ended before it was done, because the agent ends.";
+
 /// A live conversation, as front ends hold it.
 pub struct Session {
     engine: Arc<Engine>,

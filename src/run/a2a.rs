@@ -1,36 +1,25 @@
-//! The A2A server, in two forms: beside an editor, a terminal or one prompt, whose session other clients join
-//! ([`SessionServer`]), or alone with its own sessions ([`serve`]).
+//! `tandem serve`: the A2A server with its own sessions, and the options that it shares with the server of one session.
 
 use std::convert::Infallible;
 use std::fs;
 use std::future::pending;
 use std::io::{Write as _, stderr};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use futures::FutureExt as _;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::attach::token;
 use super::ending::{EndSignals, ExitReason, saved};
-use super::keys::EditorLogin;
-use super::making::{Making, NewSession, OpenedSession};
-use super::models::first_provider;
+use super::making::{Making, NewSession};
 use super::workspaces::{SessionWorkspace, Workspaces};
 use super::{store, tokens};
-use crate::cli::{A2aArgs, AgentArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
-use tandem_a2a::{
-    self as a2a, AuditOptions, CardKey, ServeAcp, ServedSessions, ServerHealth, ServerOptions,
-};
-use tandem_acp::{self as acp, ConnectAcp, OwnSession};
-use tandem_agent::session::Origin;
+use crate::cli::{A2aArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
+use tandem_a2a::{self as a2a, AuditOptions, CardKey, ServedSessions, ServerHealth, ServerOptions};
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::Secret;
 use tandem_policy::Mode;
@@ -41,98 +30,10 @@ use tandem_serve::proxy::TrustedProxy;
 use tandem_serve::quotas::Quotas;
 use tandem_serve::tls::{Tls, TlsFiles};
 use tandem_settings::limits::Limits;
-use tandem_settings::{Credentials, Settings};
 use tandem_telemetry::Metrics;
-use tandem_tui::{self as tui, AgentAddress, AttachableAgent};
-use tandem_wire::rpc;
-
-/// Name of the environment variable with the token that callers must send.
-const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
 /// Names of the environment variables with the keys for collectors of traces.
 const TRACE_KEYS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
-
-/// A2A server on a session that a person or an editor drives; `None` if the user wants no server.
-pub(super) struct SessionServer(Option<RunningServer>);
-
-/// A running server.
-struct RunningServer {
-    serving: JoinHandle<anyhow::Result<()>>,
-    ending: a2a::Ending,
-    address: String,
-    connected: watch::Receiver<usize>,
-}
-
-impl SessionServer {
-    /// Starts the server if the user wants one. Its clients can join the sessions of the registry. A client that names
-    /// no session joins the first one.
-    pub(super) async fn begin(
-        agent: &AgentArgs,
-        (sessions, first): &OpenedSession,
-        making: &Making,
-        settings: &Settings,
-    ) -> anyhow::Result<Self> {
-        let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
-        let own = Arc::new(OwnSession::new(Arc::clone(first)));
-        let service = editor_service(agent, sessions, own, making, settings)?;
-        let limits = making.limits(settings);
-        let mut options = options(&agent.a2a, &limits, making)?;
-        options.acp = Some(over_websocket(service, limits.line_bytes));
-        let connected = options.connected.subscribe();
-        let listener = a2a::listen((Ipv4Addr::LOCALHOST, port).into()).await?;
-        let address = options.network.url(listening_address(&listener)?);
-        let ending = a2a::Ending::default();
-        let (sessions, first) = (Arc::clone(sessions), Arc::clone(first));
-        let served = ServedSessions::Shared { sessions, first };
-        let serving = tokio::spawn(a2a::serve(listener, served, options, ending.clone()));
-        Ok(Self(Some(RunningServer { serving, ending, address, connected })))
-    }
-
-    /// Returns no server.
-    pub(super) fn none() -> Self {
-        Self(None)
-    }
-
-    /// Writes the address at which clients can join to standard error.
-    pub(super) fn announce(&self) {
-        if let Some(server) = &self.0 {
-            announce(&server.address);
-        }
-    }
-
-    /// Returns the address at which clients can join, and the current number of their connections.
-    pub(super) fn place(&self) -> Option<(String, watch::Receiver<usize>)> {
-        self.0.as_ref().map(|server| (server.address.clone(), server.connected.clone()))
-    }
-
-    /// If clients have joined, waits until the running turns have ended, but at most `time`, or until another signal
-    /// comes.
-    pub(super) async fn drain(
-        &self,
-        sessions: &Sessions,
-        time: Duration,
-        signals: &mut EndSignals,
-    ) {
-        let Some(server) = self.0.as_ref().filter(|server| *server.connected.borrow() > 0) else {
-            return;
-        };
-        server.ending.drain();
-        tokio::select! {
-            () = idle(sessions) => {}
-            () = sleep(time) => {}
-            _ = signals.next() => {}
-        }
-    }
-
-    /// Ends the server and the connections of its clients.
-    pub(super) async fn end(self) {
-        if let Some(RunningServer { serving, ending, .. }) = self.0 {
-            ending.now();
-            // The server has logged its error.
-            let _ = serving.await;
-        }
-    }
-}
 
 /// Serves sessions to other agents and tools until a signal comes.
 ///
@@ -363,7 +264,7 @@ fn maker(
     })
 }
 
-fn listening_address(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
+pub(super) fn listening_address(listener: &TcpListener) -> anyhow::Result<SocketAddr> {
     listener.local_addr().context("the port is not known")
 }
 
@@ -373,12 +274,16 @@ fn where_it_is(network: &NetworkOptions, address: SocketAddr) -> String {
     if url == own { url } else { format!("{url}, listening on {own}") }
 }
 
-fn announce(address: &str) {
+pub(super) fn announce(address: &str) {
     // If standard error is closed there is nobody to tell.
     let _ = writeln!(stderr(), "tandem: A2A at {address}");
 }
 
-fn options(a2a: &A2aArgs, limits: &Limits, making: &Making) -> anyhow::Result<ServerOptions> {
+pub(super) fn options(
+    a2a: &A2aArgs,
+    limits: &Limits,
+    making: &Making,
+) -> anyhow::Result<ServerOptions> {
     let limits = &limits.a2a;
     Ok(ServerOptions {
         access: AccessOptions {
@@ -412,92 +317,5 @@ fn options(a2a: &A2aArgs, limits: &Limits, making: &Making) -> anyhow::Result<Se
         network: NetworkOptions::default(),
         metrics: None,
         store_health: making.store_health.clone(),
-    })
-}
-
-/// Returns the token that callers must send, if the user has set one.
-pub(super) fn token(
-    file: Option<&Path>,
-    credentials: &Arc<Credentials>,
-) -> anyhow::Result<Option<String>> {
-    let token = match file {
-        Some(file) => {
-            let text = fs::read_to_string(file);
-            text.with_context(|| format!("cannot read the token in {}", file.display()))?
-        }
-        None => match credentials.env().var(TOKEN) {
-            Some(token) => token.to_owned(),
-            None => return Ok(None),
-        },
-    };
-    let token = token.trim().to_owned();
-    anyhow::ensure!(!token.is_empty(), "the A2A token is empty");
-    // `know` hides the token from the model's commands. With the token, a command could answer the questions about the
-    // model's own calls.
-    credentials.know(&Secret::new(&token));
-    Ok(Some(token))
-}
-
-/// Waits until no turn runs in any of the sessions.
-async fn idle(sessions: &Sessions) {
-    for loaded in sessions.loaded() {
-        loaded.session().turns().idle().await;
-    }
-}
-
-/// Returns the service for ACP clients: the editor that started this process, and clients over a WebSocket.
-pub(super) fn editor_service(
-    agent: &AgentArgs,
-    sessions: &Arc<Sessions>,
-    own: Arc<OwnSession>,
-    making: &Making,
-    settings: &Settings,
-) -> anyhow::Result<acp::EditorService> {
-    let (model, _) = making.model(settings)?;
-    let provider = first_provider(&making.credentials, settings);
-    let login = EditorLogin::new(&making.credentials, making.login_keys(settings), model, provider);
-    let sessions = Arc::clone(sessions);
-    let line_bytes = making.limits(settings).line_bytes;
-    let token_file = agent.a2a.a2a_token_file.clone();
-    let connect_acp = acp_connector(token_file, &making.credentials, line_bytes);
-    Ok(acp::EditorService {
-        sessions,
-        own,
-        origin: Origin::Editor,
-        login,
-        connect_acp,
-        closing: CancellationToken::new(),
-    })
-}
-
-/// Returns the function that connects to another tandem process on this machine, to join its sessions.
-fn acp_connector(
-    token_file: Option<PathBuf>,
-    credentials: &Arc<Credentials>,
-    line_bytes: usize,
-) -> ConnectAcp {
-    let credentials = Arc::clone(credentials);
-    Arc::new(move |port| {
-        let agent = token(token_file.as_deref(), &credentials).map(|token| AttachableAgent {
-            address: AgentAddress::Port(port),
-            token,
-            line_bytes,
-        });
-        async move { tui::connect_acp(agent.map_err(|err| err.to_string())?).await }.boxed()
-    })
-}
-
-/// Returns the function that serves an ACP client over a WebSocket.
-fn over_websocket(service: acp::EditorService, max_line: usize) -> ServeAcp {
-    Arc::new(move |stream, origin| {
-        let service = acp::EditorService { origin, ..service.clone() };
-        let options = rpc::ConnectionOptions::new(max_line);
-        async move {
-            let (input, output) = tokio::io::split(stream);
-            if let Err(err) = acp::serve(service, input, output, options).await {
-                tracing::debug!("an ACP client on a WebSocket has gone: {err:#}");
-            }
-        }
-        .boxed()
     })
 }

@@ -1,18 +1,25 @@
 //! `tandem attach`: a terminal on a session of another tandem process.
 
+use std::fs;
 use std::io::{Write as _, stderr};
 use std::path::Path;
+use std::sync::Arc;
 
-use super::a2a::token;
+use anyhow::Context as _;
+
 use super::ending::{EndSignals, ExitReason};
 use super::keys::credentials;
 use super::terminal;
 use crate::cli::AttachArgs;
 use tandem_content::visible::visible_line;
-use tandem_settings::{Settings, read_settings};
+use tandem_model::Secret;
+use tandem_settings::{Credentials, Settings, read_settings};
 use tandem_tui::{
     self as tui, AttachableAgent, Attached, Conversation, ListedSession, SessionSelector,
 };
+
+/// Name of the environment variable with the token that callers must send.
+const TOKEN: &str = "TANDEM_A2A_TOKEN";
 
 /// Exit code if the user has to choose one of several sessions.
 const CHOOSE: i32 = 2;
@@ -87,4 +94,27 @@ fn row(session: &ListedSession) -> String {
     // The row has text from prompts of other clients. `visible_line` keeps escape sequences in this text from the
     // terminal, which would execute them.
     format!("{}\n", visible_line(&row))
+}
+
+/// Returns the token that callers must send, if the user has set one.
+pub(super) fn token(
+    file: Option<&Path>,
+    credentials: &Arc<Credentials>,
+) -> anyhow::Result<Option<String>> {
+    let token = match file {
+        Some(file) => {
+            let text = fs::read_to_string(file);
+            text.with_context(|| format!("cannot read the token in {}", file.display()))?
+        }
+        None => match credentials.env().var(TOKEN) {
+            Some(token) => token.to_owned(),
+            None => return Ok(None),
+        },
+    };
+    let token = token.trim().to_owned();
+    anyhow::ensure!(!token.is_empty(), "the A2A token is empty");
+    // `know` hides the token from the model's commands. With the token, a command could answer the questions about the
+    // model's own calls.
+    credentials.know(&Secret::new(&token));
+    Ok(Some(token))
 }

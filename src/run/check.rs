@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use rustix::fs::{Access, access};
 use rustix::process::{Resource, getrlimit};
 
+use super::attach::token;
 use super::ending::ExitReason;
 use super::making::Making;
 use super::printing::print;
@@ -172,7 +173,7 @@ async fn check_sandbox(
 /// Checks the tokens, the proxy, the OIDC issuer, the key of the card, and the network.
 async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
     let file = serve.a2a.a2a_token_file.as_deref();
-    let token = findings.checked("token", a2a::token(file, &making.credentials));
+    let token = findings.checked("token", token(file, &making.credentials));
     let has_token = token.as_ref().is_some_and(Option::is_some);
     if let Some(file) = file.filter(|_| has_token) {
         check_secret(findings, "token", file);

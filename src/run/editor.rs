@@ -1,23 +1,28 @@
 //! The program as the agent of an editor, which speaks ACP over standard input and output.
 
 use std::io::{Write as _, stderr};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::a2a::{SessionServer, editor_service};
+use super::SessionServer;
+use super::attach::token;
 use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, saved};
+use super::keys::EditorLogin;
 use super::making::Making;
+use super::models::first_provider;
 use super::retention::Cleanup;
 use crate::cli::AgentArgs;
 use crate::record;
-use tandem_a2a::CLOSING;
-use tandem_acp::{self as acp, OwnSession};
-use tandem_agent::session::Store;
+use tandem_acp::{self as acp, ConnectAcp, OwnSession};
+use tandem_agent::session::{AGENT_ENDS, Origin, Store};
 use tandem_agent::sessions::{MakeSession, Sessions, WantedSession};
-use tandem_settings::Settings;
+use tandem_settings::{Credentials, Settings};
+use tandem_tui::{self as tui, AgentAddress, AttachableAgent};
 use tandem_wire::{rpc, stdio};
 
 /// Message to a user who pipes a prompt to standard input, where an editor's messages are expected.
@@ -42,7 +47,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     // So a new session is made after that message. A session is made at once if other clients can join it, or if the
     // user asks for a stored one.
     let wanted = agent.wanted_session();
-    let first = if wanted == WantedSession::New && agent.a2a_port.is_none() {
+    let first = if wanted == WantedSession::New && !agent.is_shared() {
         None
     } else {
         Some(making.first_session(&wanted, &sessions).await?)
@@ -82,7 +87,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
             _ = &mut served => answering = false,
         }
     }
-    sessions.close(CLOSING);
+    sessions.close(AGENT_ENDS);
     closing.cancel();
     if answering {
         // Lets `served` answer the open requests as cancelled, for an editor that still reads.
@@ -138,4 +143,46 @@ fn hung_up(served: anyhow::Result<()>, sessions: &Sessions) -> ExitReason {
             unread(sessions)
         }
     }
+}
+
+/// Returns the service for ACP clients: the editor that started this process, and clients over a WebSocket.
+pub(super) fn editor_service(
+    agent: &AgentArgs,
+    sessions: &Arc<Sessions>,
+    own: Arc<OwnSession>,
+    making: &Making,
+    settings: &Settings,
+) -> anyhow::Result<acp::EditorService> {
+    let (model, _) = making.model(settings)?;
+    let provider = first_provider(&making.credentials, settings);
+    let login = EditorLogin::new(&making.credentials, making.login_keys(settings), model, provider);
+    let sessions = Arc::clone(sessions);
+    let line_bytes = making.limits(settings).line_bytes;
+    let token_file = agent.token_file().map(ToOwned::to_owned);
+    let connect_acp = acp_connector(token_file, &making.credentials, line_bytes);
+    Ok(acp::EditorService {
+        sessions,
+        own,
+        origin: Origin::Editor,
+        login,
+        connect_acp,
+        closing: CancellationToken::new(),
+    })
+}
+
+/// Returns the function that connects to another tandem process on this machine, to join its sessions.
+fn acp_connector(
+    token_file: Option<PathBuf>,
+    credentials: &Arc<Credentials>,
+    line_bytes: usize,
+) -> ConnectAcp {
+    let credentials = Arc::clone(credentials);
+    Arc::new(move |port| {
+        let agent = token(token_file.as_deref(), &credentials).map(|token| AttachableAgent {
+            address: AgentAddress::Port(port),
+            token,
+            line_bytes,
+        });
+        async move { tui::connect_acp(agent.map_err(|err| err.to_string())?).await }.boxed()
+    })
 }

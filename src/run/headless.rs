@@ -7,12 +7,11 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::a2a::SessionServer;
+use super::SessionServer;
 use super::ending::{EndSignals, ExitReason, LAST_WORDS, saved, unread};
 use super::making::{Making, OpenedSession};
 use crate::cli::AgentArgs;
-use tandem_a2a::CLOSING;
-use tandem_agent::session::PromptPart;
+use tandem_agent::session::{AGENT_ENDS, PromptPart};
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_model::provider::Provider;
 use tandem_settings::Settings;
@@ -55,7 +54,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
     let signal = Arc::new(OnceLock::new());
     let options = HeadlessOptions {
         format,
-        shared: agent.a2a_port.is_some(),
+        shared: agent.is_shared(),
         progress: stderr().is_terminal(),
         fail_on_refusal: agent.fail_on_refusal,
         signal: Arc::clone(&signal),
@@ -74,7 +73,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
             ExitReason::Signal(came)
         }
     };
-    sessions.close(CLOSING);
+    sessions.close(AGENT_ENDS);
     let last_words = async {
         if matches!(end, ExitReason::Signal(_)) {
             // `run` has been given the signal, and gets some time to write how the turn ended.

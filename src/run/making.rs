@@ -108,7 +108,7 @@ impl Making {
         let (making, settings) = (self.clone(), settings.clone());
         let included: Vec<_> =
             agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
-        let interactive = agent.prompt.is_none() || agent.a2a_port.is_some();
+        let interactive = agent.prompt.is_none() || agent.is_shared();
         Arc::new(move |request: &SessionRequest, storage: Storage| {
             // A stored session continues in its own directory, with the settings of that directory.
             let elsewhere = request.directory.as_deref().filter(|dir| *dir != making.directory());

@@ -72,6 +72,13 @@ pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
 
 impl StoredSessions {
     /// Opens the sessions of a database if the user has named one, else the sessions of this machine.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(
+            clippy::unused_async,
+            reason = "with the feature `postgres` it connects to a database"
+        )
+    )]
     async fn open(args: &SessionsArgs) -> anyhow::Result<Self> {
         let env = env()?;
         #[cfg(feature = "postgres")]

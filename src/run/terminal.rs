@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::a2a::SessionServer;
+use super::SessionServer;
 use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::check;
 use super::making::{Making, NOT_STORED, OpenedSession};
@@ -17,8 +17,7 @@ use super::models;
 use super::retention::Cleanup;
 use super::sessions::below_home;
 use crate::cli::AgentArgs;
-use tandem_a2a::CLOSING;
-use tandem_agent::session::{Origin, PromptPart};
+use tandem_agent::session::{AGENT_ENDS, Origin, PromptPart};
 use tandem_agent::sessions::WantedSession;
 use tandem_import::{GeminiCli, has_new_sessions};
 use tandem_model::ollama;
@@ -139,7 +138,7 @@ async fn show(
         joined.drain(sessions, agent.drain_timeout, signals).await;
     }
     let other = other.lock().take().filter(|_| matches!(end, Ok(tui::TerminalEnd::Opened)));
-    sessions.close(if other.is_some() { LEFT } else { CLOSING });
+    sessions.close(if other.is_some() { LEFT } else { AGENT_ENDS });
     joined.end().await;
     let Some(other) = other else { return end.map(|end| Shown::End(exit_reason(end))) };
     saved(sessions).await;

@@ -15,11 +15,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use self::followed::FollowedContexts;
-use super::CLOSING;
 use super::audit::Audit;
 use super::context::SessionContext;
 use super::servers::Allowed;
-use tandem_agent::session::{Head, Orphan, ResumePolicy, Session, Store, StoreError};
+use tandem_agent::session::{AGENT_ENDS, Head, Orphan, ResumePolicy, Session, Store, StoreError};
 use tandem_agent::sessions::{LoadError, LoadedSession, Sessions};
 use tandem_serve::quotas::Meter;
 use tandem_wire::a2a::error;
@@ -209,7 +208,7 @@ impl Contexts {
                 tokio::select! {
                     () = close_when_idle(session) => {}
                     () = unanswerable(context, session, sockets), if is_alone => {
-                        session.close_because(CLOSING);
+                        session.close_because(AGENT_ENDS);
                         close_when_idle(session).await;
                     }
                     () = hand_over(context, session, sockets, policy), if !is_alone => {}

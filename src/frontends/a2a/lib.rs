@@ -89,6 +89,7 @@ pub use self::server::{Ending, ServeAcp, ServerOptions};
 use self::servers::Allowed;
 use self::webhook::Webhooks;
 use tandem_agent::commands::Registry;
+use tandem_agent::session::AGENT_ENDS;
 use tandem_net::Reach;
 use tandem_serve::busy;
 use tandem_serve::connection_room::ConnectionRoom;
@@ -106,9 +107,6 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Maximum time for sending the last notifications when the server ends.
 const LAST_PUSHES: Duration = Duration::from_secs(2);
-
-/// Reason given for turns that end because the server ends.
-pub const CLOSING: &str = "Ended before it was done, because the agent ends.";
 
 /// Pause after a failed accept, such as one for lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -190,7 +188,7 @@ pub async fn serve(
         () = server.network.keep_looking() => {}
         () = ending.now.cancelled() => {}
     }
-    server.contexts.close(CLOSING);
+    server.contexts.close(AGENT_ENDS);
     let _ = tokio::time::timeout(LAST_TURNS, server.contexts.idle_all()).await;
     let _ = tokio::time::timeout(LAST_WORDS, server.contexts.share_usage()).await;
     server.over.cancel();
