@@ -1,6 +1,6 @@
 //! A model that replays a script: for tests, demonstrations, and a first look.
 //!
-//! A script is JSON Lines; docs/models.md describes it for its users.
+//! A script is JSON Lines; docs/scripts.md describes it for its users.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -1,4 +1,4 @@
-//! The stores for logs of sessions (`docs/sessions.md` has the format). [`FileStore`] has one append-only file of
+//! The stores for logs of sessions (`docs/session-format.md` has the format). [`FileStore`] has one append-only file of
 //! JSON Lines a session, and no index that could disagree with it. `PostgresStore` has the same lines in a database
 //! that several machines share.
 

@@ -236,7 +236,7 @@ class Team:
         """Writes the settings of the manual, for these ports and files."""
         [server, *_], [upstream] = (
             re.findall(r'```nginx\n(.*?)```', (DOCS / page).read_text(), re.DOTALL)
-            for page in ('serving.md', 'team.md')
+            for page in ('network.md', 'team.md')
         )
         for n, node in enumerate(self.nodes, 1):
             upstream = upstream.replace(f'node-{n}.example:41242', f'127.0.0.1:{node.port}')

@@ -26,10 +26,25 @@ fn updates() -> bool {
 fn pages() -> Vec<PathBuf> {
     let top = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"];
     let mut pages: Vec<_> = top.iter().map(|name| root().join(name)).collect();
-    let manual = fs::read_dir(root().join("docs")).unwrap();
-    let manual = manual.map(|entry| entry.unwrap().path());
-    pages.extend(manual.filter(|path| path.extension().is_some_and(|it| it == "md")));
+    pages.extend(manual());
     pages.sort();
+    pages
+}
+
+/// Returns the paths of the manual's pages, those in folders included.
+fn manual() -> Vec<PathBuf> {
+    let mut folders = vec![root().join("docs")];
+    let mut pages = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                pages.push(path);
+            }
+        }
+    }
     pages
 }
 
@@ -174,13 +189,52 @@ fn every_example_of_a_file_can_be_read() {
 }
 
 #[test]
-fn every_page_of_the_manual_is_listed_in_the_readme() {
+fn the_summary_lists_every_page_of_the_manual_once() {
+    let summary = root().join("docs/SUMMARY.md");
+    let mut listed = links(&read(&summary));
+    listed.sort();
+    let name =
+        |path: PathBuf| path.strip_prefix(root().join("docs")).unwrap().display().to_string();
+    let mut pages: Vec<_> = manual().into_iter().filter(|it| *it != summary).map(name).collect();
+    pages.sort();
+    assert_eq!(listed, pages);
     let readme = read(&root().join("README.md"));
-    for page in pages() {
-        let name = page.strip_prefix(root()).unwrap().display().to_string();
-        let is_listed = name == "README.md" || readme.contains(&format!("]({name}"));
-        assert!(is_listed, "{name} is not linked to in README.md");
+    for page in ["docs/SUMMARY.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"] {
+        assert!(readme.contains(&format!("]({page})")), "README.md does not link to {page}");
     }
+}
+
+/// Returns the pages and files of the manual that a text names.
+fn named_pages(text: &str) -> Vec<&str> {
+    let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '#' | '_'));
+    let places = text.match_indices("docs/").map(|(at, _)| &text[at..]);
+    let names = places.map(|rest| rest.split(ends).next().unwrap_or(rest).trim_end_matches('.'));
+    names.filter(|name| name.ends_with(".md") || name.contains(".md#")).collect()
+}
+
+#[test]
+fn every_page_that_a_comment_of_the_sources_names_is_there() {
+    let mut folders = vec![root().join("src"), root().join(".ci"), root().join("benches")];
+    let mut wrong = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let comments = text.lines().filter(|line| line.trim_start().starts_with(['/', '#']));
+            for name in comments.flat_map(named_pages) {
+                let (file, part) = name.split_once('#').unwrap_or((name, ""));
+                let page = root().join(file);
+                if !page.exists() || !(part.is_empty() || anchors(&read(&page)).contains(part)) {
+                    wrong.push(format!("{}: {name}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(named_pages("see docs/a-b.md#c, `docs/d.md`."), ["docs/a-b.md#c", "docs/d.md"]);
 }
 
 #[test]

@@ -37,7 +37,7 @@ class Turn:
 
 
 class Editor:
-    """`servers`: as in settings. `script`: what the model answers to which prompt (docs/models.md)."""
+    """`servers`: as in settings. `script`: what the model answers to which prompt (docs/scripts.md)."""
 
     def __init__(self, servers, script, flags=('-y',), env=None):
         self.home = Path(tempfile.mkdtemp(prefix='tandem-interop-')).resolve()

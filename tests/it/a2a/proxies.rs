@@ -20,7 +20,7 @@ use crate::agent::HANG;
 use crate::needs::{Need, find, lacking};
 
 /// The page with the settings.
-const PAGE: &str = include_str!("../../../docs/serving.md");
+const PAGE: &str = include_str!("../../../docs/network.md");
 
 /// A hash of `secret` that is quickly computed.
 const HASH: &str = "$2b$04$TxR5mWhX2xIKNqBJSiqgDOET7urLwv8hr5vKyAQuhDX4DM6hhbQCq";
