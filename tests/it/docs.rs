@@ -4,6 +4,7 @@
 //! says how an example is marked.
 
 mod console;
+mod messages;
 mod picture;
 
 use std::collections::BTreeSet;
@@ -263,4 +264,19 @@ fn the_readme_names_each_request_of_an_editor_and_each_call_back() {
     for name in [&[INITIALIZE, AUTHENTICATE][..], &old, &calls, &today].concat() {
         assert!(readme.contains(&format!("`{name}`")), "README.md does not name {name}");
     }
+}
+
+#[test]
+fn every_event_is_in_the_manual() {
+    let source = read(&root().join("src/agent/session/events/event.rs"));
+    let (_, events) = source.split_once("pub enum Event {\n").unwrap();
+    let events = events.split("\n}").next().unwrap();
+    // A variant begins a line with four spaces and a capital letter; its fields have more.
+    let variants = events.lines().filter_map(|line| line.strip_prefix("    "));
+    let names = variants.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+    let names: Vec<_> = names.filter_map(|it| it.split([' ', '(', ',', '{']).next()).collect();
+    assert!(names.len() > 30, "{names:?}");
+    let page = read(&root().join("docs/events.md"));
+    let is_missing = |name: &&&str| !page.contains(&format!("`{name}`"));
+    assert_eq!(names.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
 }

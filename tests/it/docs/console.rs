@@ -290,3 +290,26 @@ fn every_command_is_in_the_manual() {
     let line = "tandem -p /help --model replay";
     assert_eq!(missing("docs/commands.md", line, name), Vec::<String>::new());
 }
+
+#[test]
+fn every_flag_is_in_the_manual() {
+    let name = |line: &str| {
+        let (_, rest) = line.trim_start().strip_prefix('-').map(|_| line.split_once("--"))??;
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
+        Some(format!("`--{}", rest.split(ends).next()?))
+    };
+    for line in ["tandem --help", "tandem serve --help"] {
+        assert_eq!(missing("docs/command-line.md", line, name), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn every_environment_variable_is_in_the_manual() {
+    let line = "tandem --help | sed -n '/^Environment:/,/^Limits:/p' | tr -s ' ,[$/' '\\n'";
+    let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+    let name = |word: &str| {
+        let is_name = word.len() > 4 && word.chars().all(is_part);
+        is_name.then(|| format!("`{word}"))
+    };
+    assert_eq!(missing("docs/command-line.md", line, name), Vec::<String>::new());
+}
