@@ -63,12 +63,12 @@ const SSHD_DIRECTORY: &str = "/run/sshd";
 impl Need {
     fn row(self) -> Row {
         let row = |name, variable, remedy, is_here| Row { name, variable, remedy, is_here };
-        let namespaces = "let users make namespaces: docs/sandbox.md";
+        let namespaces = "let users make namespaces: docs/sandbox-details.md";
         match self {
             Self::Bubblewrap => row(
                 "bubblewrap",
                 "BUBBLEWRAP",
-                "install the package bubblewrap, and let users make namespaces: docs/sandbox.md",
+                "install the package bubblewrap, and let users make namespaces: docs/sandbox-details.md",
                 || mechanism_works("bubblewrap"),
             ),
             Self::Caddy => {
@@ -83,7 +83,7 @@ impl Need {
             Self::Landlock => row(
                 "Landlock",
                 "LANDLOCK",
-                "run a Linux kernel that has it (5.13 or later): docs/sandbox.md",
+                "run a Linux kernel that has it (5.13 or later): docs/sandbox-details.md",
                 || mechanism_works("landlock"),
             ),
             Self::Make => {
