@@ -71,3 +71,18 @@ fn the_picture_is_the_screen_that_the_terminal_shows() {
     }
     assert_eq!(read(&path), now, "UPDATE_DOCS=1 writes it anew");
 }
+
+#[test]
+fn the_picture_of_the_rooms_has_every_room() {
+    let manifest = read(&root().join("Cargo.toml"));
+    let members = manifest.split("members = [").nth(1).unwrap().split(']').next().unwrap();
+    let members = members.lines().filter_map(|line| line.trim().strip_prefix("\"src/"));
+    let rooms: Vec<_> = members.map(|line| line.trim_end_matches("\",")).collect();
+    assert!(rooms.len() > 10, "{rooms:?}");
+    let picture = read(&root().join("docs/pictures/rooms.svg"));
+    let is_missing = |room: &&&str| {
+        let name = room.rsplit('/').next().unwrap_or(room);
+        ![format!(">{name}<"), format!(">{name}:")].iter().any(|text| picture.contains(text))
+    };
+    assert_eq!(rooms.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
+}
