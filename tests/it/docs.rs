@@ -280,3 +280,33 @@ fn every_event_is_in_the_manual() {
     let is_missing = |name: &&&str| !page.contains(&format!("`{name}`"));
     assert_eq!(names.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
+
+/// Returns the text of all Rust files below the folders.
+fn rust_text(folders: &[&str]) -> String {
+    let mut folders: Vec<_> = folders.iter().map(|name| root().join(name)).collect();
+    let mut text = String::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                text += &read(&path);
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn every_test_that_holds_an_invariant_is_there() {
+    let page = read(&root().join("docs/architecture.md"));
+    let (_, invariants) = page.split_once("\n## Invariants\n").unwrap();
+    let invariants = invariants.split("\n## ").next().unwrap();
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+    let code = invariants.split('`').skip(1).step_by(2);
+    let names: Vec<_> = code.filter(|it| it.len() > 20 && it.chars().all(is_part)).collect();
+    assert!(names.len() > 5, "{names:?}");
+    let sources = rust_text(&["src", "tests"]);
+    let is_missing = |name: &&&str| !sources.contains(&format!("fn {name}("));
+    assert_eq!(names.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
+}
