@@ -72,7 +72,7 @@ pub struct TaskStatus {
     pub timestamp: String,
 }
 
-/// State of a task (spec 6.3; `a2a-server.md`, "Task states").
+/// State of a task (spec 6.3; server document, "Task states").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
     /// Queued.

@@ -1,7 +1,7 @@
-//! Extension `development-tool` of A2A: `requirements/development-tool-extension.md` ("RFC").
+//! Extension `development-tool` of A2A. [`URI`] is the address of its specification ("RFC").
 //!
-//! The RFC, `a2a-server.md` and the first server of this kind use different names for the same fields. A [`ToolCall`]
-//! is written with all of these names.
+//! The RFC, the server document and the first server of this kind use different names for the same fields. A
+//! [`ToolCall`] is written with all of these names. `docs/protocols.md` says which documents these are.
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -26,10 +26,10 @@ pub fn is_uri(uri: &str) -> bool {
         && numbers.next().is_none()
 }
 
-/// Older name of the extension in metadata (`a2a-server.md`, "Event types").
+/// Older name of the extension in metadata (server document, "Event types").
 pub const CODER_AGENT: &str = "coderAgent";
 
-/// Kind of an event (RFC 3.2, "Event Metadata"; `a2a-server.md`, "Event types").
+/// Kind of an event (RFC 3.2, "Event Metadata"; server document, "Event types").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// Question about a call.
@@ -62,7 +62,7 @@ impl EventKind {
         }
     }
 
-    /// Returns the kind's name in `a2a-server.md`.
+    /// Returns the kind's name in the server document.
     pub fn kebab(self) -> &'static str {
         match self {
             Self::ToolCallConfirmation => "tool-call-confirmation",
@@ -216,8 +216,8 @@ pub struct ErrorDetails {
     pub status_code: Option<i32>,
 }
 
-/// Question about a call (RFC 3.2; the fields `title`, `prompt` and `type` come from `a2a-server.md`, "Tool call
-/// confirmation").
+/// Question about a call (RFC 3.2; the fields `title`, `prompt` and `type` come from the server document, "Tool
+/// call confirmation").
 #[derive(Debug, Clone, Serialize)]
 pub struct ConfirmationRequest {
     /// Possible answers.
@@ -285,7 +285,7 @@ pub struct EditedFile {
     pub formatted_diff: String,
 }
 
-/// Settings that a session uses (RFC 3.2, `AgentSettings`; `a2a-server.md`, "Agent settings").
+/// Settings that a session uses (RFC 3.2, `AgentSettings`; server document, "Agent settings").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSettings {
     /// Absolute path of the directory that the session works in.
@@ -381,8 +381,8 @@ impl Serialize for ToolCall {
     }
 }
 
-/// A call with all names of its fields: the RFC's fields; `result` and `correlationId` (`a2a-server.md`, "Tool call
-/// update"; `a2a-port.md` 5.1); `request` and `tool` as the first server writes them; and the RFC's fields in
+/// A call with all names of its fields: the RFC's fields; `result` and `correlationId` (server document, "Tool call
+/// update"; port document, 5.1); `request` and `tool` as the first server writes them; and the RFC's fields in
 /// camelCase.
 #[derive(Serialize)]
 struct Spellings<'a> {

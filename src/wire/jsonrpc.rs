@@ -64,7 +64,7 @@ pub struct Error {
     /// Short sentence for people.
     pub message: Cow<'static, str>,
     /// Additional data, of any shape. Errors with details have the shape `{"details": ...}`, which is the only shape
-    /// that peers of ACP 0.0.9 read (acp-0.0.9.ts, `ErrorResponse`).
+    /// that peers of ACP 0.0.9 read (`ErrorResponse` of its schema).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<Value>>,
 }
@@ -227,7 +227,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// Returns the envelope of the end of a stream. This message is not part of JSON-RPC: A2A over a WebSocket has it
-    /// (`a2a-port.md`, section 4).
+    /// (section 4 of the port document, which `docs/protocols.md` names).
     pub fn stream_end(id: &'a str) -> Self {
         Self { id: Some(Id::Peer(id)), method: None, member: "streamEnd" }
     }

@@ -1,5 +1,5 @@
-//! Slash commands for clients: their list, and their execution (RFC 3.3; `a2a-server.md`, "Custom
-//! endpoints").
+//! Slash commands for clients: their list, and their execution (RFC 3.3, and
+//! "Custom endpoints" of the server document; `docs/protocols.md` says where both are).
 
 use std::sync::Arc;
 use std::time::Duration;

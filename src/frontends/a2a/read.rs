@@ -177,7 +177,7 @@ fn early_message(params: &Value, attachment_chars: usize) -> Result<Sent, Error>
     sent(params, message, content)
 }
 
-/// Parses the bare body of `POST /message/stream` (`a2a-server.md`, "Responding to confirmations").
+/// Parses the bare body of `POST /message/stream` (server document, "Responding to confirmations").
 fn bare_message(body: &Value, attachment_chars: usize) -> Result<Sent, Error> {
     let said = body.get("userMessage").unwrap_or(&Value::Null);
     let mut files = Vec::new();

@@ -1,4 +1,5 @@
-//! HTTP endpoints of the first server of this kind (`a2a-server.md`, "API endpoints").
+//! HTTP endpoints of the first server of this kind ("API endpoints" of the server document, which
+//! `docs/protocols.md` names).
 
 use std::sync::Arc;
 
@@ -191,7 +192,7 @@ fn escaped(text: &str) -> String {
 /// Header that names the next page.
 const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 
-/// Returns the metadata of a session's task (`a2a-server.md`, "Task metadata").
+/// Returns the metadata of a session's task (server document, "Task metadata").
 fn metadata(context: &SessionContext) -> Value {
     let session = context.here();
     let tools = session.map(Session::tools);

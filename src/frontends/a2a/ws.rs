@@ -1,5 +1,5 @@
-//! A2A over a WebSocket: calls and their responses, and all other events of the session (`a2a-port.md`,
-//! section 4; `reference/a2a.md` describes the frames).
+//! A2A over a WebSocket: calls and their responses, and all other events of the session (section 4 of
+//! the port document, which `docs/protocols.md` names; `docs/a2a.md` describes the frames).
 
 mod acp;
 mod heartbeat;

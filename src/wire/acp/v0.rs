@@ -1,4 +1,5 @@
-//! Version 0.0.9 of the Agent Client Protocol (requirements `acp-0.0.9.ts`), over which an editor drives an agent.
+//! Version 0.0.9 of the Agent Client Protocol, over which an editor drives an agent. `docs/protocols.md` says where its
+//! schema is.
 //!
 //! The order of fields is the order on the wire. Version 0.0.10 added `updatePlan`, and version 0.0.11 added
 //! `contextServers`. The other types in this module are the same from 0.0.8 to 0.0.11.
