@@ -6,6 +6,7 @@
 mod console;
 mod messages;
 mod picture;
+mod sentences;
 
 use std::collections::BTreeSet;
 use std::fs;
