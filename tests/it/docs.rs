@@ -35,19 +35,7 @@ fn pages() -> Vec<PathBuf> {
 
 /// Returns the paths of the manual's pages, those in folders included.
 fn manual() -> Vec<PathBuf> {
-    let mut folders = vec![root().join("docs")];
-    let mut pages = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages
+    with_extension(files(&["docs"]), "md")
 }
 
 fn read(page: &Path) -> String {
@@ -216,22 +204,15 @@ fn named_pages(text: &str) -> Vec<&str> {
 
 #[test]
 fn every_page_that_a_comment_of_the_sources_names_is_there() {
-    let mut folders = vec![root().join("src"), root().join(".ci"), root().join("benches")];
     let mut wrong = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let Ok(text) = fs::read_to_string(&path) else { continue };
-            let comments = text.lines().filter(|line| line.trim_start().starts_with(['/', '#']));
-            for name in comments.flat_map(named_pages) {
-                let (file, part) = name.split_once('#').unwrap_or((name, ""));
-                let page = root().join(file);
-                if !page.exists() || !(part.is_empty() || anchors(&read(&page)).contains(part)) {
-                    wrong.push(format!("{}: {name}", path.display()));
-                }
+    for path in files(&["src", ".ci", "benches"]) {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let comments = text.lines().filter(|line| line.trim_start().starts_with(['/', '#']));
+        for name in comments.flat_map(named_pages) {
+            let (file, part) = name.split_once('#').unwrap_or((name, ""));
+            let page = root().join(file);
+            if !page.exists() || !(part.is_empty() || anchors(&read(&page)).contains(part)) {
+                wrong.push(format!("{}: {name}", path.display()));
             }
         }
     }
@@ -282,20 +263,32 @@ fn every_event_is_in_the_manual() {
     assert_eq!(names.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
 
-/// Returns the text of all Rust files below the folders.
-fn rust_text(folders: &[&str]) -> String {
+/// Returns the paths of all files below folders of the repository.
+fn files(folders: &[&str]) -> Vec<PathBuf> {
     let mut folders: Vec<_> = folders.iter().map(|name| root().join(name)).collect();
-    let mut text = String::new();
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs") {
-                text += &read(&path);
-            }
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
         }
     }
-    text
+    files
+}
+
+/// Returns the files of these that have an extension.
+fn with_extension(files: Vec<PathBuf>, extension: &str) -> Vec<PathBuf> {
+    files.into_iter().filter(|path| path.extension().is_some_and(|it| it == extension)).collect()
+}
+
+#[test]
+fn every_short_path_in_the_architecture_is_a_file_of_the_sources() {
+    let page = prose(&read(&root().join("docs/architecture.md")));
+    let code = page.split('`').skip(1).step_by(2);
+    let names: Vec<_> = code.filter(|it| it.ends_with(".rs") && !it.contains(' ')).collect();
+    assert!(names.len() > 40, "{names:?}");
+    let files = files(&["src", "tests"]);
+    let is_missing = |name: &&&str| !files.iter().any(|file| file.ends_with(name));
+    assert_eq!(names.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
 
 #[test]
@@ -307,7 +300,8 @@ fn every_test_that_holds_an_invariant_is_there() {
     let code = invariants.split('`').skip(1).step_by(2);
     let names: Vec<_> = code.filter(|it| it.len() > 20 && it.chars().all(is_part)).collect();
     assert!(names.len() > 5, "{names:?}");
-    let sources = rust_text(&["src", "tests"]);
+    let sources: String =
+        with_extension(files(&["src", "tests"]), "rs").iter().map(|path| read(path)).collect();
     let is_missing = |name: &&&str| !sources.contains(&format!("fn {name}("));
     assert_eq!(names.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
 }

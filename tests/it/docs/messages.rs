@@ -1,25 +1,15 @@
 //! Messages that the manual quotes: the fixed parts of each are found in one text of the sources.
 
-use std::fs;
 use std::path::PathBuf;
 
-use super::{blocks, manual, read, root};
+use super::{blocks, files, manual, read, with_extension};
 
 /// Returns the lines of all sources, with texts as the program prints them: a text that goes on in the next line is
 /// joined, and escaped quotes and braces are plain.
 fn source_lines() -> Vec<String> {
-    let mut folders = vec![root().join("src")];
-    let mut lines = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|it| it == "rs") {
-                lines.extend(joined(&read(&path)).lines().map(str::to_owned));
-            }
-        }
-    }
-    lines
+    let sources = with_extension(files(&["src"]), "rs");
+    let lines = |path: &PathBuf| joined(&read(path)).lines().map(str::to_owned).collect::<Vec<_>>();
+    sources.iter().flat_map(lines).collect()
 }
 
 /// Returns a source with each text in one line.
