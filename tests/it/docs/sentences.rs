@@ -17,13 +17,13 @@ fn paragraphs(page: &str) -> Vec<String> {
             let (number, rest) = text.split_once(". ")?;
             number.chars().all(|c| c.is_ascii_digit()).then_some(rest)
         });
-        let is_other =
-            text.is_empty() || text.starts_with(['|', '#', '<', '!', '`']) && item.is_none();
+        let is_other = text.is_empty()
+            || text.starts_with("```")
+            || text.starts_with(['|', '#', '<', '!']) && item.is_none();
         if item.is_some() || is_other {
             paragraphs.push(String::new());
         }
-        // A line that begins with code is prose; a fence is not.
-        if is_other && !(text.starts_with('`') && !text.starts_with("```")) {
+        if is_other {
             continue;
         }
         let last = paragraphs.last_mut().expect("there is one from the start");
