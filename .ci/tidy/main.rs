@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _, stdout};
 use std::path::Path;
 
-use self::source::{Source, rust_files, workspace};
+use self::source::{Source, program_files, rust_files, test_files, workspace};
 
 fn main() -> io::Result<()> {
     let root = workspace();
-    let sources = rust_files(&root, "src");
+    let sources = program_files(&root);
     let mut out = stdout().lock();
     for (what, figure) in figures(&root, &sources) {
         writeln!(out, "{what:<66} {figure:>8}")?;
@@ -41,7 +41,7 @@ fn figures(root: &Path, sources: &[Source]) -> Vec<(&'static str, String)> {
     });
     let circles = circles::circles(sources);
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap_or_default();
-    let tests = rust_files(root, "tests");
+    let tests = test_files(root);
     let contains = sources.iter().chain(&tests).map(Source::wording_asserts).sum::<usize>();
     vec![
         ("crates of ours", crates(sources).to_string()),
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn no_type_has_a_name_that_explains_nothing() {
-        let sources = rust_files(&workspace(), "src");
+        let sources = program_files(&workspace());
         let poor = |source: &Source| source.types().any(|name| POOR.contains(&name));
         assert_eq!(paths(sources, poor), [""; 0]);
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn an_edit_of_a_leaf_compiles_little_of_the_program_again() {
         let root = workspace();
-        let rebuilds = rebuilds::rebuilds(&root, &rust_files(&root, "src"));
+        let rebuilds = rebuilds::rebuilds(&root, &program_files(&root));
         assert!(rebuilds["src/tools"] <= 15, "{rebuilds:?}");
         assert!(rebuilds["src/policy"] <= 60, "{rebuilds:?}");
     }
@@ -148,7 +148,7 @@ mod tests {
             let begin = manifest.find(&format!("\n{name} = [")).unwrap();
             manifest[begin..].split(']').next().unwrap()
         };
-        let rooms: BTreeSet<_> = rust_files(&root, "src")
+        let rooms: BTreeSet<_> = program_files(&root)
             .iter()
             .filter_map(|source| Path::new(&source.path).parent())
             .filter(|folder| root.join(folder).join("Cargo.toml").exists())

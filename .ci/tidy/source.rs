@@ -22,6 +22,17 @@ pub(super) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Every Rust file of the program, in no order: those of `src` without the tests that stand beside its crates.
+pub(super) fn program_files(root: &Path) -> Vec<Source> {
+    rust_files(root, "src").into_iter().filter(|source| !source.is_test()).collect()
+}
+
+/// Every Rust file of tests, in no order: those of `tests`, and those beside the crates of `src`.
+pub(super) fn test_files(root: &Path) -> Vec<Source> {
+    let beside = rust_files(root, "src").into_iter().filter(Source::is_test);
+    rust_files(root, "tests").into_iter().chain(beside).collect()
+}
+
 /// Every Rust file below a folder of the workspace, in no order.
 pub(super) fn rust_files(root: &Path, folder: &str) -> Vec<Source> {
     let mut sources = Vec::new();
@@ -55,6 +66,11 @@ impl Source {
         }
         let relative = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
         Some(Self { path: relative(path), krate: relative(krate), module, text })
+    }
+
+    /// Returns `true` for a test beside a crate of `src`.
+    fn is_test(&self) -> bool {
+        self.path.starts_with("src/") && self.path.contains("/tests/")
     }
 
     pub(super) fn lines(&self) -> usize {

@@ -2,7 +2,7 @@
 //! version, and what a later one writes is not lost here.
 //!
 //! `fixtures/store/v1/events.jsonl` has a line for each shape of an event, in the order of
-//! [`every`]. A new variant or field adds lines (`UPDATE_EVENTS=1 cargo test --test it events`
+//! [`every`]. A new variant or field adds lines (`UPDATE_EVENTS=1 cargo test -p tandem-agent events`
 //! appends them); a line that is there is never changed.
 
 use std::path::PathBuf;
