@@ -12,6 +12,7 @@ mod sessions;
 mod token;
 #[cfg(feature = "serve")]
 mod trace;
+mod work;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,16 +20,13 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
-use serde_json::Value;
 
 use crate::logging::LogFormat;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
 use tandem_model::provider::Provider;
-use tandem_policy::Mode;
 use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
-use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 use tandem_tui::AgentAddress;
 
 #[cfg(feature = "serve")]
@@ -44,6 +42,8 @@ pub(crate) use self::sessions::{
 pub(crate) use self::token::{TokenCommand, TokensFile};
 #[cfg(feature = "serve")]
 pub(crate) use self::trace::TraceArgs;
+pub(crate) use self::work::WorkArgs;
+use self::work::seconds;
 
 /// A coding agent for your editor and your terminal.
 ///
@@ -285,50 +285,6 @@ pub(crate) struct AgentArgs {
     pub a2a: A2aArgs,
 }
 
-/// Model, permissions and limits of the agent.
-#[derive(Args, Clone)]
-pub(crate) struct WorkArgs {
-    /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
-    /// provider; `replay:FILE` to play a script, `replay` for the demonstration that needs no key
-    /// and no network [default: gemini-3.8-flash]
-    #[arg(short, long)]
-    pub(crate) model: Option<String>,
-    /// The thinking level, for models that have one, such as LOW, MEDIUM or HIGH [default: the
-    /// model's own]
-    #[arg(long, value_name = "LEVEL")]
-    pub(crate) thinking: Option<String>,
-    /// The tools that run without a question: default (reading), `auto_edit` (also changing files),
-    /// yolo (all), plan (reading; all others are refused) [default: default]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) approval_mode: Option<Mode>,
-    /// The same as --approval-mode yolo. Commands stay in the sandbox: see --sandbox
-    #[arg(short, long, conflicts_with = "approval_mode")]
-    pub(crate) yolo: bool,
-    /// The sandbox that commands run in: `read-only`, `workspace-write`, `danger-full-access` (none), or
-    /// without a mode as the approval mode has it, which is the default
-    #[arg(short, long, value_name = "MODE", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) sandbox: Option<SandboxChoice>,
-    /// More files of policy rules, or directories of them; commas between, or repeated
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
-    pub(crate) policy: Vec<PathBuf>,
-    /// Files of policy rules that outrank all of your own, or directories of them; commas between, or
-    /// repeated
-    #[arg(long, value_name = "FILE", value_delimiter = ',')]
-    pub(crate) admin_policy: Vec<PathBuf>,
-    /// Tools, or beginnings of commands, that need no question: `run_shell_command(git status)`
-    #[arg(long, value_name = "TOOL", value_delimiter = ',')]
-    pub(crate) allowed_tools: Vec<String>,
-    /// Trust the workspace for this run: its own settings count
-    #[arg(long)]
-    pub(crate) skip_trust: bool,
-    /// Use no MCP servers but these
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub(crate) allowed_mcp_server_names: Vec<String>,
-    /// Change a limit; may be repeated. `tandem --help` lists them at its end
-    #[arg(long = "limit", value_name = "NAME=VALUE")]
-    pub(crate) limits: Vec<Change>,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   tandem                                a session in the terminal; ? shows the keys
@@ -466,50 +422,4 @@ impl AgentArgs {
         let query = (!self.query.is_empty()).then(|| self.query.join(" "));
         [&self.prompt, &self.prompt_interactive].into_iter().find_map(Clone::clone).or(query)
     }
-}
-
-impl WorkArgs {
-    /// Returns the flags that override settings.
-    pub(crate) fn given(&self) -> Vec<Override> {
-        let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));
-        let mode = mode.or_else(|| self.yolo.then_some(("--yolo", Mode::Yolo)));
-        let text = |text: &Option<String>| text.clone().map(Value::String);
-        let servers = &self.allowed_mcp_server_names;
-        let servers = (!servers.is_empty()).then(|| Value::from(servers.clone()));
-        let given = [
-            ("model.name", "--model", text(&self.model)),
-            ("model.thinking", "--thinking", text(&self.thinking)),
-            ("tools.sandbox", "--sandbox", self.sandbox.map(SandboxChoice::value)),
-            ("mcp.allowed", "--allowed-mcp-server-names", servers),
-            (
-                "general.defaultApprovalMode",
-                mode.map_or("", |(flag, _)| flag),
-                mode.map(|(_, mode)| Value::String(mode.to_string())),
-            ),
-            ("policyPaths", "--policy", paths(&self.policy)),
-            ("adminPolicyPaths", "--admin-policy", paths(&self.admin_policy)),
-            ("tools.allowed", "--allowed-tools", list(self.allowed_tools.iter().cloned())),
-        ];
-        let given = given.into_iter();
-        given
-            .filter_map(|(key, flag, value)| Some((key, SettingOrigin::Flag(flag), value?)))
-            .collect()
-    }
-}
-
-/// Paths as settings have them, seen from where the program was started.
-fn paths(paths: &[PathBuf]) -> Option<Value> {
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    list(paths.iter().map(|path| absolute(path).display().to_string()))
-}
-
-/// A list, if there is anything in it.
-fn list(texts: impl Iterator<Item = String>) -> Option<Value> {
-    let list: Vec<_> = texts.map(Value::String).collect();
-    (!list.is_empty()).then_some(Value::Array(list))
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|err| err.to_string())
 }

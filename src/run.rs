@@ -15,8 +15,6 @@ mod keys;
 mod login_keys;
 mod making;
 mod models;
-#[cfg(not(feature = "serve"))]
-mod no_session_server;
 mod parts;
 mod printing;
 mod replay;
@@ -25,6 +23,9 @@ mod sandbox;
 mod search;
 mod servers;
 #[cfg(feature = "serve")]
+mod session_server;
+#[cfg(not(feature = "serve"))]
+#[path = "run/no_session_server.rs"]
 mod session_server;
 mod sessions;
 #[cfg(feature = "serve")]
@@ -52,12 +53,8 @@ pub(crate) use self::generate::{completions, manual};
 pub(crate) use self::headless::headless;
 pub(crate) use self::keys::{login, logout};
 use self::making::{env, set_up};
-#[cfg(not(feature = "serve"))]
-use self::no_session_server::SessionServer;
 pub(crate) use self::replay::replay;
 pub(crate) use self::sandbox::sandbox;
-#[cfg(feature = "serve")]
-use self::session_server::SessionServer;
 pub(crate) use self::sessions::sessions;
 pub(crate) use self::terminal::terminal;
 #[cfg(feature = "serve")]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _, stdout};
 use std::path::Path;
 
-use self::source::{Source, program_files, rust_files, test_files, workspace};
+use self::source::{Source, program_files, test_files, workspace};
 
 fn main() -> io::Result<()> {
     let root = workspace();
@@ -101,6 +101,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
+    use super::source::rust_files;
     use super::*;
 
     /// Names that say nothing to a reader who does not know the code.

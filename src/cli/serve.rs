@@ -15,7 +15,7 @@ use super::card::CardArgs;
 use super::oidc::OidcArgs;
 use super::token::TokenCommand;
 use super::trace::TraceArgs;
-use super::{WorkArgs, seconds};
+use super::work::{WorkArgs, seconds};
 
 /// Subcommand of `tandem serve`.
 #[derive(Subcommand)]

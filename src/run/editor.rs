@@ -9,13 +9,13 @@ use futures::FutureExt as _;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::SessionServer;
 use super::attach::token;
 use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, saved};
 use super::keys::EditorLogin;
 use super::making::Making;
 use super::models::first_provider;
 use super::retention::Cleanup;
+use super::session_server::SessionServer;
 use crate::cli::AgentArgs;
 use crate::record;
 use tandem_acp::{self as acp, ConnectAcp, OwnSession};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::SessionServer;
 use super::ending::{EndSignals, ExitReason, LAST_WORDS, saved, unread};
 use super::making::{Making, OpenedSession};
+use super::session_server::SessionServer;
 use crate::cli::AgentArgs;
 use tandem_agent::session::{AGENT_ENDS, PromptPart};
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};

@@ -9,12 +9,12 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::SessionServer;
 use super::ending::{EndSignals, ExitReason, saved};
 use super::keys::check;
 use super::making::{Making, NOT_STORED, OpenedSession};
 use super::models;
 use super::retention::Cleanup;
+use super::session_server::SessionServer;
 use super::sessions::below_home;
 use crate::cli::AgentArgs;
 use tandem_agent::session::{AGENT_ENDS, Origin, PromptPart};
