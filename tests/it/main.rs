@@ -45,7 +45,6 @@ mod ollama;
 mod openai;
 mod peer;
 mod places;
-mod policy;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod replayed;

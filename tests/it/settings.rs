@@ -1,6 +1,7 @@
 //! Settings: which file counts for what, what is wrong and where, what a project may say.
 
 mod agents;
+mod policies;
 mod projects;
 mod sandbox;
 mod sandbox_network;

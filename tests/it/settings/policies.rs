@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_host::{Access, Hints};
-use tandem_policy::{Mode, Permissions, PolicyRequest, Question, RuleName, Saved, Scope, Verdict};
+use tandem_policy::{
+    Environment, Mode, Permissions, PolicyRequest, Question, RuleName, Saved, Scope, Verdict,
+};
 use tandem_settings::{policy, read_settings};
 
-use super::questions::{call, question};
 use crate::credentials::Place;
 
 const GEMINI: &str = "home/.gemini/policies/a.toml";
@@ -29,6 +30,24 @@ fn permissions_in(place: &Place, mode: Mode, folder: &str) -> Permissions {
     let settings = read_settings(&env, &folder, &[]);
     let setup = policy(&env, &settings, &folder, true);
     Permissions::new(mode, setup, &[folder])
+}
+
+/// What is said of a call of a tool.
+fn call(permissions: &Permissions, tool: &str, access: &Access) -> Verdict {
+    let args = match access {
+        Access::Execute { command, .. } => json!({ "command": command }),
+        _ => Value::Null,
+    };
+    let request = PolicyRequest { tool, aliases: &[], args: &args, access };
+    permissions.check(&request, &Environment::new(std::env::vars_os())).verdict
+}
+
+#[track_caller]
+fn question(verdict: Verdict) -> Question {
+    match verdict {
+        Verdict::Ask(question) => question,
+        other => panic!("not asked about: {other:?}"),
+    }
 }
 
 fn run(permissions: &Permissions, line: &str) -> Verdict {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use expect_test::expect_file;
@@ -12,6 +12,7 @@ use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleName, RuleStore, Saved, 
 
 use super::lines::{pieces, sensible};
 use super::questions::{Session, question};
+use super::repository_file;
 
 /// What is written down, as it would be read.
 struct Fixed(LoadedRules);
@@ -41,7 +42,7 @@ pub(super) fn under(mode: Mode, rules: &str, place: &str) -> Session {
 /// With `UPDATE_EXPECT=1` in the environment the files are written anew, for a look at the diff.
 #[test]
 fn every_command_line_is_judged_as_written_down_under_each_file_of_rules() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/rules");
+    let dir = repository_file("fixtures/policy/rules");
     for name in ["team", "core", "every"] {
         let file = dir.join(format!("{name}.toml"));
         let rules = fs::read_to_string(&file).unwrap();

@@ -1,4 +1,9 @@
-//! What may run without a question.
+//! What may run without a question, by the doors of the room: no test here starts the program.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
+#![expect(clippy::format_collect, reason = "speed does not matter here")]
+#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod bash;
 mod connections;
@@ -8,7 +13,6 @@ mod git;
 mod lines;
 mod manual;
 mod narrow;
-mod places;
 mod questions;
 mod remembered;
 mod sandbox;
@@ -23,6 +27,11 @@ use std::path::{Path, PathBuf};
 use tandem_host::secrets::Secrets;
 use tandem_policy::risk::{AssessedCommand, Environment, assess};
 use tempfile::TempDir;
+
+/// Returns the path of a file of the repository.
+fn repository_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
+}
 
 /// The environment of this process.
 fn own_environment() -> Environment {

@@ -9,6 +9,7 @@ use tandem_policy::{Mode, SandboxSituation, Verdict};
 use tandem_sandbox::SandboxMode;
 
 use super::questions::{Session, call};
+use super::repository_file;
 use super::sandbox::{WHOLE, check};
 
 /// Page with the table, and the beginning of its first line.
@@ -176,7 +177,7 @@ fn the_table_in_the_docs_says_what_the_policy_does() {
         }
         table.push_str(&format!("| {name} | {} | {first} |\n", shown(&calls[0])));
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PAGE);
+    let path = repository_file(PAGE);
     let page = fs::read_to_string(&path).unwrap();
     let start = page.find(HEADER).expect("the page has the table");
     let end = page[start..].find("\n\n").map_or(page.len(), |end| start + end + 1);

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
 
 use toml::{Table, Value};
+
+use super::repository_file;
 
 /// Tables with names of programs: file, kind of row, and the key of the names.
 const NAMES: &[(&str, &str, &str)] = &[
@@ -52,8 +53,7 @@ const GIT: &[(&str, &str)] = &[
 
 #[test]
 fn every_program_in_a_table_has_a_golden_command_line() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let golden = fs::read_to_string(root.join("fixtures/policy/commands.txt")).unwrap();
+    let golden = fs::read_to_string(repository_file("fixtures/policy/commands.txt")).unwrap();
     let lines = golden.lines().filter(|line| !line.starts_with("    ") && !line.starts_with("--"));
     let begins: HashSet<Vec<&str>> = lines
         .flat_map(|line| {
@@ -62,7 +62,7 @@ fn every_program_in_a_table_has_a_golden_command_line() {
         })
         .collect();
     let mut missing = Vec::new();
-    for entry in fs::read_dir(root.join("src/shell")).unwrap() {
+    for entry in fs::read_dir(repository_file("src/shell")).unwrap() {
         let path = entry.unwrap().path();
         // The others are a table of files, and the crate's own.
         let is_table = path.extension().is_some_and(|it| it == "toml");

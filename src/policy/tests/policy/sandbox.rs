@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 
 use expect_test::{expect, expect_file};
 use serde_json::json;
@@ -12,9 +11,9 @@ use tandem_policy::{
 };
 use tandem_sandbox::SandboxMode::{self, DangerFullAccess, ReadOnly, WorkspaceWrite};
 
-use super::own_environment;
 use super::questions::{SHELL, Session, commands, question};
 use super::written::under;
+use super::{own_environment, repository_file};
 
 /// A sandbox that holds all it can, with the mode that the approval mode has.
 pub(super) const WHOLE: SandboxSituation =
@@ -94,7 +93,7 @@ fn every_command_line_runs_or_is_asked_about_as_written_down_in_each_kind_of_san
     for session in &sessions {
         fs::write(session.workspace.root.join(".env"), "").unwrap();
     }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/sandbox.txt");
+    let file = repository_file("fixtures/policy/sandbox.txt");
     let mut table = String::new();
     for row in fs::read_to_string(&file).unwrap().lines() {
         if row.starts_with("    ") {
@@ -251,7 +250,7 @@ fn what_changes_things_outside_is_asked_about_or_held() {
 /// What is known of every line of `commands.txt`, whatever it says.
 #[test]
 fn no_line_leaves_without_a_question_and_none_is_asked_about_that_was_not_before() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/commands.txt");
+    let path = repository_file("fixtures/policy/commands.txt");
     let lines = fs::read_to_string(path).unwrap();
     let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with(['-', ' ']));
     let sessions = [Mode::Default, Mode::AutoEdit, Mode::Plan].map(Session::new);

@@ -2,18 +2,17 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
 use tandem_policy::risk::{AssessedCommand, Risk};
 
-use super::Workspace;
+use super::{Workspace, repository_file};
 
 /// With `UPDATE_EXPECT=1` in the environment the file is written anew, for a look at the diff.
 #[test]
 fn every_command_line_is_judged_as_written_down() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/commands.txt");
+    let path = repository_file("fixtures/policy/commands.txt");
     let workspace = Workspace::new();
     let root = workspace.root.display().to_string();
     let mut judged = String::new();

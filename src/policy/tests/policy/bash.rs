@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use tandem_policy::risk::AssessedCommand;
 
-use super::Workspace;
 use super::lines::{gravity, pieces, sensible};
+use super::{Workspace, repository_file};
 
 /// Programs that run others, and are what they are; the judge looks through them.
 const WRAPPERS: &[&str] =
@@ -96,7 +96,7 @@ fn not_named(ran: &BTreeSet<String>, parts: &[AssessedCommand]) -> Vec<String> {
 
 #[test]
 fn bash_runs_of_each_line_in_the_table_what_the_table_names() {
-    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/commands.txt");
+    let table = repository_file("fixtures/policy/commands.txt");
     let table = fs::read_to_string(table).unwrap();
     let lines = table.lines().filter(|line| !line.starts_with("    ") && !line.starts_with("--"));
     let lines: Vec<_> = lines.map(|line| line.replace('⏎', "\n").replace('⇥', "\t")).collect();
