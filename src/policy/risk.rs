@@ -129,8 +129,8 @@ fn consider(
         part.own = true;
     }
     let unnamed = SimpleCommand::default();
-    let found = environment.risk(if runs { &unnamed } else { command }, wrappers, cwd);
-    part.add(found, "environment");
+    let found = environment.risks(if runs { &unnamed } else { command }, wrappers, cwd);
+    found.into_iter().for_each(|risk| part.add(risk, "environment"));
     if matches!(part.risk, Risk::Runs(_)) {
         part.content = project::content(command, cwd);
     }
@@ -143,9 +143,10 @@ fn idle_wrapper(
     wrappers: &[Vec<Word>],
     cwd: &Cwd<'_>,
 ) -> Option<AssessedCommand> {
-    let risk = environment.risk(&SimpleCommand::default(), wrappers, cwd);
+    let risks = environment.risks(&SimpleCommand::default(), wrappers, cwd);
     let name = wrappers.first()?.first()?.source.clone();
-    (risk != Risk::None).then(|| AssessedCommand::nameless(name, risk, "environment"))
+    let part = AssessedCommand::nameless(name, Risk::None, "environment");
+    Some(part.with(risks, "environment")).filter(|part| part.risk != Risk::None)
 }
 
 /// Assesses a command that may use variables of loops. `reads`: the command is the `read` of a loop, and only sets the
@@ -201,16 +202,17 @@ fn assess_one(
     cwd: &Cwd<'_>,
     secrets: &SecretFinder<'_>,
 ) -> Option<AssessedCommand> {
-    let (redirect, writes) = writes::redirects_risk(&command.redirects, cwd);
+    let (redirects, writes) = writes::redirects_risks(&command.redirects, cwd);
     let overwrites = writes::overwritten(&command.redirects, cwd);
-    let (variable, assignment) = assignments::risk(command);
+    let assignments = assignments::risks(command);
     let SecretFinding { risk: secret, files, is_certain } = secrets.find(command, cwd);
-    let secret = (secret, SECRETS);
     let Some(first) = command.words.first() else {
-        let redirects = redirect.0.level() >= assignment.0.level();
-        let name = match secret.0 {
-            Risk::None if redirects => ">".to_owned(),
-            Risk::None => format!("{variable}="),
+        let level = redirects.iter().map(Risk::level).max().unwrap_or(0);
+        // The first of the gravest.
+        let variable = assignments.iter().rev().max_by_key(|(_, risk)| risk.level());
+        let name = match (&secret, variable) {
+            (Risk::None, Some((variable, risk))) if risk.level() > level => format!("{variable}="),
+            (Risk::None, _) => ">".to_owned(),
             _ => "<".to_owned(),
         };
         let part = AssessedCommand {
@@ -222,10 +224,11 @@ fn assess_one(
             plants: writes::plants(command, cwd),
             ..AssessedCommand::nameless(name, Risk::None, "read-only")
         };
-        let part = part.with([assignment, redirect, secret]);
+        let part = part.with(assignments.into_iter().map(|(_, risk)| risk), "variables");
+        let part = part.with(redirects, "redirections").with([secret], SECRETS);
         return (part.risk != Risk::None || !part.hidden.is_empty()).then_some(part);
     };
-    let (risk, rule) = own_risk(command, cwd);
+    let (risks, rule) = own_risks(command, cwd);
     let name = command.name().map_or_else(|| brief(&first.source), str::to_owned);
     let repository = if name == "git" { git::other_repository(command, cwd) } else { None };
     let mut prefix = prefix::of(command);
@@ -242,7 +245,7 @@ fn assess_one(
         name,
         prefix,
         program,
-        risk,
+        risk: Risk::None,
         rule,
         also: Vec::new(),
         secrets: files,
@@ -260,24 +263,29 @@ fn assess_one(
         changes_repository: changes_repository(command, cwd),
         changes_hidden: secrets.changes_hidden(command, cwd),
     };
-    Some(part.with([assignment, redirect, secret]))
+    let part = part.with(risks, rule);
+    let part = part.with(assignments.into_iter().map(|(_, risk)| risk), "variables");
+    Some(part.with(redirects, "redirections").with([secret], SECRETS))
 }
 
-/// Returns the risk of a command without its assignments and redirections, and the name of the rule that found the
-/// risk.
-fn own_risk(command: &SimpleCommand, cwd: &Cwd<'_>) -> (Risk, &'static str) {
+/// Returns the risks of a command without its assignments and redirections, and the name of the rule that found them.
+fn own_risks(command: &SimpleCommand, cwd: &Cwd<'_>) -> (Vec<Risk>, &'static str) {
     match command.name() {
         None => {
             let why =
                 format!("the program that `{}` runs is known only when it runs", command.brief());
-            (Risk::Forced(why), "unknown-command")
+            (vec![Risk::Forced(why)], "unknown-command")
         }
-        Some("cd") => (cd_risk(command, cwd), "cd"),
+        Some("cd") => (vec![cd_risk(command, cwd)], "cd"),
         Some(_) => {
             let harmless =
                 || harmless::check(command, cwd).map_or_else(Risk::Runs, |()| Risk::None);
-            let concern = concern(command, cwd).map(|why| (Risk::Forced(why), "every-time"));
-            concern.unwrap_or_else(|| (harmless(), "read-only"))
+            let concerns: Vec<_> = concerns(command, cwd).into_iter().map(Risk::Forced).collect();
+            if concerns.is_empty() {
+                (vec![harmless()], "read-only")
+            } else {
+                (concerns, "every-time")
+            }
         }
     }
 }
@@ -322,12 +330,14 @@ fn rely(assessed: &mut [AssessedCommand]) {
     }
 }
 
-/// Returns the reason to ask about a command every time.
-fn concern(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
-    match every_time::concern(command)? {
-        Concern::Effect(why) => Some(why),
-        Concern::Writes(written, args) => {
-            writes::arguments_concern(&args, cwd).map(|why| format!("`{written}` {why}"))
+/// Returns the reasons to ask about a command every time.
+fn concerns(command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<String> {
+    match every_time::concern(command) {
+        None => Vec::new(),
+        Some(Concern::Effect(why)) => vec![why],
+        Some(Concern::Writes(written, args)) => {
+            let concerns = args.iter().filter_map(|word| writes::argument_concern(word, cwd));
+            concerns.map(|why| format!("`{written}` {why}")).collect()
         }
     }
 }

@@ -90,11 +90,6 @@ impl Risk {
             Self::Forced(_) => 3,
         }
     }
-
-    /// Returns the graver of two risks; of equal ones, the first.
-    pub(super) fn or(self, other: Self) -> Self {
-        if other.level() > self.level() { other } else { self }
-    }
 }
 
 impl AssessedCommand {
@@ -125,11 +120,13 @@ impl AssessedCommand {
         }
     }
 
-    /// Returns the command with further risks, each with the rule that found it.
-    pub(super) fn with<const N: usize>(mut self, found: [(Risk, &'static str); N]) -> Self {
-        for (risk, rule) in found {
-            self.add(risk, rule);
-        }
+    /// Returns the command with further risks that `rule` found.
+    pub(super) fn with(
+        mut self,
+        found: impl IntoIterator<Item = Risk>,
+        rule: &'static str,
+    ) -> Self {
+        found.into_iter().for_each(|risk| self.add(risk, rule));
         self
     }
 

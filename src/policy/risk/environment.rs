@@ -98,17 +98,17 @@ impl Environment {
         environment::for_reading(known.unwrap_or(0))
     }
 
-    /// Returns the risk that a command, or a wrapper of the command, runs a program or code of the workspace because of
+    /// Returns the risks that a command, or a wrapper of the command, runs a program or code of the workspace because of
     /// the environment.
-    pub(super) fn risk(
+    pub(super) fn risks(
         &self,
         command: &SimpleCommand,
         wrappers: &[Vec<Word>],
         cwd: &Cwd<'_>,
-    ) -> Risk {
+    ) -> Vec<Risk> {
         let names = command.name().into_iter();
         let names = names.chain(wrappers.iter().filter_map(|words| words.first()?.literal()));
-        names.fold(Risk::None, |risk, name| risk.or(self.risk_of(name, cwd)))
+        names.map(|name| self.risk_of(name, cwd)).collect()
     }
 
     /// Returns the risk that the program of a name is one of the workspace, or runs code of the workspace.

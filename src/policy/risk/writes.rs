@@ -16,13 +16,13 @@ pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<Strin
     (!files.is_empty()).then(|| files.join(" > "))
 }
 
-/// Returns the risk of a command's redirections, and a description of the first one that writes an ordinary file of the
-/// workspace.
-pub(super) fn redirects_risk(
+/// Returns the risks of a command's redirections, and a description of the first one that writes an ordinary file of
+/// the workspace.
+pub(super) fn redirects_risks(
     redirects: &[Redirect],
     cwd: &Cwd<'_>,
-) -> ((Risk, &'static str), Option<String>) {
-    let mut risk = Risk::None;
+) -> (Vec<Risk>, Option<String>) {
+    let mut risks = Vec::new();
     let mut writes = None;
     for Redirect { kind, target } in redirects {
         let file = brief(&target.source);
@@ -54,26 +54,21 @@ pub(super) fn redirects_risk(
                 }
             },
         };
-        risk = risk.or(found);
+        risks.push(found);
     }
-    ((risk, "redirections"), writes)
+    (risks, writes)
 }
 
-/// Returns the reason to ask about the arguments of a program that writes or deletes files.
-pub(super) fn arguments_concern(args: &[Word], cwd: &Cwd<'_>) -> Option<String> {
-    for word in args {
-        if word.dynamic > Dynamic::Number {
-            return Some("may change files that are known only when it runs".to_owned());
-        }
-        let Some(file) = named_file(word) else { continue };
-        let Some(paths) = cwd.inside_root(&file) else {
-            return Some("may change files outside the workspace".to_owned());
-        };
-        if let Some(why) = paths.iter().find_map(|path| sensitive(path)) {
-            return Some(format!("may change `{}`: {why}", brief(&word.source)));
-        }
+/// Returns the reason to ask about an argument of a program that writes or deletes files.
+pub(super) fn argument_concern(word: &Word, cwd: &Cwd<'_>) -> Option<String> {
+    if word.dynamic > Dynamic::Number {
+        return Some("may change files that are known only when it runs".to_owned());
     }
-    None
+    let Some(paths) = cwd.inside_root(&named_file(word)?) else {
+        return Some("may change files outside the workspace".to_owned());
+    };
+    let why = paths.iter().find_map(|path| sensitive(path))?;
+    Some(format!("may change `{}`: {why}", brief(&word.source)))
 }
 
 /// Returns whether a command changes a file that takes effect without a person running it, and that the sandbox lets
