@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::risk::{AssessedCommand, ProjectContent};
+use super::findings::{AssessedCommand, ProjectContent};
 use super::scope::{CONTENT, Scope};
 
 /// End of the remembered prefix of a command that writes a file by a redirection.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::always::Always;
+use super::findings::{self, Environment};
 use super::mode::Mode;
 use super::reads;
-use super::risk::{self, Environment};
 use super::rules::{PolicyRequest, Rank, Rule, RuleEffect, RuleSet, Ruling, Situation, Subject};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
@@ -97,11 +97,11 @@ impl Check<'_> {
             return match (paths.iter().find_map(|path| self.secret(path)), outside) {
                 (None, None) => Verdict::Allow,
                 (None, Some(outside)) => Verdict::Ask(outside),
-                (Some(why), None) => ask(risk::SECRETS, why, Vec::new()),
+                (Some(why), None) => ask(findings::SECRETS, why, Vec::new()),
                 // One question covers the secret and the files outside. A secret is asked about every time, so no
                 // "always" is offered.
                 (Some(why), Some(outside)) => {
-                    let secret = RuleName::BuiltIn(risk::SECRETS.to_owned());
+                    let secret = RuleName::BuiltIn(findings::SECRETS.to_owned());
                     Verdict::Ask(outside.with(&why, secret))
                 }
             };
@@ -140,7 +140,7 @@ impl Check<'_> {
     /// not count, except for secrets.
     fn sensitive(&self, path: &Path) -> Option<String> {
         let inside = self.inside(path);
-        let why = risk::sensitive(inside);
+        let why = findings::sensitive(inside);
         let why = why.map(|why| format!("`{}` is a sensitive file: {why}", inside.display()));
         why.or_else(|| self.secret(path))
     }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::always::{self, program, remembered};
 use super::check::{Check, ask, denied, not_in_plan};
 use super::confined::Confined;
+use super::findings::{self, AssessedCommand, ProjectContent, Risk, SECRETS};
 use super::mode::Mode;
 use super::reads;
-use super::risk::{self, AssessedCommand, ProjectContent, Risk, SECRETS};
 use super::rules::{Rank, Rule, RuleEffect, Ruling, Subject};
 use super::scope::Scope;
 use super::verdict::{Question, RuleName, Verdict};
@@ -73,7 +73,8 @@ pub(super) fn verdict(
     // 2. A rule that denies the line as written decides.
     // 3. The commands of the line are assessed, the sandbox mode is chosen, and then each command is decided on.
     // 4. The question about files of the hidden home is added if the line runs in the sandbox.
-    let assess = || risk::assess(check.environment, line, directory, check.roots, check.secrets);
+    let assess =
+        || findings::assess(check.environment, line, directory, check.roots, check.secrets);
     let only_read = |commands: &[AssessedCommand]| commands.iter().all(AssessedCommand::only_reads);
     let sandboxed = check.environment.sandbox().is_some();
     if check.mode() == Mode::Yolo && !check.policy.restricts() && !sandboxed {

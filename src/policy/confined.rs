@@ -1,8 +1,8 @@
 //! The choice of the sandbox mode for a command line, and of the commands that run in it without a question.
 
 use super::check::Check;
+use super::findings::{AssessedCommand, Risk, SandboxSituation};
 use super::mode::Mode;
-use super::risk::{AssessedCommand, Risk, SandboxSituation};
 use super::rules::{RuleEffect, Ruling, Subject};
 use super::sandbox_mark;
 use super::scope::Scope;

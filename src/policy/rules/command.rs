@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::effect::{Certainty, RuleEffect};
 use super::request::Subject;
 use super::stable_json::stable;
-use crate::risk::AssessedCommand;
+use crate::findings::AssessedCommand;
 use tandem_shell::{Dynamic, Word};
 
 /// Pattern of the commands that a rule is about.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::findings::AssessedCommand;
 use crate::mode::Mode;
-use crate::risk::AssessedCommand;
 use tandem_host::Access;
 
 /// A call that is to run, as rules are compared with it.

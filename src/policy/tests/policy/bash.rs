@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use tandem_policy::risk::AssessedCommand;
+use tandem_policy::findings::AssessedCommand;
 
 use super::lines::{gravity, pieces, sensible};
 use super::{Workspace, repository_file};

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use tandem_host::secrets::Secrets;
-use tandem_policy::risk::{Environment, Risk, assess};
+use tandem_policy::findings::{Environment, Risk, assess};
 
 use super::Workspace;
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
-use tandem_policy::risk::{AssessedCommand, Risk};
+use tandem_policy::findings::{AssessedCommand, Risk};
 
 use super::{Workspace, repository_file};
 

@@ -25,7 +25,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tandem_host::secrets::Secrets;
-use tandem_policy::risk::{AssessedCommand, Environment, assess};
+use tandem_policy::findings::{AssessedCommand, Environment, assess};
 use tempfile::TempDir;
 
 /// Returns the path of a file of the repository.

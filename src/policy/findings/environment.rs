@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::assessed::Risk;
+use super::command::Risk;
 use super::cwd::Cwd;
 use tandem_host::hidden_home::HiddenHome;
 use tandem_sandbox::SandboxMode;

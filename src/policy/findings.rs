@@ -1,7 +1,7 @@
 //! Risk assessment of command lines: the risk of each command of a line, from harmless to asked about every time.
 
-mod assessed;
 mod assignments;
+mod command;
 mod cwd;
 mod environment;
 mod git;
@@ -15,7 +15,7 @@ mod writes;
 
 use std::path::{Path, PathBuf};
 
-pub use self::assessed::{AssessedCommand, Finding, Risk};
+pub use self::command::{AssessedCommand, Finding, Risk};
 use self::cwd::Cwd;
 pub use self::environment::{Environment, SandboxSituation};
 pub use self::project::ProjectContent;

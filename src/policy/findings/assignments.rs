@@ -1,6 +1,6 @@
 //! Variables that a command is given, or that a line sets.
 
-use super::assessed::Risk;
+use super::command::Risk;
 use tandem_shell::{Assignment, SimpleCommand, brief, variables};
 
 /// Returns the variables that a command is given, each with its risk.

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::assessed::Risk;
+use super::command::Risk;
 use super::cwd::Cwd;
 use super::variables::Variables;
 use tandem_content::bounded;

@@ -1,6 +1,6 @@
 //! Files that commands write, by redirections or by arguments.
 
-use super::assessed::Risk;
+use super::command::Risk;
 use super::cwd::Cwd;
 use super::sensitive::{is_unprotected, sensitive};
 use tandem_shell::options::value;
