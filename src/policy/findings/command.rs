@@ -160,7 +160,7 @@ impl AssessedCommand {
 
     /// Returns whether the command may change a git repository.
     pub(crate) fn changes_git(&self) -> bool {
-        self.changes_repository || (self.name == "git" && self.risk != Risk::None)
+        self.changes_repository || (self.name == "git" && !self.only_reads())
     }
 
     /// Returns whether the command is a `cd` within the workspace.
