@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::findings::{AssessedCommand, ProjectContent};
+use super::decide::{Gravity, gravity};
+use super::findings::{AssessedCommand, Fact, ProjectContent};
 use super::scope::{CONTENT, Scope};
 
 /// End of the remembered prefix of a command that writes a file by a redirection.
@@ -17,9 +18,9 @@ pub(super) fn remembered(command: &AssessedCommand, edits: bool) -> String {
 /// Returns the prefix of a command. Unless edits are allowed, the prefix says that the command writes a file, and names
 /// the file if it is executable.
 fn written(command: &AssessedCommand, edits: bool) -> String {
-    let prefix = &command.prefix;
-    match &command.overwrites {
-        _ if command.writes.is_none() || edits => prefix.clone(),
+    let prefix = &command.remembered.prefix;
+    match &command.remembered.overwrites {
+        _ if command.found(Fact::WritesFile).is_none() || edits => prefix.clone(),
         Some(file) => format!("{prefix}{WRITING} {file}"),
         None => format!("{prefix}{WRITING}"),
     }
@@ -27,7 +28,8 @@ fn written(command: &AssessedCommand, edits: bool) -> String {
 
 /// Returns the program that an "always" remembers; `None` if the command also writes a file, unless edits are allowed.
 pub(super) fn program(command: &AssessedCommand, edits: bool) -> Option<String> {
-    let program = command.program.as_ref().filter(|_| command.writes.is_none() || edits);
+    let is_covered = command.found(Fact::WritesFile).is_none() || edits;
+    let program = command.remembered.program.as_ref().filter(|_| is_covered);
     program.map(|program| as_it_is(program, [command]))
 }
 
@@ -37,9 +39,11 @@ pub(super) fn line(line: &str, commands: &[AssessedCommand]) -> String {
 }
 
 /// Returns a text with the content of the project's files that decide what these commands run, where the content is
-/// known.
+/// known. No "always" covers commands that are asked about every time, so that their content does not count.
 fn as_it_is<'a>(text: &str, commands: impl IntoIterator<Item = &'a AssessedCommand>) -> String {
-    let known = commands.into_iter().filter_map(|command| match &command.content {
+    let commands =
+        commands.into_iter().filter(|it| gravity(&it.findings) != Some(Gravity::EveryTime));
+    let known = commands.filter_map(|command| match &command.remembered.content {
         ProjectContent::Known(content) => Some(content),
         ProjectContent::None | ProjectContent::Unknown => None,
     });

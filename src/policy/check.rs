@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use super::always::Always;
-use super::findings::{self, Environment};
+use super::decide::{Action, Place, decide};
+use super::findings::{self, Environment, Fact, Finding};
 use super::mode::Mode;
 use super::reads;
 use super::rules::{PolicyRequest, Rank, Rule, RuleEffect, RuleSet, Ruling, Situation, Subject};
 use super::scope::Scope;
-use super::verdict::{Question, RuleName, Verdict};
+use super::verdict::{BuiltInRule, Question, Verdict};
+use tandem_host::Access;
 use tandem_host::secrets::Secrets;
-use tandem_host::{Access, Hints};
+use tandem_host::workspace::OutsideFile;
 
 /// Message for the model in plan mode.
 const PLAN: &str =
@@ -27,6 +29,15 @@ pub(super) struct Check<'a> {
     pub(super) secrets: &'a Secrets,
     /// Environment that commands are started with.
     pub(super) environment: &'a Environment,
+}
+
+/// Finding of a call that is no command line.
+struct CallFinding {
+    finding: Finding,
+    /// Scopes that an "always" can have, the usual one first.
+    scopes: Vec<Scope>,
+    /// `true` if the settings answer the question.
+    is_trusted: bool,
 }
 
 impl Check<'_> {
@@ -83,56 +94,110 @@ impl Check<'_> {
 
     /// Returns the verdict of the built-in rules, without any written rule.
     fn built_in(&self) -> Verdict {
-        let (mode, tool) = (self.mode(), self.request.tool);
-        let access = self.request.access;
-        if let Access::Connect { host, is_allowed, .. } = access {
-            return self.connection(host, *is_allowed);
+        let found = match self.request.access {
+            Access::Nothing | Access::Read => return Verdict::Allow,
+            Access::ReadFiles { paths, outside } => return self.reading(paths, outside),
+            Access::Connect { host, is_allowed, .. } => return self.connection(host, *is_allowed),
+            _ => self.finding(),
+        };
+        let CallFinding { finding, scopes, is_trusted } = found;
+        let whole = self.whole_tool();
+        let is_allowed =
+            || is_trusted || scopes.iter().chain([&whole]).any(|scope| self.always.has(scope));
+        match self.decide(finding.fact) {
+            Action::Refuse => not_in_plan(),
+            Action::Run => Verdict::Allow,
+            Action::Ask if is_allowed() => Verdict::Allow,
+            Action::Ask | Action::AskEveryTime => ask(finding.rule, finding.why, scopes),
         }
-        if mode == Mode::Yolo || matches!(access, Access::Nothing | Access::Read) {
-            return Verdict::Allow;
-        }
-        let whole = Scope::Tool(tool.to_owned());
-        if let Access::ReadFiles { paths, outside } = access {
-            let outside = reads::question(&self.always, outside);
-            return match (paths.iter().find_map(|path| self.secret(path)), outside) {
-                (None, None) => Verdict::Allow,
-                (None, Some(outside)) => Verdict::Ask(outside),
-                (Some(why), None) => ask(findings::SECRETS, why, Vec::new()),
-                // One question covers the secret and the files outside. A secret is asked about every time, so no
-                // "always" is offered.
-                (Some(why), Some(outside)) => {
-                    let secret = RuleName::BuiltIn(findings::SECRETS.to_owned());
-                    Verdict::Ask(outside.with(&why, secret))
+    }
+
+    /// Returns the finding of a call that does more than read.
+    fn finding(&self) -> CallFinding {
+        let whole = self.whole_tool();
+        let found = |fact, rule, why: &str, scopes| CallFinding {
+            finding: Finding::new(fact, rule, why),
+            scopes,
+            is_trusted: false,
+        };
+        match self.request.access {
+            Access::Edit { path } => {
+                if let Some(why) = self.sensitive(path) {
+                    return found(Fact::ChangesSensitive, BuiltInRule::SpecialFiles, &why, vec![]);
                 }
-            };
-        }
-        if mode == Mode::Plan {
-            return match access {
-                Access::Mcp { server, hints, .. } if hints.read_only == Some(true) => {
-                    self.mcp(server, *hints)
-                }
-                _ => not_in_plan(),
-            };
-        }
-        if let Access::Edit { path } = access
-            && let Some(why) = self.sensitive(path)
-        {
-            return ask("special-files", why, Vec::new());
-        }
-        if self.always.has(&whole) {
-            return Verdict::Allow;
-        }
-        match access {
-            Access::Edit { .. } if self.edits_freely() => Verdict::Allow,
-            Access::Edit { .. } => {
-                ask("edits", "this mode asks before it changes files", vec![Scope::Edits, whole])
+                let why = "this mode asks before it changes files";
+                found(Fact::WritesFile, BuiltInRule::Edits, why, vec![Scope::Edits, whole])
             }
-            Access::Mcp { server, hints, .. } => self.mcp(server, *hints),
-            Access::Agent { agent, trusted, .. } => self.agent(agent, *trusted),
-            Access::AgentQuestion { agent, tool, danger, .. } => {
-                self.agent_question(agent, tool, *danger)
+            Access::Mcp { server, hints, .. } => {
+                // A server may lie about its tools, so that its hints allow nothing.
+                let (fact, said) = match (hints.read_only, hints.destructive) {
+                    (Some(true), _) => {
+                        (Fact::CallsReadingServer, "; the server says that this one only reads")
+                    }
+                    (_, Some(true)) => {
+                        (Fact::CallsServer, "; the server says that this one may destroy something")
+                    }
+                    _ => (Fact::CallsServer, ""),
+                };
+                let why = format!("a tool of an MCP server may do anything{said}");
+                let scopes = vec![whole, Scope::Server(server.clone())];
+                let found = found(fact, BuiltInRule::Mcp, &why, scopes);
+                CallFinding { is_trusted: hints.trusted, ..found }
             }
-            _ => ask("other", "this mode asks before it does more than read", vec![whole]),
+            Access::Agent { agent, trusted, .. } => {
+                let why = "what is sent leaves this session, and the agent may do anything";
+                let scopes = vec![Scope::Agent(agent.clone())];
+                let found = found(Fact::CallsAgent, BuiltInRule::Agent, why, scopes);
+                CallFinding { is_trusted: *trusted, ..found }
+            }
+            Access::AgentQuestion { danger: true, .. } => {
+                let why = "the agent says that this may do harm where it runs";
+                found(Fact::AgentDoesHarm, BuiltInRule::AgentAsks, why, vec![])
+            }
+            Access::AgentQuestion { agent, tool, .. } => {
+                let why = "the agent asks before it does this where it runs";
+                let scope = Scope::AgentTool { agent: agent.clone(), tool: tool.clone() };
+                found(Fact::AgentActs, BuiltInRule::AgentAsks, why, vec![scope])
+            }
+            _ => {
+                let why = "this mode asks before it does more than read";
+                found(Fact::DoesMore, BuiltInRule::Other, why, vec![whole])
+            }
+        }
+    }
+
+    /// Returns the scope of every call of the tool.
+    pub(super) fn whole_tool(&self) -> Scope {
+        Scope::Tool(self.request.tool.to_owned())
+    }
+
+    /// Returns the verdict on a tool that reads these files; `outside`: those outside of the workspace that are asked
+    /// about.
+    fn reading(&self, paths: &[PathBuf], outside: &[OutsideFile]) -> Verdict {
+        let asks = |fact| self.decide(fact) != Action::Run;
+        let mut secrets = paths.iter().filter_map(|path| self.secret(path));
+        let secret = secrets.next().filter(|_| asks(Fact::ReadsSecret));
+        let outside = reads::question(&self.always, outside);
+        match (secret, outside.filter(|_| asks(Fact::ReadsHiddenHome))) {
+            (None, None) => Verdict::Allow,
+            (None, Some(outside)) => Verdict::Ask(outside),
+            (Some(why), None) => ask(BuiltInRule::Secrets, why, Vec::new()),
+            // One question covers the secret and the files outside. A secret is asked about every time, so no "always"
+            // is offered.
+            (Some(why), Some(outside)) => Verdict::Ask(outside.with(&why, BuiltInRule::Secrets)),
+        }
+    }
+
+    /// Returns the action of the table on a fact about a call that is no command line.
+    pub(super) fn decide(&self, fact: Fact) -> Action {
+        decide(fact, self.editing_mode(), Place::Unsandboxed)
+    }
+
+    /// Returns the mode for the table: mode `default` in which the user always allows edits is `auto_edit`.
+    pub(super) fn editing_mode(&self) -> Mode {
+        match self.mode() {
+            Mode::Default if self.edits_freely() => Mode::AutoEdit,
+            mode => mode,
         }
     }
 
@@ -161,45 +226,11 @@ impl Check<'_> {
     pub(super) fn edits_freely(&self) -> bool {
         self.mode() == Mode::AutoEdit || self.always.has(&Scope::Edits)
     }
-
-    fn mcp(&self, server: &str, hints: Hints) -> Verdict {
-        let tool = Scope::Tool(self.request.tool.to_owned());
-        let server = Scope::Server(server.to_owned());
-        if hints.trusted || self.always.has(&tool) || self.always.has(&server) {
-            return Verdict::Allow;
-        }
-        // A server may lie about its tools, so that its hints allow nothing.
-        let said = match (hints.read_only, hints.destructive) {
-            (Some(true), _) => "; the server says that this one only reads",
-            (_, Some(true)) => "; the server says that this one may destroy something",
-            _ => "",
-        };
-        ask("mcp", format!("a tool of an MCP server may do anything{said}"), vec![tool, server])
-    }
-
-    fn agent(&self, agent: &str, trusted: bool) -> Verdict {
-        let scope = Scope::Agent(agent.to_owned());
-        if trusted || self.always.has(&scope) {
-            return Verdict::Allow;
-        }
-        ask("agent", "what is sent leaves this session, and the agent may do anything", vec![scope])
-    }
-
-    fn agent_question(&self, agent: &str, tool: &str, danger: bool) -> Verdict {
-        let scope = Scope::AgentTool { agent: agent.to_owned(), tool: tool.to_owned() };
-        if danger {
-            return ask("agent-asks", "the agent says that this may do harm where it runs", vec![]);
-        }
-        if self.always.has(&scope) {
-            return Verdict::Allow;
-        }
-        ask("agent-asks", "the agent asks before it does this where it runs", vec![scope])
-    }
 }
 
 /// Returns a question of a built-in rule.
-pub(super) fn ask(rule: &str, why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
-    let rules = vec![RuleName::BuiltIn(rule.to_owned())];
+pub(super) fn ask(rule: BuiltInRule, why: impl Into<String>, scopes: Vec<Scope>) -> Verdict {
+    let rules = vec![rule.into()];
     Verdict::Ask(Question { why: why.into(), rules, scopes, ..Question::default() })
 }
 
@@ -218,5 +249,5 @@ pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
 
 /// Returns the denial of a call that plan mode does not allow.
 pub(super) fn not_in_plan() -> Verdict {
-    Verdict::Deny { why: PLAN.to_owned(), rule: Some(RuleName::BuiltIn("plan".to_owned())) }
+    Verdict::Deny { why: PLAN.to_owned(), rule: Some(BuiltInRule::Plan.into()) }
 }

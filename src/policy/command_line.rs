@@ -5,19 +5,20 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use super::always::{self, program, remembered};
-use super::check::{Check, ask, denied, not_in_plan};
+use super::check::{Check, denied, not_in_plan};
 use super::confined::Confined;
-use super::findings::{self, AssessedCommand, ProjectContent, Risk, SECRETS};
+use super::decide::{Action, Gravity, Place, decide, decide_all, gravity, reasons};
+use super::findings::{self, AssessedCommand, Fact, ProjectContent};
 use super::mode::Mode;
 use super::reads;
 use super::rules::{Rank, Rule, RuleEffect, Ruling, Subject};
 use super::scope::Scope;
-use super::verdict::{Question, RuleName, Verdict};
+use super::verdict::{BuiltInRule, Question, RuleName, Verdict};
 use tandem_host::SandboxRequest;
 use tandem_host::command_sandbox::ShownFiles;
 use tandem_host::workspace::OutsideFile;
 use tandem_sandbox::SandboxMode;
-use tandem_shell::brief;
+use tandem_shell::{Word, brief};
 
 /// Verdict on one command.
 enum CommandVerdict<'a> {
@@ -31,16 +32,17 @@ enum CommandVerdict<'a> {
 /// A command that is asked about.
 struct CommandQuestion<'a> {
     command: &'a AssessedCommand,
-    rule: RuleName,
-    /// Reason of a written rule that asks; `None`: the risk of the command is the reason.
-    why: Option<String>,
+    /// `true` if the command is asked about every time, so that no "always" is offered.
+    every_time: bool,
+    /// Reason of a written rule that asks; `None`: the findings of the command are the reasons.
+    by_rule: Option<Reason>,
 }
 
-impl CommandQuestion<'_> {
-    /// Returns whether the command is asked about every time, so that no "always" is offered.
-    fn every_time(&self) -> bool {
-        self.why.is_some() || matches!(self.command.risk, Risk::Forced(_))
-    }
+/// Reason for a question, and the rule that asks.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Reason {
+    why: String,
+    rule: RuleName,
 }
 
 /// Verdict on a command line.
@@ -65,7 +67,7 @@ impl LineVerdict {
 /// Returns the verdict on a line. Blocks on file look-ups: thousands of them for a very long line.
 pub(super) fn verdict(
     check: &Check<'_>,
-    line: &str,
+    text: &str,
     directory: &Path,
     request: Option<&SandboxRequest>,
 ) -> LineVerdict {
@@ -74,41 +76,28 @@ pub(super) fn verdict(
     // 3. The commands of the line are assessed, the sandbox mode is chosen, and then each command is decided on.
     // 4. The question about files of the hidden home is added if the line runs in the sandbox.
     let assess =
-        || findings::assess(check.environment, line, directory, check.roots, check.secrets);
-    let only_read = |commands: &[AssessedCommand]| commands.iter().all(AssessedCommand::only_reads);
+        || findings::assess(check.environment, text, directory, check.roots, check.secrets);
     let sandboxed = check.environment.sandbox().is_some();
     if check.mode() == Mode::Yolo && !check.policy.restricts() && !sandboxed {
         let only_reads = assess().is_ok_and(|commands| only_read(&commands));
         return LineVerdict::outside(Verdict::Allow, only_reads);
     }
-    let whole = check.ruling(Subject::Line(line)).filter(|ruling| ruling.rule.reads());
+    let whole = check.ruling(Subject::Line(text)).filter(|ruling| ruling.rule.reads());
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = whole {
-        return LineVerdict::outside(denied(rule, &brief(line)), false);
+        return LineVerdict::outside(denied(rule, &brief(text)), false);
     }
     let (verdict, only_reads, confined, mut shown) = match assess() {
         Ok(commands) => {
-            let always = check.always.covers_line(&always::line(line, &commands), directory);
+            let remembered = always::line(text, &commands);
+            let always = check.always.covers_line(&remembered, directory);
             let confined = Confined::new(check, &commands, always, request);
-            let verdict = assessed(check, (line, directory), &commands, whole, confined);
-            let secrets = commands.iter().flat_map(|command| command.secrets.iter().cloned());
-            let mut shown = ShownFiles { secrets: secrets.collect(), ..ShownFiles::default() };
-            if check.mode() == Mode::Yolo {
-                // In mode `yolo` no person is asked about secrets outside the workspace, so that the sandbox hides
-                // these.
-                let is_inside = |file: &PathBuf| check.roots.iter().any(|it| file.starts_with(it));
-                shown.secrets.retain(is_inside);
-            }
-            let verdict = match confined {
-                Some(confined) if confined.shows_hidden(check) => {
-                    about_hidden(check, verdict, &commands, &mut shown)
-                }
-                _ => verdict,
-            };
-            (verdict, only_read(&commands), confined, shown)
+            let line = Line { check, text, directory, remembered, always, commands, confined };
+            let (verdict, shown) = line.verdict_with_files(whole);
+            (verdict, only_read(&line.commands), confined, shown)
         }
         Err(why) => {
-            let confined = Confined::unclear(check, line, request);
-            (unclear(check, line, why, confined), false, confined, ShownFiles::default())
+            let confined = Confined::unclear(check, text, request);
+            (unclear(check, text, why, confined), false, confined, ShownFiles::default())
         }
     };
     let sandbox = confined.map_or(SandboxMode::DangerFullAccess, |confined| confined.mode);
@@ -116,103 +105,298 @@ pub(super) fn verdict(
     LineVerdict { verdict, only_reads, sandbox, shown }
 }
 
-/// Adds to a verdict the question about the files of the hidden home that the commands name, and adds these files to
-/// `shown`.
-fn about_hidden(
-    check: &Check<'_>,
-    verdict: Verdict,
-    commands: &[AssessedCommand],
-    shown: &mut ShownFiles,
-) -> Verdict {
-    let hidden: Vec<_> = commands.iter().flat_map(|command| command.hidden.clone()).collect();
-    shown.of_home = hidden.iter().map(|file| file.path.clone()).collect();
-    // A link may lead to a store of secrets. A file in that store is not known as a secret by its name, and stays
-    // hidden in the sandbox unless it is named here.
-    let is_unnamed =
-        |file: &&OutsideFile| file.folder.is_none() && !shown.secrets.contains(&file.path);
-    let unnamed: Vec<_> = unique(hidden.iter().filter(is_unnamed).map(|file| file.path.clone()));
-    let Some(mut question) = reads::question(&check.always, &hidden) else { return verdict };
-    if !unnamed.is_empty() {
-        let names: Vec<_> = unnamed.iter().map(|path| reads::name(path)).collect();
-        let why = format!("{} may hold secrets", names.join(", "));
-        question = question.with(&why, RuleName::BuiltIn(SECRETS.to_owned()));
-        shown.secrets.extend(unnamed);
+fn only_read(commands: &[AssessedCommand]) -> bool {
+    commands.iter().all(AssessedCommand::only_reads)
+}
+
+/// A line that is checked.
+struct Line<'a> {
+    check: &'a Check<'a>,
+    text: &'a str,
+    directory: &'a Path,
+    /// The line as an "always" remembers it.
+    remembered: String,
+    /// `true` if the user always allows the whole line.
+    always: bool,
+    commands: Vec<AssessedCommand>,
+    confined: Option<Confined<'a>>,
+}
+
+impl Line<'_> {
+    fn place(&self) -> Place {
+        self.confined.map_or(Place::Unsandboxed, |confined| confined.place)
     }
-    let names = commands.iter().filter(|command| !command.hidden.is_empty());
-    let names = names.map(|command| command.name.clone());
-    match verdict {
-        Verdict::Allow => Verdict::Ask(Question { commands: unique(names), ..question }),
-        // One answer is for the command and the hidden files together, so that no "always" is offered: it would be
-        // meant for one of the two.
-        Verdict::Ask(asked) => Verdict::Ask(Question {
-            why: format!("{}; {}", asked.why, question.why),
-            rules: [asked.rules, question.rules].concat(),
-            commands: unique(asked.commands.into_iter().chain(names)),
-            scopes: Vec::new(),
-            ..question
-        }),
-        denied @ Verdict::Deny { .. } => denied,
+
+    /// Returns the verdict on the line, and the files that the line sees in the sandbox, at once or after a yes.
+    /// `whole`: the ruling on the line as written.
+    fn verdict_with_files(&self, whole: Option<Ruling<'_>>) -> (Verdict, ShownFiles) {
+        let verdict = self.verdict(whole);
+        let secrets = self.commands.iter().flat_map(|command| command.secrets.iter().cloned());
+        let mut shown = ShownFiles { secrets: secrets.collect(), ..ShownFiles::default() };
+        if self.check.mode() == Mode::Yolo {
+            // In mode `yolo` no person is asked about secrets outside the workspace, so that the sandbox hides these.
+            let is_inside = |file: &PathBuf| self.check.roots.iter().any(|it| file.starts_with(it));
+            shown.secrets.retain(is_inside);
+        }
+        // Outside of the sandbox, and without one, no file is hidden. Where no person is asked about the hidden home, it
+        // stays hidden.
+        let is_inside = self.confined.is_some_and(|confined| !confined.is_outside());
+        if is_inside && self.check.decide(Fact::ReadsHiddenHome) != Action::Run {
+            (self.about_hidden(verdict, &mut shown), shown)
+        } else {
+            (verdict, shown)
+        }
+    }
+
+    /// Adds to a verdict the question about the files of the hidden home that the commands name, and adds these files to
+    /// `shown`.
+    fn about_hidden(&self, verdict: Verdict, shown: &mut ShownFiles) -> Verdict {
+        let commands = &self.commands;
+        let hidden: Vec<_> = commands.iter().flat_map(|command| command.hidden.clone()).collect();
+        shown.of_home = hidden.iter().map(|file| file.path.clone()).collect();
+        // A link may lead to a store of secrets. A file in that store is not known as a secret by its name, and stays
+        // hidden in the sandbox unless it is named here.
+        let is_unnamed =
+            |file: &&OutsideFile| file.folder.is_none() && !shown.secrets.contains(&file.path);
+        let unnamed = hidden.iter().filter(is_unnamed).map(|file| file.path.clone());
+        let unnamed: Vec<_> = unique(unnamed);
+        let Some(mut question) = reads::question(&self.check.always, &hidden) else {
+            return verdict;
+        };
+        if !unnamed.is_empty() {
+            let names: Vec<_> = unnamed.iter().map(|path| reads::name(path)).collect();
+            let why = format!("{} may hold secrets", names.join(", "));
+            question = question.with(&why, BuiltInRule::Secrets);
+            shown.secrets.extend(unnamed);
+        }
+        let names = commands.iter().filter(|command| !command.hidden.is_empty());
+        let names = names.map(|command| command.name.clone());
+        match verdict {
+            Verdict::Allow => Verdict::Ask(Question { commands: unique(names), ..question }),
+            // One answer is for the command and the hidden files together, so that no "always" is offered: it would be
+            // meant for one of the two.
+            Verdict::Ask(asked) => Verdict::Ask(Question {
+                why: format!("{}; {}", asked.why, question.why),
+                rules: [asked.rules, question.rules].concat(),
+                commands: unique(asked.commands.into_iter().chain(names)),
+                scopes: Vec::new(),
+                ..question
+            }),
+            denied @ Verdict::Deny { .. } => denied,
+        }
+    }
+
+    /// Returns the verdict on the line; `whole`: the ruling on the line as written.
+    fn verdict(&self, whole: Option<Ruling<'_>>) -> Verdict {
+        // A line may have no commands, or only `cd` commands within the workspace. Rules on commands do not fit such a
+        // line, so the rules on the tool as a whole decide on the line.
+        let only_goes = self.commands.iter().all(AssessedCommand::only_goes);
+        let tool = if only_goes { self.check.ruling(Subject::Call) } else { None };
+        if let Some(Ruling { rule, effect: RuleEffect::Deny }) = tool {
+            return denied(rule, &brief(self.text));
+        }
+        let mut asks = Vec::new();
+        let mut planned = false;
+        for command in &self.commands {
+            match self.on_command(command) {
+                CommandVerdict::Runs => {}
+                CommandVerdict::Asks(ask) => asks.push(ask),
+                CommandVerdict::NotInPlan => planned = true,
+                CommandVerdict::Denied(verdict) => return verdict,
+            }
+        }
+        if planned {
+            return not_in_plan();
+        }
+        let mut by_rule = [whole, tool].into_iter().flatten();
+        let by_rule = by_rule.find(|ruling| ruling.effect == RuleEffect::Ask);
+        if asks.is_empty() && by_rule.is_none() {
+            return Verdict::Allow;
+        }
+        let mut asked: Vec<_> = asks.iter().map(|ask| ask.command.name.clone()).collect();
+        if asked.is_empty() {
+            let others = self.commands.iter().filter(|command| !command.findings.is_empty());
+            asked.extend(others.map(|command| command.name.clone()));
+        }
+        let question = self.question(by_rule, asks);
+        Verdict::Ask(about_sandbox(question, self.confined, &unique(asked.into_iter())))
+    }
+
+    /// Returns the verdict on one command: that of the written rule about it, or else that of the built-in rules.
+    fn on_command<'a>(&self, command: &'a AssessedCommand) -> CommandVerdict<'a> {
+        let Some(Ruling { rule, effect }) = self.check.ruling(Subject::Command(command)) else {
+            return self.built_in(command);
+        };
+        let written = |form: &Vec<Word>| {
+            brief(&form.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" "))
+        };
+        let name = command.forms.first().map_or_else(|| command.name.clone(), written);
+        match effect {
+            RuleEffect::Deny => CommandVerdict::Denied(denied(rule, &name)),
+            RuleEffect::Ask if self.check.mode() == Mode::Plan && !command.findings.is_empty() => {
+                CommandVerdict::NotInPlan
+            }
+            RuleEffect::Ask => {
+                let asks =
+                    if rule.effect == RuleEffect::Deny { "may forbid" } else { "asks about" };
+                let why = format!("a rule {asks} `{name}`");
+                let by_rule = Some(Reason { why, rule: rule.name.clone() });
+                CommandVerdict::Asks(CommandQuestion { command, every_time: true, by_rule })
+            }
+            RuleEffect::Allow if self.is_allowed_by(rule, command) => CommandVerdict::Runs,
+            RuleEffect::Allow | RuleEffect::BuiltIn => self.built_in(command),
+        }
+    }
+
+    /// Returns whether a rule that allows a command allows all that was found of it, where it would run.
+    fn is_allowed_by(&self, rule: &Rule, command: &AssessedCommand) -> bool {
+        let is_grave = is_grave(command);
+        let writes = command.found(Fact::WritesFile).is_some();
+        (!is_grave || rule.rank >= Rank::EVERY_TIME)
+            && is_within(rule, self.confined.as_ref())
+            && (!writes || rule.allow_redirection || self.check.edits_freely())
+    }
+
+    /// Returns the verdict of the built-in rules on one command, without any written rule.
+    fn built_in<'a>(&self, command: &'a AssessedCommand) -> CommandVerdict<'a> {
+        let mode = self.check.editing_mode();
+        let leaves = self.confined.is_some_and(|confined| confined.leaves_harmless());
+        let action = if leaves {
+            decide(Fact::LeavesSandbox, mode, self.place())
+        } else {
+            decide_all(&command.findings, mode, self.place())
+        };
+        match action {
+            Action::Run => CommandVerdict::Runs,
+            Action::Refuse => CommandVerdict::NotInPlan,
+            Action::Ask if self.is_always_allowed(command) => CommandVerdict::Runs,
+            Action::Ask | Action::AskEveryTime => CommandVerdict::Asks(CommandQuestion {
+                command,
+                every_time: action == Action::AskEveryTime,
+                by_rule: None,
+            }),
+        }
+    }
+
+    /// Returns whether an "always" covers a command where it would run.
+    fn is_always_allowed(&self, command: &AssessedCommand) -> bool {
+        let always = &self.check.always;
+        if self.place() == Place::Outside {
+            return always.covers_outside(command);
+        }
+        let edits = self.check.edits_freely() || self.check.mode() == Mode::Yolo;
+        (self.always && !command.remembered.own)
+            || always.has(&self.check.whole_tool())
+            || always.covers(command, edits)
+    }
+
+    /// Returns the question about the commands that are asked about; `by_rule`: the rule that asks about the whole line.
+    fn question(&self, by_rule: Option<Ruling<'_>>, asks: Vec<CommandQuestion<'_>>) -> Question {
+        let is_outside = self.place() == Place::Outside;
+        let edits = self.check.edits_freely();
+        let open = |command: &&AssessedCommand| {
+            is_outside || is_grave(command) || !self.check.always.covers(command, edits)
+        };
+        let commands = unique(self.commands.iter().filter(open).map(|it| it.name.clone()));
+        // One command that is asked about every time forbids "always" for the others of the line as well: the one
+        // answer would be taken for both.
+        let every_time = by_rule.is_some() || asks.iter().any(|ask| ask.every_time);
+        let scopes = if every_time { Vec::new() } else { self.scopes(&asks) };
+        let is_held = self.confined.is_some() && !is_outside;
+        let unknown = asks.iter().map(|ask| &ask.command.remembered);
+        let unknown = unknown.filter(|it| !is_held && it.content == ProjectContent::Unknown);
+        let unknown = unique(unknown.map(|it| format!("`{}`", it.prefix)));
+        let whole = by_rule.map(|ruling| Reason {
+            why: format!("a rule asks about `{}`", brief(self.text)),
+            rule: ruling.rule.name.clone(),
+        });
+        let (mut why, rules) = self.reasons(whole, asks);
+        if !scopes.is_empty() && !unknown.is_empty() {
+            why.push_str(&format!(
+                "; after an \"always\", {} runs whatever the workspace says then",
+                unknown.join(", ")
+            ));
+        }
+        Question { why, rules, commands, scopes, ..Question::default() }
+    }
+
+    /// Returns the scopes that an "always" can have, the usual one first.
+    fn scopes(&self, asks: &[CommandQuestion<'_>]) -> Vec<Scope> {
+        let asked = || asks.iter().map(|ask| ask.command);
+        if self.place() == Place::Outside {
+            return vec![Scope::Outside(unique(asked().map(|it| remembered(it, false))))];
+        }
+        let edits = self.check.edits_freely();
+        let prefixes = unique(asked().map(|command| remembered(command, edits)));
+        let programs: Option<Vec<_>> = asked().map(|command| program(command, edits)).collect();
+        let programs = programs.map(|programs| unique(programs.into_iter()));
+        let programs = programs.filter(|programs| *programs != prefixes);
+        let mut scopes = vec![Scope::Commands(prefixes)];
+        if !asked().any(|command| command.remembered.own) {
+            let (line, directory) = (self.remembered.clone(), self.directory.to_owned());
+            scopes.push(Scope::Line { line, directory });
+        }
+        scopes.extend(programs.map(Scope::Programs));
+        if asked().all(|command| gravity(&command.findings) == Some(Gravity::Edit)) {
+            scopes.push(Scope::Edits);
+        }
+        scopes.push(self.check.whole_tool());
+        scopes
+    }
+
+    /// Returns the reasons to ask about these commands, and the rules that ask. The secrets come first, then the reason
+    /// for the whole line, then the gravest findings. At most four reasons are named, except that every secret is.
+    fn reasons(
+        &self,
+        whole: Option<Reason>,
+        mut asks: Vec<CommandQuestion<'_>>,
+    ) -> (String, Vec<RuleName>) {
+        // The question shows the whole line besides; the gravest reasons must not drown.
+        const MAX: usize = 4;
+        let secrets = RuleName::from(BuiltInRule::Secrets);
+        asks.sort_by_key(|ask| !ask.every_time);
+        let mut found: Vec<_> = whole.into_iter().collect();
+        for CommandQuestion { command, every_time, by_rule } in asks {
+            // A yes to a rule's question also allows the use of the secrets, so that these are named, too.
+            let is_by_rule = by_rule.is_some();
+            if every_time || !self.check.always.covers(command, true) {
+                found.extend(by_rule);
+                let reason = |finding: &findings::Finding| Reason {
+                    why: finding.why.clone(),
+                    rule: finding.rule.into(),
+                };
+                let own = reasons(&command.findings).into_iter().map(reason);
+                found.extend(own.filter(|reason| !is_by_rule || reason.rule == secrets));
+                let rule =
+                    if command.only_goes() { BuiltInRule::Cd } else { BuiltInRule::ReadOnly };
+                let harmless = Reason { why: String::new(), rule: rule.into() };
+                let is_harmless = command.findings.is_empty() && !is_by_rule;
+                found.extend(is_harmless.then_some(harmless));
+            }
+            if let Some(writes) = command.found(Fact::WritesFile)
+                && !self.check.edits_freely()
+            {
+                found.push(Reason { why: writes.why.clone(), rule: writes.rule.into() });
+            }
+        }
+        let mut found = unique(found.into_iter());
+        // A yes shows the secret files to the command, so that every one of them is named.
+        found.sort_by_key(|reason| reason.rule != secrets);
+        let most = found.iter().filter(|reason| reason.rule == secrets).count().max(MAX);
+        let rules = unique(found.iter().map(|reason| reason.rule.clone()));
+        let mut reasons = unique(found.into_iter().map(|reason| reason.why));
+        let more = reasons.len().saturating_sub(most);
+        reasons.truncate(most);
+        if more > 0 {
+            reasons.push(format!("and {more} more"));
+        }
+        (reasons.join("; "), rules)
     }
 }
 
-/// Returns the verdict on a line with these commands; `whole`: the ruling on the line as written.
-fn assessed(
-    check: &Check<'_>,
-    (line, directory): (&str, &Path),
-    commands: &[AssessedCommand],
-    whole: Option<Ruling<'_>>,
-    confined: Option<Confined<'_>>,
-) -> Verdict {
-    // A line may have no commands, or only `cd` commands within the workspace. Rules on commands do not fit such a
-    // line, so the rules on the tool as a whole decide on the line.
-    let only_goes = commands.iter().all(AssessedCommand::only_goes);
-    let tool = if only_goes { check.ruling(Subject::Call) } else { None };
-    if let Some(Ruling { rule, effect: RuleEffect::Deny }) = tool {
-        return denied(rule, &brief(line));
-    }
-    let always = check.always.covers_line(&always::line(line, commands), directory);
-    let mut asks = Vec::new();
-    let mut planned = false;
-    for command in commands {
-        match on_command(check, command, always, confined.as_ref()) {
-            CommandVerdict::Runs => {}
-            CommandVerdict::Asks(ask) => asks.push(ask),
-            CommandVerdict::NotInPlan => planned = true,
-            CommandVerdict::Denied(verdict) => return verdict,
-        }
-    }
-    if planned {
-        return not_in_plan();
-    }
-    let mut by_rule = [whole, tool].into_iter().flatten();
-    let by_rule = by_rule.find(|ruling| ruling.effect == RuleEffect::Ask);
-    if asks.is_empty() && by_rule.is_none() {
-        return Verdict::Allow;
-    }
-    let mut asked: Vec<_> = asks.iter().map(|ask| ask.command.name.clone()).collect();
-    if asked.is_empty() {
-        let others = commands.iter().filter(|command| command.risk != Risk::None);
-        asked.extend(others.map(|command| command.name.clone()));
-    }
-    let outside = confined.as_ref().is_some_and(Confined::is_outside);
-    let is_held = confined.is_some() && !outside;
-    let unknown = asks
-        .iter()
-        .map(|ask| ask.command)
-        .filter(|command| !is_held && command.content == ProjectContent::Unknown);
-    let unknown = unique(unknown.map(|command| format!("`{}`", command.prefix)));
-    let mut question = if outside {
-        outside_question(check, commands, by_rule, asks, line)
-    } else {
-        question(check, commands, by_rule, asks, (line, directory))
-    };
-    if !question.every_time() && !unknown.is_empty() {
-        question.why.push_str(&format!(
-            "; after an \"always\", {} runs whatever the workspace says then",
-            unknown.join(", ")
-        ));
-    }
-    Verdict::Ask(about_sandbox(question, confined, &unique(asked.into_iter())))
+/// Returns whether a command is asked about every time where nothing holds it back.
+fn is_grave(command: &AssessedCommand) -> bool {
+    gravity(&command.findings) == Some(Gravity::EveryTime)
 }
 
 /// Adds the sandbox to a question, if it is a reason to ask; `asked`: names of the commands that are
@@ -223,7 +407,7 @@ fn about_sandbox(
     asked: &[String],
 ) -> Question {
     if confined.is_some_and(|confined| confined.asks_to_leave()) {
-        question.rules.insert(0, RuleName::BuiltIn("sandbox".to_owned()));
+        question.rules.insert(0, BuiltInRule::Sandbox.into());
     }
     if let Some(why) = confined.and_then(|confined| confined.why(asked)) {
         let rest = Some(question.why).filter(|why| !why.is_empty());
@@ -234,63 +418,24 @@ fn about_sandbox(
 
 /// Returns the verdict on a line that cannot be analysed.
 fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined<'_>>) -> Verdict {
-    let verdict = match check.ruling(Subject::Unclear(line)) {
-        Some(Ruling { rule, effect: RuleEffect::Deny }) => denied(rule, &brief(line)),
+    let place = confined.map_or(Place::Unsandboxed, |confined| confined.place);
+    let action = decide(Fact::Unresolved, check.editing_mode(), place);
+    let question = match check.ruling(Subject::Unclear(line)) {
+        Some(Ruling { rule, effect: RuleEffect::Deny }) => return denied(rule, &brief(line)),
         Some(Ruling { rule, effect: RuleEffect::Allow })
             if rule.rank >= Rank::EVERY_TIME && is_within(rule, confined.as_ref()) =>
         {
-            Verdict::Allow
+            return Verdict::Allow;
         }
-        _ if check.mode() == Mode::Plan => not_in_plan(),
+        _ if action == Action::Refuse => return not_in_plan(),
         Some(Ruling { rule, effect: RuleEffect::Ask }) => {
             let why = format!("a rule may apply to this command line; {why}");
-            Verdict::Ask(Question { why, rules: vec![rule.name.clone()], ..Question::default() })
+            Question { why, rules: vec![rule.name.clone()], ..Question::default() }
         }
-        _ if check.mode() == Mode::Yolo && confined.is_none() => Verdict::Allow,
-        _ if confined.is_some_and(|confined| confined.runs_unclear(check)) => Verdict::Allow,
-        _ => ask("unclear", why, Vec::new()),
+        _ if action == Action::Run => return Verdict::Allow,
+        _ => Question { why, rules: vec![BuiltInRule::Unclear.into()], ..Question::default() },
     };
-    match verdict {
-        Verdict::Ask(question) => Verdict::Ask(about_sandbox(question, confined, &[brief(line)])),
-        verdict => verdict,
-    }
-}
-
-/// Returns the verdict on one command; `always`: the user always allows the whole line.
-fn on_command<'a>(
-    check: &Check<'_>,
-    command: &'a AssessedCommand,
-    always: bool,
-    confined: Option<&Confined<'_>>,
-) -> CommandVerdict<'a> {
-    let built_in = || built_in(check, command, always, confined);
-    let Some(Ruling { rule, effect }) = check.ruling(Subject::Command(command)) else {
-        return built_in();
-    };
-    let name = command.forms.first().map_or_else(
-        || command.name.clone(),
-        |form| brief(&form.iter().map(|word| word.source.as_str()).collect::<Vec<_>>().join(" ")),
-    );
-    match effect {
-        RuleEffect::Deny => CommandVerdict::Denied(denied(rule, &name)),
-        RuleEffect::Ask if check.mode() == Mode::Plan && command.risk != Risk::None => {
-            CommandVerdict::NotInPlan
-        }
-        RuleEffect::Ask => {
-            let asks = if rule.effect == RuleEffect::Deny { "may forbid" } else { "asks about" };
-            let why = Some(format!("a rule {asks} `{name}`"));
-            CommandVerdict::Asks(CommandQuestion { command, rule: rule.name.clone(), why })
-        }
-        RuleEffect::Allow => match &command.risk {
-            Risk::Forced(_) if rule.rank < Rank::EVERY_TIME => built_in(),
-            _ if !is_within(rule, confined) => built_in(),
-            _ if command.writes.is_some() && !rule.allow_redirection && !check.edits_freely() => {
-                built_in()
-            }
-            _ => CommandVerdict::Runs,
-        },
-        RuleEffect::BuiltIn => built_in(),
-    }
+    Verdict::Ask(about_sandbox(question, confined, &[brief(line)]))
 }
 
 /// Returns `true` if a rule allows a command where the command would run. In the sandbox, a rule allows a command up to
@@ -301,147 +446,6 @@ fn is_within(rule: &Rule, confined: Option<&Confined<'_>>) -> bool {
         Some(confined) => confined.mode <= rule.most_sandbox_mode(),
         None => rule.sandbox.is_none_or(|mode| mode == SandboxMode::DangerFullAccess),
     }
-}
-
-/// Returns the verdict of the built-in rules on one command, without any written rule.
-fn built_in<'a>(
-    check: &Check<'_>,
-    command: &'a AssessedCommand,
-    always: bool,
-    confined: Option<&Confined<'_>>,
-) -> CommandVerdict<'a> {
-    // In a sandbox, mode `yolo` allows without a question only what runs within the sandbox mode that the user has
-    // named.
-    let is_yolo = check.mode() == Mode::Yolo;
-    let edits = check.edits_freely() || is_yolo;
-    let asks = || {
-        CommandVerdict::Asks(CommandQuestion {
-            command,
-            rule: RuleName::BuiltIn(command.rule.to_owned()),
-            why: None,
-        })
-    };
-    if check.mode() != Mode::Plan
-        && let Some(runs) = confined.and_then(|confined| confined.runs(check, command))
-    {
-        return if runs { CommandVerdict::Runs } else { asks() };
-    }
-    match (check.mode(), &command.risk) {
-        (_, Risk::None) => CommandVerdict::Runs,
-        (Mode::Yolo, _) if confined.is_none() => CommandVerdict::Runs,
-        (Mode::Plan, _) => CommandVerdict::NotInPlan,
-        (_, Risk::Forced(_)) => asks(),
-        (_, Risk::Writes(_)) if edits => CommandVerdict::Runs,
-        (_, Risk::Writes(_) | Risk::Runs(_)) => {
-            let tool = Scope::Tool(check.request.tool.to_owned());
-            let always = always && !command.own;
-            let known = always || check.always.has(&tool) || check.always.covers(command, edits);
-            if known { CommandVerdict::Runs } else { asks() }
-        }
-    }
-}
-
-/// Returns the question about the commands that are asked about; `by_rule`: the rule that asks about
-/// the whole line.
-fn question(
-    check: &Check<'_>,
-    assessed: &[AssessedCommand],
-    by_rule: Option<Ruling<'_>>,
-    asks: Vec<CommandQuestion<'_>>,
-    (line, directory): (&str, &Path),
-) -> Question {
-    let edits = check.edits_freely();
-    let open = |command: &&AssessedCommand| {
-        matches!(command.risk, Risk::Forced(_)) || !check.always.covers(command, edits)
-    };
-    let commands = unique(assessed.iter().filter(open).map(|command| command.name.clone()));
-    let mut scopes = Vec::new();
-    // One command that is asked about every time forbids "always" for the others of the line as well:
-    // the one answer would be taken for both.
-    if by_rule.is_none() && !asks.iter().any(CommandQuestion::every_time) {
-        let asked = || asks.iter().map(|ask| ask.command);
-        let prefixes = unique(asked().map(|command| remembered(command, edits)));
-        let programs: Option<Vec<_>> = asked().map(|command| program(command, edits)).collect();
-        let programs = programs.map(|programs| unique(programs.into_iter()));
-        let programs = programs.filter(|programs| *programs != prefixes);
-        scopes.push(Scope::Commands(prefixes));
-        if !asked().any(|command| command.own) {
-            scopes.push(Scope::Line {
-                line: always::line(line, assessed),
-                directory: directory.to_owned(),
-            });
-        }
-        scopes.extend(programs.map(Scope::Programs));
-        if asked().all(|command| matches!(command.risk, Risk::Writes(_))) {
-            scopes.push(Scope::Edits);
-        }
-        scopes.push(Scope::Tool(check.request.tool.to_owned()));
-    }
-    let whole = by_rule
-        .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
-    let (why, rules) = reasons(check, whole, asks);
-    Question { why, rules, commands, scopes, ..Question::default() }
-}
-
-/// Returns the question about commands that are to run outside of the sandbox.
-fn outside_question(
-    check: &Check<'_>,
-    assessed: &[AssessedCommand],
-    by_rule: Option<Ruling<'_>>,
-    asks: Vec<CommandQuestion<'_>>,
-    line: &str,
-) -> Question {
-    let commands = unique(assessed.iter().map(|command| command.name.clone()));
-    let every_time = by_rule.is_some() || asks.iter().any(CommandQuestion::every_time);
-    let prefixes = unique(asks.iter().map(|ask| remembered(ask.command, false)));
-    let scopes = if every_time { Vec::new() } else { vec![Scope::Outside(prefixes)] };
-    let whole = by_rule
-        .map(|ruling| (format!("a rule asks about `{}`", brief(line)), ruling.rule.name.clone()));
-    let (why, rules) = reasons(check, whole, asks);
-    Question { why, rules, commands, scopes, ..Question::default() }
-}
-
-/// Returns the reasons to ask about these commands, and the rules that ask. The secrets come first, then the reason for
-/// the whole line, then the gravest risks. At most four reasons are named, except that every secret is.
-fn reasons(
-    check: &Check<'_>,
-    whole: Option<(String, RuleName)>,
-    mut asks: Vec<CommandQuestion<'_>>,
-) -> (String, Vec<RuleName>) {
-    // The question shows the whole line besides; the gravest reasons must not drown.
-    const MAX: usize = 4;
-    asks.sort_by_key(|ask| !ask.every_time());
-    let built_in = |rule: &str| RuleName::BuiltIn(rule.to_owned());
-    let mut found: Vec<_> = whole.into_iter().collect();
-    for ask in asks {
-        let command = ask.command;
-        if ask.every_time() || !check.always.covers(command, true) {
-            let own = [(command.why().to_owned(), built_in(command.rule))];
-            let also = command.also.iter();
-            let also = also.map(|finding| (finding.why.clone(), built_in(finding.rule)));
-            // A yes to a rule's question also allows the use of the secrets, so that these are named, too.
-            let is_rule = ask.why.is_some();
-            found.extend(ask.why.map(|why| (why, ask.rule)));
-            let counts = |(_, rule): &(String, RuleName)| !is_rule || *rule == built_in(SECRETS);
-            found.extend(own.into_iter().chain(also).filter(counts));
-        }
-        if let Some(writes) = command.writes.clone().filter(|_| !check.edits_freely()) {
-            found.push((writes, built_in("redirections")));
-        }
-    }
-    let mut found = unique(found.into_iter());
-    // A yes shows the secret files to the command, so that every one of them is named.
-    found.sort_by_key(|(_, rule)| *rule != built_in(SECRETS));
-    let secrets = found.iter().filter(|(_, rule)| *rule == built_in(SECRETS)).count();
-    let (reasons, rules): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-    let mut reasons = unique(reasons.into_iter());
-    let most = secrets.max(MAX);
-    let more = reasons.len().saturating_sub(most);
-    reasons.truncate(most);
-    if more > 0 {
-        reasons.push(format!("and {more} more"));
-    }
-    (reasons.join("; "), unique(rules.into_iter()))
 }
 
 /// Returns the items without repetitions, in their order.

@@ -1,9 +1,15 @@
-//! Risk assessment of command lines: the risk of each command of a line, from harmless to asked about every time.
+//! Findings: facts about the commands of a line, found without running the line. No policy is in them: the table in
+//! `decide` says which of them are asked about, in each mode and sandbox.
+//!
+//! [`assess`] reads the line into steps, and an [`Assessment`] follows these in the order in which they run. Each
+//! command gets the findings that it has by itself, in the working directories and loops around it. Findings that a
+//! command has only beside other commands are added afterwards, by a pass each.
 
 mod assignments;
 mod command;
 mod cwd;
 mod environment;
+mod fact;
 mod git;
 mod harmless;
 mod project;
@@ -15,24 +21,23 @@ mod writes;
 
 use std::path::{Path, PathBuf};
 
-pub use self::command::{AssessedCommand, Finding, Risk};
+pub use self::command::{AssessedCommand, Remembered};
 use self::cwd::Cwd;
 pub use self::environment::{Environment, SandboxSituation};
+pub use self::fact::{Fact, Finding};
 pub use self::project::ProjectContent;
 use self::secrets::{SecretFinder, SecretFinding};
 pub use self::sensitive::sensitive;
 use self::variables::Variables;
+use super::verdict::BuiltInRule;
 use tandem_host::secrets::Secrets;
 use tandem_shell::every_time::{self, Concern};
 use tandem_shell::git::Git;
 use tandem_shell::loops::Loops;
 use tandem_shell::{self as shell, Redirect, SimpleCommand, Step, Word, brief, prefix};
 
-/// Name of the built-in rule that asks about files with secrets.
-pub(super) const SECRETS: &str = "secrets";
-
 /// Assesses each command of a line that would run in `environment`, beginning in `directory`. An error says why the
-/// line cannot be analysed.
+/// line cannot be analysed. Blocks on file look-ups: thousands of them for a very long line.
 pub fn assess(
     environment: &Environment,
     line: &str,
@@ -40,136 +45,216 @@ pub fn assess(
     roots: &[PathBuf],
     secrets: &Secrets,
 ) -> Result<Vec<AssessedCommand>, String> {
-    // 1. Parse the line into steps, and collect the variables that the line sets.
-    // 2. Follow the steps in their order, and assess each command in the working directories and loops around it. A
-    //    subshell restores the directories when it ends; `cd` changes them.
-    // 3. Assess a wrapper (`nice`) that the line gives no command to run.
-    // 4. Raise the risk of commands that other commands of the line make dangerous: patterns that may match an option
-    //    (`doubt`), and reading commands that may start programs (`rely`).
-    let mut cwd = Cwd::new(directory, roots);
-    let mut shells = Vec::new();
-    let mut assessed = Vec::new();
-    let (mut makers, mut patterns) = (Vec::new(), Vec::new());
-    let mut wrappers = Vec::new();
     let steps = shell::parse(line)?;
-    let mut loops = Loops::new(line, &steps);
     let variables = Variables::new(environment, &steps);
-    let secrets = SecretFinder::new(secrets, variables, environment.hidden(), roots);
+    let mut assessment = Assessment {
+        environment,
+        secrets: SecretFinder::new(secrets, variables, environment.hidden(), roots),
+        loops: Loops::new(line, &steps),
+        cwd: Cwd::new(directory, roots),
+        subshells: Vec::new(),
+        wrappers: Vec::new(),
+        commands: Vec::new(),
+    };
     let mut steps = steps.into_iter().peekable();
     while let Some(step) = steps.next() {
+        let feeds_loop = matches!(steps.peek(), Some(Step::Bind(_, None)));
+        assessment.follow(step, feeds_loop);
+    }
+    assessment.add_idle_wrappers();
+    assessment.add_patterns();
+    assessment.add_started_programs();
+    assessment.add_repositories();
+    Ok(assessment.commands.into_iter().map(|found| found.command).collect())
+}
+
+/// Assessment of a line, up to one of its steps.
+struct Assessment<'a> {
+    environment: &'a Environment,
+    secrets: SecretFinder<'a>,
+    /// Loops around the step.
+    loops: Loops,
+    /// Working directories that the step may have.
+    cwd: Cwd<'a>,
+    /// Working directories that the shells around the step have, the innermost last.
+    subshells: Vec<Vec<PathBuf>>,
+    /// Wrappers of the next command.
+    wrappers: Vec<Vec<Word>>,
+    commands: Vec<FoundCommand>,
+}
+
+/// A command, and what matters only beside the other commands of its line.
+struct FoundCommand {
+    command: AssessedCommand,
+    /// `true` if the command may make a file whose name looks like an option.
+    makes_options: bool,
+    /// The command as written, if an argument is a pattern that may match such a file: `*` may match `--option`.
+    pattern: Option<String>,
+    /// `true` if the command may run more than once.
+    repeated: bool,
+    /// Sentence on the program that the command may start although it only reads (a hook, another version of go), unless
+    /// the line is given the variables of [`Environment::of_reading`].
+    starts: Option<String>,
+}
+
+impl From<AssessedCommand> for FoundCommand {
+    fn from(command: AssessedCommand) -> Self {
+        Self { command, makes_options: false, pattern: None, repeated: false, starts: None }
+    }
+}
+
+impl Assessment<'_> {
+    /// Follows a step. `feeds_loop`: the step is the `read` of a loop, and only sets the variable of the loop.
+    fn follow(&mut self, step: Step, feeds_loop: bool) {
         match step {
+            // A subshell restores the directories when it ends.
             Step::Enter => {
-                shells.push(cwd.here().to_vec());
-                loops.enter();
+                self.subshells.push(self.cwd.here().to_vec());
+                self.loops.enter();
             }
             Step::Leave => {
-                cwd.back(shells.pop().unwrap_or_default());
-                loops.leave();
+                self.cwd.back(self.subshells.pop().unwrap_or_default());
+                self.loops.leave();
             }
-            Step::Bind(name, words) => loops.bind(name, words),
-            Step::Unbind(name) => loops.unbind(&name),
+            Step::Bind(name, words) => self.loops.bind(name, words),
+            Step::Unbind(name) => self.loops.unbind(&name),
             Step::Function(name) => {
-                let risk = Risk::Forced(format!("the line defines a function, `{}`", brief(&name)));
-                assessed.push(AssessedCommand::nameless(name, risk, "functions"));
+                let why = format!("the line defines a function, `{}`", brief(&name));
+                let finding = Finding::new(Fact::Unresolved, BuiltInRule::Functions, why);
+                self.commands.push(AssessedCommand::nameless(name, vec![finding]).into());
             }
             Step::Wrapper(words) => {
                 if words.first().is_some_and(|name| shell::is_shell(&name.text)) {
-                    loops.start();
+                    self.loops.start();
                 }
-                wrappers.push(words);
+                self.wrappers.push(words);
             }
-            Step::Command(command) => {
-                if every_time::makes_options(&command) {
-                    makers.push(assessed.len());
-                }
-                if has_bare_pattern(&command) {
-                    patterns.push((assessed.len(), command.brief(), command.repeated));
-                }
-                let reads = matches!(steps.peek(), Some(Step::Bind(_, None)));
-                if let Some(mut part) = assess_looped(&command, &loops, &cwd, &secrets, reads) {
-                    consider(environment, &command, &wrappers, &cwd, &mut part);
-                    part.forms.append(&mut wrappers);
-                    assessed.push(part);
-                }
-                if command.name() == Some("cd") {
-                    // A failed redirection keeps `cd` from running, and an earlier command that does more than read may
-                    // have moved the directory.
-                    let fails = |redirect: &Redirect| redirect.target.text != "/dev/null";
-                    let unsure = command.conditional
-                        || command.redirects.iter().any(fails)
-                        || assessed.iter().any(|part| part.risk != Risk::None);
-                    cwd.go(cd_target(&command), !unsure);
-                }
+            Step::Command(command) => self.follow_command(&command, feeds_loop),
+        }
+    }
+
+    fn follow_command(&mut self, command: &SimpleCommand, feeds_loop: bool) {
+        if let Some(mut assessed) = self.assess_looped(command, feeds_loop) {
+            self.add_environment(command, &mut assessed);
+            assessed.forms.append(&mut self.wrappers);
+            self.commands.push(FoundCommand {
+                command: assessed,
+                makes_options: every_time::makes_options(command),
+                pattern: has_bare_pattern(command).then(|| command.brief()),
+                repeated: command.repeated,
+                starts: starts(command, &self.cwd),
+            });
+        }
+        if command.name() == Some("cd") {
+            // A failed redirection keeps `cd` from running, and an earlier command that does more than read may have
+            // moved the directory.
+            let fails = |redirect: &Redirect| redirect.target.text != "/dev/null";
+            let unsure = command.conditional
+                || command.redirects.iter().any(fails)
+                || self.commands.iter().any(|found| !found.command.findings.is_empty());
+            self.cwd.go(cd_target(command), !unsure);
+        }
+    }
+
+    /// Assesses a command that may use variables of loops.
+    fn assess_looped(&self, command: &SimpleCommand, feeds_loop: bool) -> Option<AssessedCommand> {
+        let (cwd, secrets) = (&self.cwd, &self.secrets);
+        let mut assessed = assess_one(command, cwd, secrets)?;
+        let variants = self.loops.variants(command);
+        let is_harmless = |variant: &SimpleCommand| {
+            assess_one(variant, cwd, secrets).is_none_or(|it| it.findings.is_empty())
+        };
+        // A command is harmless if it is harmless with every value that the variables of its loops take.
+        if feeds_loop || (!variants.is_empty() && variants.iter().all(is_harmless)) {
+            assessed.findings.clear();
+            assessed.secrets.clear();
+        }
+        assessed.hidden.extend(variants.iter().flat_map(|variant| secrets.hidden(variant, cwd)));
+        let mut all = variants.iter().chain([command]);
+        if !assessed.findings.is_empty() && all.any(|it| secrets.changes_hidden(it, cwd)) {
+            let why = format!("`{}` changes a file of the hidden home", command.brief());
+            let finding = Finding::new(Fact::ChangesHiddenHome, BuiltInRule::EveryTime, why);
+            assessed.findings.push(finding);
+        }
+        Some(assessed)
+    }
+
+    /// Adds the findings that the environment brings, and the content of the project's files that decide what the
+    /// command runs.
+    fn add_environment(&self, command: &SimpleCommand, assessed: &mut AssessedCommand) {
+        let (environment, cwd) = (self.environment, &self.cwd);
+        let only_reads = assessed.only_reads();
+        let own = command.name().and_then(|name| Some((name, environment.own_program(name, cwd)?)));
+        // A program of the workspace is named by its path, as scripts are, so that an "always" for the bare name does
+        // not cover the program.
+        if let Some((name, path)) = own.filter(|_| !only_reads) {
+            let path = path.display().to_string();
+            let remembered = &mut assessed.remembered;
+            remembered.prefix = remembered.prefix.replacen(name, &path, 1);
+            remembered.program = remembered.program.take().map(|it| it.replacen(name, &path, 1));
+            remembered.own = true;
+        }
+        let unnamed = SimpleCommand::default();
+        let command_or_wrappers = if only_reads { command } else { &unnamed };
+        let found = environment.findings(command_or_wrappers, &self.wrappers, cwd);
+        assessed.findings.extend(found);
+        if !assessed.only_reads() {
+            assessed.remembered.content = project::content(command, cwd);
+        }
+    }
+
+    /// Adds wrappers at the end of the line that were given no command to run, and run all the same.
+    fn add_idle_wrappers(&mut self) {
+        let findings =
+            self.environment.findings(&SimpleCommand::default(), &self.wrappers, &self.cwd);
+        if let Some(name) = self.wrappers.first().and_then(|words| words.first())
+            && !findings.is_empty()
+        {
+            self.commands.push(AssessedCommand::nameless(name.source.clone(), findings).into());
+        }
+    }
+
+    /// Adds a finding to each command with a pattern that may match an option, if another command of the line may make a
+    /// file with such a name.
+    fn add_patterns(&mut self) {
+        let makers = self.commands.iter().filter(|found| found.makes_options).count();
+        for found in &mut self.commands {
+            let itself = usize::from(found.makes_options && !found.repeated);
+            if let Some(written) = found.pattern.take().filter(|_| makers > itself) {
+                let why = format!(
+                    "another command of the line may make a file whose name `{written}` takes for an option"
+                );
+                let finding = Finding::new(Fact::RunsUnknown, BuiltInRule::Patterns, why);
+                found.command.findings.push(finding);
             }
         }
     }
-    assessed.extend(idle_wrapper(environment, &wrappers, &cwd));
-    doubt(&mut assessed, &makers, patterns);
-    rely(&mut assessed);
-    Ok(assessed)
-}
 
-/// Adds to the assessment of a command the risk that the environment brings, and the content of the project's files
-/// that decide what the command runs.
-fn consider(
-    environment: &Environment,
-    command: &SimpleCommand,
-    wrappers: &[Vec<Word>],
-    cwd: &Cwd<'_>,
-    part: &mut AssessedCommand,
-) {
-    let runs = part.risk.level() >= 2;
-    let own = command.name().and_then(|name| Some((name, environment.own_program(name, cwd)?)));
-    // A program of the workspace is named by its path, as scripts are, so that an "always" for the bare name does not
-    // cover the program.
-    if let Some((name, path)) = own.filter(|_| runs) {
-        let path = path.display().to_string();
-        part.prefix = part.prefix.replacen(name, &path, 1);
-        part.program = part.program.take().map(|program| program.replacen(name, &path, 1));
-        part.own = true;
+    /// Adds a finding to each reading command that may start a program, if another command of the line does more than
+    /// read. Such a line is not given the variables of [`Environment::of_reading`], because its other commands may need
+    /// hooks and toolchains.
+    fn add_started_programs(&mut self) {
+        if self.commands.iter().all(|found| found.command.only_reads()) {
+            return;
+        }
+        for found in &mut self.commands {
+            if let Some(why) = found.starts.take().filter(|_| found.command.only_reads()) {
+                let finding = Finding::new(Fact::RunsUnknown, BuiltInRule::ReadOnly, why);
+                found.command.findings.push(finding);
+            }
+        }
     }
-    let unnamed = SimpleCommand::default();
-    let found = environment.risks(if runs { &unnamed } else { command }, wrappers, cwd);
-    found.into_iter().for_each(|risk| part.add(risk, "environment"));
-    if matches!(part.risk, Risk::Runs(_)) {
-        part.content = project::content(command, cwd);
-    }
-}
 
-/// Assesses wrappers at the end of a line that were given no command to run, and run all the same; `None` if they are
-/// harmless.
-fn idle_wrapper(
-    environment: &Environment,
-    wrappers: &[Vec<Word>],
-    cwd: &Cwd<'_>,
-) -> Option<AssessedCommand> {
-    let risks = environment.risks(&SimpleCommand::default(), wrappers, cwd);
-    let name = wrappers.first()?.first()?.source.clone();
-    let part = AssessedCommand::nameless(name, Risk::None, "environment");
-    Some(part.with(risks, "environment")).filter(|part| part.risk != Risk::None)
-}
-
-/// Assesses a command that may use variables of loops. `reads`: the command is the `read` of a loop, and only sets the
-/// variable of the loop.
-fn assess_looped(
-    command: &SimpleCommand,
-    loops: &Loops,
-    cwd: &Cwd<'_>,
-    secrets: &SecretFinder<'_>,
-    reads: bool,
-) -> Option<AssessedCommand> {
-    let mut part = assess_one(command, cwd, secrets)?;
-    let variants = loops.variants(command);
-    let is_harmless = |variant: &SimpleCommand| {
-        assess_one(variant, cwd, secrets).is_none_or(|part| part.risk == Risk::None)
-    };
-    // A command is harmless if it is harmless with every value that the variables of its loops take.
-    if reads || (!variants.is_empty() && variants.iter().all(is_harmless)) {
-        part.clear();
+    /// Adds to each git command that may do more than read that it may change a repository.
+    fn add_repositories(&mut self) {
+        for AssessedCommand { name, findings, .. } in
+            self.commands.iter_mut().map(|found| &mut found.command).filter(|it| !it.only_reads())
+        {
+            if name == "git" {
+                findings.push(changes_repository(name));
+            }
+        }
     }
-    part.hidden.extend(variants.iter().flat_map(|variant| secrets.hidden(variant, cwd)));
-    part.changes_hidden |= variants.iter().any(|variant| secrets.changes_hidden(variant, cwd));
-    Some(part)
 }
 
 /// Returns whether an argument is a pattern that may match a file with the name of an option: `*` may match `--option`.
@@ -177,134 +262,106 @@ fn has_bare_pattern(command: &SimpleCommand) -> bool {
     command.name() != Some("[[") && command.args().iter().any(|word| word.glob == Some(0))
 }
 
-/// Raises the risk of commands with a pattern that may match an option, if another command of the line may make a file
-/// with such a name. `makers`: indexes of the commands that may make such a file. `patterns`: for each command with
-/// such a pattern its index, its text as written, and whether it runs repeatedly.
-fn doubt(assessed: &mut [AssessedCommand], makers: &[usize], patterns: Vec<(usize, String, bool)>) {
-    for (at, written, repeated) in patterns {
-        if let Some(part) = assessed.get_mut(at)
-            && makers.iter().any(|maker| repeated || *maker != at)
-        {
-            let why = format!(
-                "another command of the line may make a file whose name `{written}` takes for an option"
-            );
-            if part.risk.level() < 2 {
-                (part.risk, part.rule) = (Risk::Runs(why), "patterns");
-            }
-        }
-    }
-}
-
 /// Assesses one command by itself, without the rest of the line. `None` for an assignment or a redirection without a
-/// command and without risk: `x=1`, `< file`.
+/// command and without findings: `x=1`, `< file`.
 fn assess_one(
     command: &SimpleCommand,
     cwd: &Cwd<'_>,
     secrets: &SecretFinder<'_>,
 ) -> Option<AssessedCommand> {
-    let (redirects, writes) = writes::redirects_risks(&command.redirects, cwd);
-    let overwrites = writes::overwritten(&command.redirects, cwd);
-    let assignments = assignments::risks(command);
-    let SecretFinding { risk: secret, files, is_certain } = secrets.find(command, cwd);
-    let Some(first) = command.words.first() else {
-        let level = redirects.iter().map(Risk::level).max().unwrap_or(0);
-        // The first of the gravest.
-        let variable = assignments.iter().rev().max_by_key(|(_, risk)| risk.level());
-        let name = match (&secret, variable) {
-            (Risk::None, Some((variable, risk))) if risk.level() > level => format!("{variable}="),
-            (Risk::None, _) => ">".to_owned(),
-            _ => "<".to_owned(),
-        };
-        let part = AssessedCommand {
-            writes,
-            overwrites,
-            secrets: files,
-            hidden: secrets.hidden(command, cwd),
-            tells_secrets: is_certain,
-            plants: writes::plants(command, cwd),
-            ..AssessedCommand::nameless(name, Risk::None, "read-only")
-        };
-        let part = part.with(assignments.into_iter().map(|(_, risk)| risk), "variables");
-        let part = part.with(redirects, "redirections").with([secret], SECRETS);
-        return (part.risk != Risk::None || !part.hidden.is_empty()).then_some(part);
+    let mut findings = own_findings(command, cwd);
+    let assignments = assignments::findings(command);
+    let redirections = writes::redirections(&command.redirects, cwd);
+    let SecretFinding { finding: secret, files } = secrets.find(command, cwd);
+    let mut assessed = match command.words.first() {
+        Some(first) => named(first, command, cwd),
+        None if secret.is_some() => AssessedCommand::nameless("<".to_owned(), Vec::new()),
+        None => {
+            let decides = |(_, finding): &&(&str, Finding)| finding.fact == Fact::ChangesPrograms;
+            let variable = assignments.iter().find(decides).or(assignments.first());
+            let variable = variable.filter(|_| redirections.is_empty());
+            let name = variable.map_or_else(|| ">".to_owned(), |(name, _)| format!("{name}="));
+            AssessedCommand::nameless(name, Vec::new())
+        }
     };
-    let (risks, rule) = own_risks(command, cwd);
+    findings.extend(assignments.into_iter().map(|(_, finding)| finding));
+    findings.extend(redirections);
+    findings.extend(secret);
+    assessed.findings = findings;
+    assessed.remembered.overwrites = writes::overwritten(&command.redirects, cwd);
+    assessed.secrets = files;
+    assessed.hidden = secrets.hidden(command, cwd);
+    let is_nothing = assessed.findings.is_empty() && assessed.hidden.is_empty();
+    (!command.words.is_empty() || !is_nothing).then_some(assessed)
+}
+
+/// Returns a command whose first word is `first`, without findings.
+fn named(first: &Word, command: &SimpleCommand, cwd: &Cwd<'_>) -> AssessedCommand {
     let name = command.name().map_or_else(|| brief(&first.source), str::to_owned);
     let repository = if name == "git" { git::other_repository(command, cwd) } else { None };
-    let mut prefix = prefix::of(command);
-    let mut program = prefix::program(command);
+    let mut remembered = Remembered {
+        prefix: prefix::of(command),
+        program: prefix::program(command),
+        ..Remembered::default()
+    };
     if let Some(repository) = &repository {
         // The prefix names the repository, because the same git command may run other programs (hooks, filters) in
         // another repository.
         let there = format!("git -C {}", repository.display());
-        prefix = prefix.replacen("git", &there, 1);
-        program = Some(there);
+        remembered.prefix = remembered.prefix.replacen("git", &there, 1);
+        remembered.program = Some(there);
     }
-    let forms = forms(command, repository.as_deref());
-    let part = AssessedCommand {
-        name,
-        prefix,
-        program,
-        risk: Risk::None,
-        rule,
-        also: Vec::new(),
-        secrets: files,
-        hidden: secrets.hidden(command, cwd),
-        tells_secrets: is_certain,
-        writes,
-        overwrites,
-        forms,
-        own: false,
-        relies: relies(command, cwd),
+    AssessedCommand {
+        remembered,
+        forms: forms(command, repository.as_deref()),
         hides: every_time::hides_commands(command),
-        destroys: every_time::destroys(command),
-        plants: writes::plants(command, cwd),
-        content: ProjectContent::None,
-        changes_repository: changes_repository(command, cwd),
-        changes_hidden: secrets.changes_hidden(command, cwd),
-    };
-    let part = part.with(risks, rule);
-    let part = part.with(assignments.into_iter().map(|(_, risk)| risk), "variables");
-    Some(part.with(redirects, "redirections").with([secret], SECRETS))
+        ..AssessedCommand::nameless(name, Vec::new())
+    }
 }
 
-/// Returns the risks of a command without its assignments and redirections, and the name of the rule that found them.
-fn own_risks(command: &SimpleCommand, cwd: &Cwd<'_>) -> (Vec<Risk>, &'static str) {
+/// Returns the findings of a command without its assignments and redirections.
+fn own_findings(command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<Finding> {
+    if command.words.is_empty() {
+        return Vec::new();
+    }
     match command.name() {
         None => {
             let why =
                 format!("the program that `{}` runs is known only when it runs", command.brief());
-            (vec![Risk::Forced(why)], "unknown-command")
+            vec![Finding::new(Fact::Unresolved, BuiltInRule::UnknownCommand, why)]
         }
-        Some("cd") => (vec![cd_risk(command, cwd)], "cd"),
-        Some(_) => {
-            let harmless =
-                || harmless::check(command, cwd).map_or_else(Risk::Runs, |()| Risk::None);
-            let concerns: Vec<_> = concerns(command, cwd).into_iter().map(Risk::Forced).collect();
-            if concerns.is_empty() {
-                (vec![harmless()], "read-only")
-            } else {
-                (concerns, "every-time")
+        Some("cd") => cd_finding(command, cwd).into_iter().collect(),
+        Some(name) => {
+            let mut findings = concerns(command, cwd);
+            if findings.is_empty()
+                && let Err(why) = harmless::check(command, cwd)
+            {
+                findings.push(Finding::new(Fact::RunsUnknown, BuiltInRule::ReadOnly, why));
             }
+            if name.ends_with("/git") && !only_reads_as_git(command, cwd) {
+                findings.push(changes_repository(name));
+            }
+            findings
         }
     }
 }
 
-/// Returns whether a command calls git by a path (`/usr/bin/git`), and is not known to only read.
-fn changes_repository(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
-    let Some((_, "git")) = command.name().and_then(|name| name.rsplit_once('/')) else {
-        return false;
-    };
+/// Returns whether a command that calls git by a path (`/usr/bin/git`) is known to only read.
+fn only_reads_as_git(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     let mut named = command.clone();
     if let Some(name) = named.words.first_mut() {
         *name = Word::from("git".to_owned());
     }
-    harmless::check(&named, cwd).is_err()
+    harmless::check(&named, cwd).is_ok()
 }
 
-/// Returns a sentence on the program that a reading command may start (a hook, another version of go), if the line is
-/// not given the variables of [`Environment::of_reading`].
-fn relies(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
+fn changes_repository(name: &str) -> Finding {
+    let why = format!("`{name}` may change a repository");
+    Finding::new(Fact::ChangesRepository, BuiltInRule::Sandbox, why)
+}
+
+/// Returns a sentence on the program that a reading command may start; see [`FoundCommand::starts`].
+fn starts(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
     match command.name()? {
         "git" => git::hook(command, cwd),
         "go" => ["go.mod", "go.work"].iter().find(|file| cwd.has_above(file)).map(|file| {
@@ -314,30 +371,31 @@ fn relies(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
     }
 }
 
-/// Raises the risk of reading commands that may start programs, if another command of the line does more than read.
-/// Such a line is not given the variables of [`Environment::of_reading`], because its other commands may need hooks and
-/// toolchains.
-fn rely(assessed: &mut [AssessedCommand]) {
-    if assessed.iter().all(AssessedCommand::only_reads) {
-        return;
-    }
-    for part in assessed {
-        if part.only_reads()
-            && let Some(why) = part.relies.clone()
-        {
-            (part.risk, part.rule) = (Risk::Runs(why), "read-only");
-        }
-    }
-}
-
-/// Returns the reasons to ask about a command every time.
-fn concerns(command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<String> {
+/// Returns the findings that the tables of programs asked about every time have of a command.
+fn concerns(command: &SimpleCommand, cwd: &Cwd<'_>) -> Vec<Finding> {
+    let found = |fact, why| Finding::new(fact, BuiltInRule::EveryTime, why);
+    let changed = every_time::changed(command);
     match every_time::concern(command) {
         None => Vec::new(),
-        Some(Concern::Effect(why)) => vec![why],
+        Some(Concern::Effect { why, destroys }) => {
+            let fact = if destroys {
+                Fact::Deletes
+            } else if changed.iter().any(|word| writes::is_unprotected_argument(word, cwd)) {
+                Fact::ChangesUnprotected
+            } else {
+                Fact::RunsDangerous
+            };
+            vec![found(fact, why)]
+        }
         Some(Concern::Writes(written, args)) => {
-            let concerns = args.iter().filter_map(|word| writes::argument_concern(word, cwd));
-            concerns.map(|why| format!("`{written}` {why}")).collect()
+            let finding = |word: &Word| {
+                let (fact, why) = writes::argument(word, cwd)?;
+                let is_unprotected =
+                    changed.contains(word) && writes::is_unprotected_argument(word, cwd);
+                let fact = if is_unprotected { Fact::ChangesUnprotected } else { fact };
+                Some(found(fact, format!("`{written}` {why}")))
+            };
+            args.iter().filter_map(finding).collect()
         }
     }
 }
@@ -367,18 +425,16 @@ fn cd_target(command: &SimpleCommand) -> Option<&str> {
     if operands.next().is_some() { None } else { Some(target) }
 }
 
-fn cd_risk(command: &SimpleCommand, cwd: &Cwd<'_>) -> Risk {
+fn cd_finding(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<Finding> {
     let written = command.brief();
-    let Some(target) = cd_target(command) else {
-        return Risk::Runs(format!("the directory that `{written}` goes to is not known"));
+    let (fact, why) = match cd_target(command) {
+        None => (Fact::RunsUnknown, format!("the directory that `{written}` goes to is not known")),
+        Some(_) if command.repeated => (
+            Fact::Unresolved,
+            format!("`{written}` runs more than once, and goes to another directory each time"),
+        ),
+        Some(target) if cwd.reaches_inside(target) => return None,
+        Some(_) => (Fact::RunsUnknown, format!("`{written}` leaves the workspace")),
     };
-    if command.repeated {
-        return Risk::Forced(format!(
-            "`{written}` runs more than once, and goes to another directory each time"
-        ));
-    }
-    if cwd.reaches_inside(target) {
-        return Risk::None;
-    }
-    Risk::Runs(format!("`{written}` leaves the workspace"))
+    Some(Finding::new(fact, BuiltInRule::Cd, why))
 }

@@ -8,6 +8,7 @@ mod choice;
 mod command_line;
 mod confined;
 pub mod consent;
+pub mod decide;
 pub mod findings;
 mod lookalike;
 mod mode;

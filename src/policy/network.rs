@@ -5,17 +5,15 @@ use serde_json::json;
 use url::Url;
 
 use super::check::{Check, ask, denied};
-use super::mode::Mode;
+use super::decide::Action;
+use super::findings::Fact;
 use super::rules::{PolicyRequest, RuleEffect, Ruling, Subject};
 use super::scope::Scope;
-use super::verdict::{Question, RuleName, Verdict};
+use super::verdict::{BuiltInRule, Question, RuleName, Verdict};
 use tandem_host::Access;
 
 /// Tool name by which rules name connections to hosts. No tool has this name.
 pub const CONNECT: &str = "connect";
-
-/// Name of the built-in rule that asks about hosts.
-const NETWORK: &str = "network";
 
 /// A host that an address names.
 struct AddressedHost {
@@ -57,12 +55,12 @@ impl Check<'_> {
         if self.is_open(host, is_allowed) {
             return Verdict::Allow;
         }
-        if self.mode() == Mode::Plan {
+        if self.refuses_hosts() {
             return not_in_plan(std::slice::from_ref(host));
         }
         let why = "the command can send there what it has read, and `sandbox.network.allowedDomains` does \
             not allow it";
-        ask(NETWORK, why, vec![Scope::Connections(vec![host.clone()])])
+        ask(BuiltInRule::Network, why, vec![Scope::Connections(vec![host.clone()])])
     }
 
     /// Returns the verdict on a call that reads these addresses, made of the verdict on its tool and of the verdict on
@@ -85,12 +83,12 @@ impl Check<'_> {
         let whole = Scope::Tool(tool.to_owned());
         match ruling {
             Some(Ruling { effect: RuleEffect::Allow, .. }) => unknown.clear(),
-            _ if self.mode() != Mode::Plan && self.always.has(&whole) => unknown.clear(),
+            _ if !self.refuses_hosts() && self.always.has(&whole) => unknown.clear(),
             _ => {}
         }
         unknown.sort();
         unknown.dedup();
-        if self.mode() == Mode::Plan && !unknown.is_empty() {
+        if self.refuses_hosts() && !unknown.is_empty() {
             return not_in_plan(&unknown);
         }
         if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {
@@ -105,7 +103,7 @@ impl Check<'_> {
                  name {}",
                 listed(&unknown)
             );
-            asks.push((why, RuleName::BuiltIn(NETWORK.to_owned())));
+            asks.push((why, BuiltInRule::Network.into()));
         }
         if asks.is_empty() {
             return Verdict::Allow;
@@ -136,8 +134,8 @@ impl Check<'_> {
         let is_open = effect == Some(RuleEffect::Allow)
             || self.is_open(remembered, is_allowed)
             || self.always.covers_host(remembered);
-        if self.mode() == Mode::Plan && !is_open {
-            // Plan mode denies the host, so that a rule's question about it would be of no use.
+        if self.refuses_hosts() && !is_open {
+            // The mode denies the host, so that a rule's question about it would be of no use.
             return HostVerdict::Unknown;
         }
         if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {
@@ -153,7 +151,14 @@ impl Check<'_> {
 
     /// Returns whether a host is connected to without a question, if no written rule is about it.
     fn is_open(&self, host: &String, is_allowed: bool) -> bool {
-        is_allowed || self.mode() == Mode::Yolo || self.always.covers_connection(host)
+        is_allowed
+            || self.decide(Fact::Connects) == Action::Run
+            || self.always.covers_connection(host)
+    }
+
+    /// Returns whether the mode refuses hosts that are not known.
+    fn refuses_hosts(&self) -> bool {
+        self.decide(Fact::Connects) == Action::Refuse
     }
 }
 
@@ -164,7 +169,7 @@ fn not_in_plan(hosts: &[String]) -> Verdict {
          with what is in the workspace.",
         listed(hosts)
     );
-    Verdict::Deny { why, rule: Some(RuleName::BuiltIn("plan".to_owned())) }
+    Verdict::Deny { why, rule: Some(BuiltInRule::Plan.into()) }
 }
 
 fn listed(hosts: &[String]) -> String {

@@ -4,12 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::always::Always;
 use super::scope::Scope;
-use super::verdict::{Question, RuleName};
+use super::verdict::{BuiltInRule, Question};
 use tandem_content::visible::visible_line;
 use tandem_host::workspace::OutsideFile;
-
-/// Name of the built-in rule that asks about files outside of the workspace.
-const READS: &str = "reads";
 
 /// Returns the question about files outside of the workspace that a call reads; `None` if an "always" covers all of
 /// them.
@@ -34,7 +31,7 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
     let scopes = folders.map(|folders| Scope::Reads(outermost(folders.into_iter())));
     Some(Question {
         why,
-        rules: vec![RuleName::BuiltIn(READS.to_owned())],
+        rules: vec![BuiltInRule::Reads.into()],
         scopes: scopes.into_iter().collect(),
         ..Question::default()
     })
@@ -47,7 +44,7 @@ pub(super) fn name(path: &Path) -> String {
 
 /// Returns whether a question is about files outside of the workspace.
 pub(super) fn asks(question: &Question) -> bool {
-    question.rules.contains(&RuleName::BuiltIn(READS.to_owned()))
+    question.rules.contains(&BuiltInRule::Reads.into())
 }
 
 /// Returns the paths in their order, without each path that is below another of them.

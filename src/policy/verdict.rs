@@ -61,7 +61,7 @@ impl Checked {
             "this conversation is not being saved, and nothing would tell later that this was done";
         let question = Question {
             why: why.to_owned(),
-            rules: vec![RuleName::BuiltIn("unsaved".to_owned())],
+            rules: vec![BuiltInRule::Unsaved.into()],
             ..Question::default()
         };
         Self { verdict: Verdict::Ask(question), ..self }
@@ -131,9 +131,9 @@ impl Question {
     /// Returns the question with a further reason and rule in front. The rule asks every time, so that no "always" is
     /// offered.
     #[must_use]
-    pub(super) fn with(self, why: &str, rule: RuleName) -> Self {
+    pub(super) fn with(self, why: &str, rule: BuiltInRule) -> Self {
         let why = format!("{why}; {}", self.why);
-        let rules = [vec![rule], self.rules].concat();
+        let rules = [vec![rule.into()], self.rules].concat();
         Self { why, rules, scopes: Vec::new(), ..self }
     }
 
@@ -168,6 +168,91 @@ impl Question {
     /// Returns the scope that can be saved for later sessions, if there is one.
     pub fn to_save(&self) -> Option<&Scope> {
         self.scopes.first().filter(|_| self.can_save)
+    }
+}
+
+/// A built-in rule: the part of the policy that found a fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BuiltInRule {
+    /// The text of another agent's question.
+    AgentAsks,
+    /// Other agents.
+    Agent,
+    /// `cd` in command lines.
+    Cd,
+    /// Tools that change files.
+    Edits,
+    /// The environment that commands are started with.
+    Environment,
+    /// The tables of programs and options that are asked about every time.
+    EveryTime,
+    /// Functions in command lines.
+    Functions,
+    /// MCP servers.
+    Mcp,
+    /// Hosts.
+    Network,
+    /// Tools that do something else than reading.
+    Other,
+    /// File patterns that may match an option.
+    Patterns,
+    /// Mode `plan`.
+    Plan,
+    /// The tables of programs that only read.
+    ReadOnly,
+    /// Files outside of the workspace.
+    Reads,
+    /// Redirections.
+    Redirections,
+    /// The mode of the sandbox.
+    Sandbox,
+    /// Files with secrets.
+    Secrets,
+    /// Files that take effect without a person running them.
+    SpecialFiles,
+    /// Command lines that cannot be analysed.
+    Unclear,
+    /// Commands whose program is known only when they run.
+    UnknownCommand,
+    /// Sessions that are not being saved.
+    Unsaved,
+    /// Variables in command lines.
+    Variables,
+}
+
+impl BuiltInRule {
+    /// Returns the name of the rule, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AgentAsks => "agent-asks",
+            Self::Agent => "agent",
+            Self::Cd => "cd",
+            Self::Edits => "edits",
+            Self::Environment => "environment",
+            Self::EveryTime => "every-time",
+            Self::Functions => "functions",
+            Self::Mcp => "mcp",
+            Self::Network => "network",
+            Self::Other => "other",
+            Self::Patterns => "patterns",
+            Self::Plan => "plan",
+            Self::ReadOnly => "read-only",
+            Self::Reads => "reads",
+            Self::Redirections => "redirections",
+            Self::Sandbox => "sandbox",
+            Self::Secrets => "secrets",
+            Self::SpecialFiles => "special-files",
+            Self::Unclear => "unclear",
+            Self::UnknownCommand => "unknown-command",
+            Self::Unsaved => "unsaved",
+            Self::Variables => "variables",
+        }
+    }
+}
+
+impl From<BuiltInRule> for RuleName {
+    fn from(rule: BuiltInRule) -> Self {
+        Self::BuiltIn(rule.name().to_owned())
     }
 }
 

@@ -62,8 +62,13 @@ struct Writers {
 /// Reason to ask about a command every time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Concern {
-    /// Command and its effect, for people.
-    Effect(String),
+    /// The command does harm by itself.
+    Effect {
+        /// Command and its effect, for people.
+        why: String,
+        /// `true` if the command may remove files of the workspace for good.
+        destroys: bool,
+    },
     /// Command as written, and its arguments. The command writes or deletes files, and is a concern if an argument may
     /// name any file but an ordinary one of the workspace.
     Writes(String, Vec<Word>),
@@ -73,23 +78,22 @@ pub enum Concern {
 pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     let name = base_name(command.name()?);
     let args = command.args();
-    let because = |effect: &str| Some(Concern::Effect(format!("`{}` {effect}", command.brief())));
+    let effect = |why, destroys| Some(Concern::Effect { why, destroys });
+    let said = |effect: &str| format!("`{}` {effect}", command.brief());
+    let because = |text: &str| effect(said(text), false);
     if reading::is_strictness(command) {
         return None;
     }
     if let Some(row) = known(&name) {
-        return because(&row.effect);
+        return effect(said(&row.effect), row.destroys);
     }
     let options = TABLE.option.iter().find(|row| row.names.contains(&name));
     if let Some(row) = options.filter(|row| is_given(args, &row.options)) {
-        return because(&row.effect);
+        return effect(said(&row.effect), row.destroys);
     }
     let flagged = options.is_some() || name == "git";
     if (flagged || programs::has_subcommands(&name)) && hides_option(args, !flagged) {
-        let command = command.brief();
-        return Some(Concern::Effect(format!(
-            "the arguments of `{command}` are known only when it runs"
-        )));
+        return effect(reading::unknown(command), false);
     }
     if let Some(inner) = programs::inner_command(command) {
         return concern(&inner);
@@ -101,7 +105,7 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
         return Some(Concern::Writes(command.brief(), args.to_vec()));
     }
     match name.as_str() {
-        "git" => git::every_time(command).map(Concern::Effect),
+        "git" => git::every_time(command).and_then(|why| effect(why, false)),
         "awk" | "gawk" | "mawk" | "nawk" if awk(args) => because("may run commands or write files"),
         "sed" => match Sed::read(args) {
             Some(sed) if !sed.edits() => because("may run commands or write files"),
@@ -149,17 +153,6 @@ pub fn changed_for_sure(command: &SimpleCommand) -> Vec<Word> {
     }
     let is_unsure = name == "ln" || writers(&name).is_some_and(|row| row.may_read);
     if is_unsure { Vec::new() } else { changed(command) }
-}
-
-/// Returns whether a command may remove files of the workspace for good.
-pub fn destroys(command: &SimpleCommand) -> bool {
-    let Some(name) = command.name().map(base_name) else { return false };
-    let of_option = |row: &OptionRow| {
-        row.destroys && row.names.contains(&name) && is_given(command.args(), &row.options)
-    };
-    known(&name).is_some_and(|row| row.destroys)
-        || TABLE.option.iter().any(of_option)
-        || programs::inner_command(command).is_some_and(|inner| destroys(&inner))
 }
 
 fn known(name: &str) -> Option<&'static Programs> {

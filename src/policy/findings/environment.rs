@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::command::Risk;
 use super::cwd::Cwd;
+use super::fact::{Fact, Finding};
+use crate::verdict::BuiltInRule;
 use tandem_host::hidden_home::HiddenHome;
 use tandem_sandbox::SandboxMode;
 use tandem_shell::environment::{self, Value};
@@ -98,37 +99,39 @@ impl Environment {
         environment::for_reading(known.unwrap_or(0))
     }
 
-    /// Returns the risks that a command, or a wrapper of the command, runs a program or code of the workspace because of
-    /// the environment.
-    pub(super) fn risks(
+    /// Returns the findings that a command, or a wrapper of the command, runs a program or code of the workspace because
+    /// of the environment.
+    pub(super) fn findings(
         &self,
         command: &SimpleCommand,
         wrappers: &[Vec<Word>],
         cwd: &Cwd<'_>,
-    ) -> Vec<Risk> {
+    ) -> Vec<Finding> {
         let names = command.name().into_iter();
         let names = names.chain(wrappers.iter().filter_map(|words| words.first()?.literal()));
-        names.map(|name| self.risk_of(name, cwd)).collect()
+        let found = names.filter_map(|name| self.finding(name, cwd));
+        found.map(|(fact, why)| Finding::new(fact, BuiltInRule::Environment, why)).collect()
     }
 
-    /// Returns the risk that the program of a name is one of the workspace, or runs code of the workspace.
-    fn risk_of(&self, name: &str, cwd: &Cwd<'_>) -> Risk {
+    /// Returns the fact that the program of a name is one of the workspace, or runs code of the workspace, and the reason.
+    fn finding(&self, name: &str, cwd: &Cwd<'_>) -> Option<(Fact, String)> {
         // A path names its program without the help of the environment.
         if name.contains('/') {
-            return Risk::None;
+            return None;
         }
         let others = environment::run_by(name).map(|other| -> &str { other });
         for name in [name].into_iter().chain(others) {
             if let Some(here) = self.found_here(name, cwd) {
                 // An "always" may have been given for another program of this name.
-                return Risk::Forced(here.why(name));
+                return Some((Fact::ChangesPrograms, here.why(name)));
             }
         }
         let mut all = ["bash", "sh"].into_iter().chain([name]);
         let function = all
             .find(|name| self.is_function(name))
             .map(|name| format!("`{name}` is a function of the agent's environment"));
-        function.or_else(|| self.obeyed(name, cwd)).map_or(Risk::None, Risk::Runs)
+        let why = function.or_else(|| self.obeyed(name, cwd))?;
+        Some((Fact::RunsUnknown, why))
     }
 
     /// Returns the program of the workspace that a name surely stands for.

@@ -4,9 +4,10 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::command::Risk;
 use super::cwd::Cwd;
+use super::fact::{Fact, Finding};
 use super::variables::Variables;
+use crate::verdict::BuiltInRule;
 use tandem_content::bounded;
 use tandem_host::hidden_home::HiddenHome;
 use tandem_host::secrets::Secrets;
@@ -24,17 +25,17 @@ const MAX_IGNORE_FILE: u64 = 1 << 20;
 const MAX_GLUED: usize = 256;
 
 /// Secrets that a command may read or change.
+#[derive(Default)]
 pub(super) struct SecretFinding {
-    pub(super) risk: Risk,
+    /// The finding; `None` if the command reads and changes no secret.
+    pub(super) finding: Option<Finding>,
     /// Secret files that the command names, as real paths.
     pub(super) files: Vec<PathBuf>,
-    /// `true` if the command certainly reads or changes a secret; `false` if the command at most may do so.
-    pub(super) is_certain: bool,
 }
 
 impl SecretFinding {
-    fn certain(why: String, files: Vec<PathBuf>) -> Self {
-        Self { risk: Risk::Forced(why), files, is_certain: true }
+    fn new(fact: Fact, why: String, files: Vec<PathBuf>) -> Self {
+        Self { finding: Some(Finding::new(fact, BuiltInRule::Secrets, why)), files }
     }
 }
 
@@ -88,7 +89,6 @@ impl<'a> SecretFinder<'a> {
 
     /// Returns the secrets that a command may read or change, to be asked about.
     pub(super) fn find(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> SecretFinding {
-        let none = SecretFinding { risk: Risk::None, files: Vec::new(), is_certain: false };
         let redirects = command.redirects.iter().filter(|it| it.kind != RedirectKind::Text);
         let targets: Vec<_> = redirects.clone().map(|it| &it.target).collect();
         if let Some(found) = self.named(&targets, cwd, |_| true) {
@@ -101,10 +101,9 @@ impl<'a> SecretFinder<'a> {
         {
             return found;
         }
-        let Some(name) = command.name() else { return none };
-        if reading::looks_at_names(name) {
-            return none;
-        }
+        let Some(name) = command.name().filter(|name| !reading::looks_at_names(name)) else {
+            return SecretFinding::default();
+        };
         // `ls` shows only names, and names are no secrets unless they are below a directory of secrets.
         let lists = name == "ls";
         let words = command.args().iter().filter(|word| !lists || self.leads_below(word, cwd));
@@ -117,16 +116,15 @@ impl<'a> SecretFinder<'a> {
         if name == "git"
             && let Some(why) = command.args().iter().find_map(|word| object(word, self.secrets))
         {
-            return SecretFinding::certain(why, Vec::new());
+            return SecretFinding::new(Fact::NamesSecret, why, Vec::new());
         }
-        if reading::searches_below(command) {
-            let found = below(command, cwd, self.secrets);
-            if found.risk != Risk::None {
-                return found;
-            }
+        if reading::searches_below(command)
+            && let Some(found) = below(command, cwd, self.secrets)
+        {
+            return found;
         }
         let prints = reading::prints_files(name) && words.iter().any(|word| is_open(word));
-        self.possible(command).filter(|_| prints).unwrap_or(none)
+        self.possible(command).filter(|_| prints).unwrap_or_default()
     }
 
     /// Returns the finding for a command that may read a secret of the workspace, which is known only when the command
@@ -146,7 +144,7 @@ impl<'a> SecretFinder<'a> {
             "`{}` may read `{file}`, which may hold secrets: only running it would tell",
             command.brief()
         );
-        Some(SecretFinding { risk: Risk::Forced(why), files: Vec::new(), is_certain: false })
+        Some(SecretFinding::new(Fact::MayNameSecret, why, Vec::new()))
     }
 
     /// Returns the finding for words that name secrets, as a whole or as the value of an option. `counts` selects the
@@ -170,7 +168,7 @@ impl<'a> SecretFinder<'a> {
         }
         names.dedup();
         let why = format!("{} may hold secrets: {}", names.join(", "), reason?);
-        Some(SecretFinding::certain(why, files))
+        Some(SecretFinding::new(Fact::NamesSecret, why, files))
     }
 
     /// Returns the files that a word may name, by itself or as the value of an option.
@@ -222,8 +220,9 @@ fn glued(text: &str, cwd: &Cwd<'_>) -> Vec<PathBuf> {
     paths.filter(|path| path.exists()).collect()
 }
 
-/// Returns the finding for a command that searches directories, with the first secret below them.
-fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> SecretFinding {
+/// Returns the finding for a command that searches directories, with the first secret below them; `None` if there is no
+/// secret.
+fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<SecretFinding> {
     let operands = reading::operands(command);
     let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());
     let given = words.into_iter().filter_map(|word| cwd.named(word)).flatten();
@@ -238,7 +237,7 @@ fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> SecretFin
     let inside = directories.iter().find_map(|dir| Some((dir, secrets.why(&dir.join("any"))?)));
     if let Some((dir, why)) = inside {
         let why = format!("`{}` may read secrets: {why}", command.brief());
-        return SecretFinding::certain(why, vec![dir.clone()]);
+        return Some(SecretFinding::new(Fact::NamesSecret, why, vec![dir.clone()]));
     }
     let hidden = reading::reads_hidden(command);
     let mut left = MAX_ENTRIES;
@@ -248,17 +247,10 @@ fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> SecretFin
         let shown = shown.unwrap_or(&file).display().to_string();
         let why =
             format!("`{}` may read `{}`, which may hold secrets", command.brief(), brief(&shown));
-        return SecretFinding::certain(why, vec![file]);
+        return Some(SecretFinding::new(Fact::NamesSecret, why, vec![file]));
     }
-    let risk = if left == 0 {
-        Risk::Runs(format!(
-            "`{}` searches more files than are checked for secrets",
-            command.brief()
-        ))
-    } else {
-        Risk::None
-    };
-    SecretFinding { risk, files: Vec::new(), is_certain: false }
+    let why = format!("`{}` searches more files than are checked for secrets", command.brief());
+    (left == 0).then(|| SecretFinding::new(Fact::RunsUnknown, why, Vec::new()))
 }
 
 /// Returns whether a file is an ignore file with an exception (`!`) that makes a search include hidden files which may

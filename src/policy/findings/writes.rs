@@ -1,10 +1,11 @@
 //! Files that commands write, by redirections or by arguments.
 
-use super::command::Risk;
 use super::cwd::Cwd;
+use super::fact::{Fact, Finding};
 use super::sensitive::{is_unprotected, sensitive};
+use crate::verdict::BuiltInRule;
 use tandem_shell::options::value;
-use tandem_shell::{Dynamic, Redirect, RedirectKind, SimpleCommand, Word, brief, every_time};
+use tandem_shell::{Dynamic, Redirect, RedirectKind, Word, brief};
 
 /// Returns the executable files that redirections overwrite, as written and joined by ` > `; `None` if there are none.
 pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<String> {
@@ -16,71 +17,73 @@ pub(super) fn overwritten(redirects: &[Redirect], cwd: &Cwd<'_>) -> Option<Strin
     (!files.is_empty()).then(|| files.join(" > "))
 }
 
-/// Returns the risks of a command's redirections, and a description of the first one that writes an ordinary file of
-/// the workspace.
-pub(super) fn redirects_risks(
-    redirects: &[Redirect],
-    cwd: &Cwd<'_>,
-) -> (Vec<Risk>, Option<String>) {
-    let mut risks = Vec::new();
-    let mut writes = None;
-    for Redirect { kind, target } in redirects {
-        let file = brief(&target.source);
-        let found = match (kind, target.literal()) {
-            (RedirectKind::Text, _) if target.dynamic <= Dynamic::Number => Risk::None,
-            (RedirectKind::Text, _) => {
-                Risk::Runs("a text on standard input is known only when the line runs".to_owned())
-            }
-            (_, Some("/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr")) => Risk::None,
-            (RedirectKind::Read, Some(path)) if cwd.reaches_inside(path) => Risk::None,
-            (RedirectKind::Read, _) => {
-                Risk::Runs(format!("`< {file}` may read outside the workspace"))
-            }
-            (RedirectKind::Write, None) => Risk::Forced(format!(
-                "the file that `> {file}` writes is known only when the line runs"
-            )),
-            (RedirectKind::Write, Some(_)) => match cwd.inside_root(target) {
-                None => {
-                    Risk::Forced(format!("a redirection writes to `{file}`, outside the workspace"))
-                }
-                Some(paths) => {
-                    let writes_it = format!("a redirection writes to `{file}`");
-                    if let Some(why) = paths.iter().find_map(|path| sensitive(path)) {
-                        Risk::Forced(format!("{writes_it}: {why}"))
-                    } else {
-                        writes.get_or_insert_with(|| writes_it.clone());
-                        Risk::Writes(writes_it)
-                    }
-                }
-            },
-        };
-        risks.push(found);
-    }
-    (risks, writes)
+/// Returns the findings of a command's redirections.
+pub(super) fn redirections(redirects: &[Redirect], cwd: &Cwd<'_>) -> Vec<Finding> {
+    let found = redirects.iter().filter_map(|redirect| redirection(redirect, cwd));
+    found.map(|(fact, why)| Finding::new(fact, BuiltInRule::Redirections, why)).collect()
 }
 
-/// Returns the reason to ask about an argument of a program that writes or deletes files.
-pub(super) fn argument_concern(word: &Word, cwd: &Cwd<'_>) -> Option<String> {
+fn redirection(Redirect { kind, target }: &Redirect, cwd: &Cwd<'_>) -> Option<(Fact, String)> {
+    let file = brief(&target.source);
+    match (kind, target.literal()) {
+        (RedirectKind::Text, _) if target.dynamic <= Dynamic::Number => None,
+        (RedirectKind::Text, _) => Some((
+            Fact::RunsUnknown,
+            "a text on standard input is known only when the line runs".to_owned(),
+        )),
+        (_, Some("/dev/null" | "/dev/stdin" | "/dev/stdout" | "/dev/stderr")) => None,
+        (RedirectKind::Read, Some(path)) if cwd.reaches_inside(path) => None,
+        (RedirectKind::Read, _) => {
+            Some((Fact::RunsUnknown, format!("`< {file}` may read outside the workspace")))
+        }
+        (RedirectKind::Write, literal) => {
+            let is_known = literal.is_some();
+            let (fact, why) = written(is_known, &file, target, cwd);
+            let is_unprotected = is_unprotected_file(target, cwd);
+            Some((if is_unprotected { Fact::ChangesUnprotected } else { fact }, why))
+        }
+    }
+}
+
+/// Returns the finding for a redirection that writes a file.
+fn written(is_known: bool, file: &str, target: &Word, cwd: &Cwd<'_>) -> (Fact, String) {
+    if !is_known {
+        let why = format!("the file that `> {file}` writes is known only when the line runs");
+        return (Fact::Unresolved, why);
+    }
+    let writes_it = format!("a redirection writes to `{file}`");
+    let Some(paths) = cwd.inside_root(target) else {
+        return (Fact::ChangesOutside, format!("{writes_it}, outside the workspace"));
+    };
+    match paths.iter().find_map(|path| sensitive(path)) {
+        Some(why) => (Fact::ChangesSensitive, format!("{writes_it}: {why}")),
+        None => (Fact::WritesFile, writes_it),
+    }
+}
+
+/// Returns the fact about an argument of a program that writes or deletes files, and the end of a sentence on it.
+pub(super) fn argument(word: &Word, cwd: &Cwd<'_>) -> Option<(Fact, String)> {
     if word.dynamic > Dynamic::Number {
-        return Some("may change files that are known only when it runs".to_owned());
+        let why = "may change files that are known only when it runs";
+        return Some((Fact::Unresolved, why.to_owned()));
     }
     let Some(paths) = cwd.inside_root(&named_file(word)?) else {
-        return Some("may change files outside the workspace".to_owned());
+        let why = "may change files outside the workspace";
+        return Some((Fact::ChangesOutside, why.to_owned()));
     };
     let why = paths.iter().find_map(|path| sensitive(path))?;
-    Some(format!("may change `{}`: {why}", brief(&word.source)))
+    Some((Fact::ChangesSensitive, format!("may change `{}`: {why}", brief(&word.source))))
 }
 
-/// Returns whether a command changes a file that takes effect without a person running it, and that the sandbox lets
+/// Returns whether an argument names a file that takes effect without a person running it, and that the sandbox lets
 /// programs write.
-pub(super) fn plants(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
-    let is_write = |redirect: &&Redirect| redirect.kind == RedirectKind::Write;
-    let redirected = command.redirects.iter().filter(is_write).map(|it| it.target.clone());
-    let changed = every_time::changed(command);
-    redirected.chain(changed.iter().filter_map(named_file)).any(|file| {
-        let paths = cwd.inside_root(&file).unwrap_or_default();
-        paths.iter().any(|path| is_unprotected(path))
-    })
+pub(super) fn is_unprotected_argument(word: &Word, cwd: &Cwd<'_>) -> bool {
+    named_file(word).is_some_and(|file| is_unprotected_file(&file, cwd))
+}
+
+fn is_unprotected_file(file: &Word, cwd: &Cwd<'_>) -> bool {
+    let paths = cwd.inside_root(file).unwrap_or_default();
+    paths.iter().any(|path| is_unprotected(path))
 }
 
 /// Returns the file that an argument may name; `None` for an option without a value.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use proptest::prelude::*;
 use tandem_policy::findings::AssessedCommand;
 
-use super::lines::{gravity, pieces, sensible};
+use super::lines::{gravest, pieces, sensible};
 use super::{Workspace, repository_file};
 
 /// Programs that run others, and are what they are; the judge looks through them.
@@ -114,7 +114,7 @@ fn bash_runs_of_each_line_in_the_table_what_the_table_names() {
     for line in lines {
         let line = line.replace("{root}", &stage.workspace.root.display().to_string());
         let verdict = stage.workspace.judge(&line);
-        let gravity = gravity(&verdict);
+        let gravity = gravest(&verdict);
         let Ok(parts) = verdict else { continue };
         // A login shell first runs what this machine and its user have told it to.
         if gravity == 3 || line.contains("bash -l") {
@@ -149,7 +149,7 @@ proptest! {
         ]));
         STAGE.with(|stage| {
             let verdict = stage.workspace.judge(&line);
-            if gravity(&verdict) > 0 {
+            if gravest(&verdict) > 0 {
                 return Ok(());
             }
             let ran = stage.run(&line, false);

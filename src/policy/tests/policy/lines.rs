@@ -5,7 +5,8 @@ use std::fs;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
-use tandem_policy::findings::{AssessedCommand, Risk};
+use tandem_policy::decide::{Gravity, gravity, reasons};
+use tandem_policy::findings::AssessedCommand;
 
 use super::{Workspace, repository_file};
 
@@ -36,39 +37,38 @@ fn described(verdict: Result<Vec<AssessedCommand>, String>) -> String {
         Ok(parts) => parts,
         Err(why) => return format!("unclear  [unclear]  ({why})"),
     };
-    let asking: Vec<&AssessedCommand> =
-        parts.iter().filter(|part| part.risk != Risk::None).collect();
     let list = |texts: Vec<&str>| texts.join(", ");
     let names = list(parts.iter().map(|part| part.name.as_str()).collect());
-    let whys = |part: &&AssessedCommand| {
-        let also = part.also.iter().map(|finding| finding.why.as_str());
-        [part.why()].into_iter().chain(also).collect::<Vec<_>>().join("; ")
-    };
-    let whys: Vec<_> = asking.iter().map(whys).collect();
-    let why = whys.join(", ");
-    let any = |is: fn(&Risk) -> bool| asking.iter().any(|part| is(&part.risk));
-    let rules = |parts: &mut dyn Iterator<Item = &AssessedCommand>| {
-        let also = |part: &AssessedCommand| {
-            part.also.iter().map(|finding| finding.rule).collect::<Vec<_>>()
-        };
-        let rules = parts.flat_map(|part| [vec![part.rule], also(part)].concat());
-        let mut rules: Vec<&str> = rules.collect();
+    let rules = |parts: &[&AssessedCommand]| {
+        let rules = parts.iter().flat_map(|part| match &reasons(&part.findings)[..] {
+            // The rule that has found the command to be harmless.
+            [] if part.only_goes() => vec!["cd"],
+            [] => vec!["read-only"],
+            reasons => reasons.iter().map(|finding| finding.rule.name()).collect(),
+        });
+        let mut rules: Vec<_> = rules.collect();
         rules.dedup();
         list(rules)
     };
-    let word = if asking.is_empty() {
-        return format!("allow  {names}  [{}]", rules(&mut parts.iter()));
-    } else if any(|risk| matches!(risk, Risk::Forced(_))) {
-        let rules = rules(&mut asking.iter().copied());
-        return format!("ask!  {names}  [{rules}]  ({why})");
-    } else if any(|risk| matches!(risk, Risk::Runs(_))) {
-        "ask"
-    } else {
-        "write"
+    let asking: Vec<_> = parts.iter().filter(|part| !part.findings.is_empty()).collect();
+    let gravest = asking.iter().filter_map(|part| gravity(&part.findings)).max();
+    let Some(gravest) = gravest else {
+        return format!("allow  {names}  [{}]", rules(&parts.iter().collect::<Vec<_>>()));
     };
-    let prefixes = list(asking.iter().map(|part| part.prefix.as_str()).collect());
-    let rules = rules(&mut asking.iter().copied());
-    format!("{word}  {names} -> {prefixes}  [{rules}]  ({why})")
+    let whys = |part: &&AssessedCommand| {
+        let whys: Vec<_> = reasons(&part.findings).into_iter().map(|it| it.why.as_str()).collect();
+        whys.join("; ")
+    };
+    let why = asking.iter().map(whys).collect::<Vec<_>>().join(", ");
+    let prefixes = list(asking.iter().map(|part| part.remembered.prefix.as_str()).collect());
+    let rules = rules(&asking);
+    match gravest {
+        Gravity::EveryTime => format!("ask!  {names}  [{rules}]  ({why})"),
+        Gravity::Ask => format!("ask  {names} -> {prefixes}  [{rules}]  ({why})"),
+        Gravity::Edit | Gravity::Nothing => {
+            format!("write  {names} -> {prefixes}  [{rules}]  ({why})")
+        }
+    }
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_long_line_is_no_trouble() {
     let workspace = Workspace::new();
     let check = |start: &str, piece: &str, end: &str, expected: u8| {
         let line = format!("{start}{}{end}", piece.repeat(LONG / piece.len()));
-        assert_eq!(gravity(&workspace.judge(&line)), expected, "{start}{piece}{end}");
+        assert_eq!(gravest(&workspace.judge(&line)), expected, "{start}{piece}{end}");
     };
     check("echo ", "a ", "", 0);
     check("cat ", "a/b ", "", 0);
@@ -110,10 +110,10 @@ fn a_long_line_is_no_trouble() {
 fn a_character_of_any_number_is_no_trouble() {
     let workspace = Workspace::new();
     for c in ['é', '\u{3000}', '😀', '\u{e0100}', '\u{fffff}', '\u{10ffff}'] {
-        assert_eq!(gravity(&workspace.judge(&format!("echo {c} '{c}' \"{c}\" a{c}"))), 0);
-        assert_eq!(gravity(&workspace.judge(&format!("echo {{{c}}}; rm {c}"))), 2);
-        assert!(gravity(&workspace.judge(&format!("{c}=1 ls"))) > 0);
-        assert!(gravity(&workspace.judge(&format!("echo ${c}; {c}"))) > 0);
+        assert_eq!(gravest(&workspace.judge(&format!("echo {c} '{c}' \"{c}\" a{c}"))), 0);
+        assert_eq!(gravest(&workspace.judge(&format!("echo {{{c}}}; rm {c}"))), 2);
+        assert!(gravest(&workspace.judge(&format!("{c}=1 ls"))) > 0);
+        assert!(gravest(&workspace.judge(&format!("echo ${c}; {c}"))) > 0);
     }
 }
 
@@ -257,13 +257,13 @@ pub(super) fn sensible() -> impl Strategy<Value = String> {
 }
 
 /// How grave a line is; one that cannot be made out is asked about every time.
-pub(super) fn gravity(verdict: &Result<Vec<AssessedCommand>, String>) -> u8 {
+pub(super) fn gravest(verdict: &Result<Vec<AssessedCommand>, String>) -> u8 {
     let Ok(parts) = verdict else { return 3 };
-    let grave = parts.iter().map(|part| match part.risk {
-        Risk::None => 0,
-        Risk::Writes(_) => 1,
-        Risk::Runs(_) => 2,
-        Risk::Forced(_) => 3,
+    let grave = parts.iter().map(|part| match gravity(&part.findings) {
+        None | Some(Gravity::Nothing) => 0,
+        Some(Gravity::Edit) => 1,
+        Some(Gravity::Ask) => 2,
+        Some(Gravity::EveryTime) => 3,
     });
     grave.max().unwrap_or(0)
 }
@@ -289,7 +289,7 @@ proptest! {
         prop_assume!(alone.is_ok());
         for join in ["; ", " && ", " || ", " | ", " & ", "\n"] {
             let longer = format!("{line}{join}{more}");
-            prop_assert!(gravity(&workspace.judge(&longer)) >= gravity(&alone), "{longer:?}");
+            prop_assert!(gravest(&workspace.judge(&longer)) >= gravest(&alone), "{longer:?}");
         }
     }
 
@@ -299,7 +299,7 @@ proptest! {
         let alone = workspace.judge(&line);
         for before in ["ls; ", "true && ", "! ", "x=1; ", "ls # x\n", "LANG=C "] {
             let longer = format!("{before}{line}");
-            prop_assert!(gravity(&workspace.judge(&longer)) >= gravity(&alone), "{longer:?}");
+            prop_assert!(gravest(&workspace.judge(&longer)) >= gravest(&alone), "{longer:?}");
         }
     }
 
@@ -321,6 +321,6 @@ proptest! {
         let line = around.replace('@', inside);
         let verdict = Workspace::new().judge(&line);
         let least = if inside.contains("canary") { 2 } else { 3 };
-        prop_assert!(gravity(&verdict) >= least, "{line:?} {verdict:?}");
+        prop_assert!(gravest(&verdict) >= least, "{line:?} {verdict:?}");
     }
 }

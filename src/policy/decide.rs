@@ -1,0 +1,167 @@
+//! The table of the policy: what is done about each fact, by approval mode and sandbox.
+//!
+//! A call, and each command of a line, gets the strictest action of its findings; without findings it runs. Rules that
+//! people have written come before the table (`check`, `command_line`), and an earlier "always" answers what the table
+//! only asks about. `docs/permissions.md` shows the table as a test prints it.
+
+use super::findings::{Fact, Finding};
+use super::mode::Mode;
+use tandem_sandbox::SandboxMode;
+
+/// Action on a fact, without written rules and earlier answers. The stricter decision is the greater one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// The call runs.
+    Run,
+    /// The user is asked, unless an "always" covers the call.
+    Ask,
+    /// The user is asked.
+    AskEveryTime,
+    /// The call does not run.
+    Refuse,
+}
+
+/// Place where a call takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// No sandbox, or one that holds too little back.
+    Unsandboxed,
+    /// Sandbox in this mode, in which commands run without a question.
+    Inside(SandboxMode),
+    /// Sandbox in a mode that allows more than the mode that the user has named.
+    Exceeding,
+    /// Outside of the sandbox that commands have.
+    Outside,
+}
+
+/// Question about a fact in default mode, without a sandbox. The graver question is the greater one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gravity {
+    /// The fact matters only to the sandbox.
+    Nothing,
+    /// An "always" can be the answer, and modes that allow edits ask nothing.
+    Edit,
+    /// An "always" can be the answer.
+    Ask,
+    /// It is asked about every time.
+    EveryTime,
+}
+
+/// Effect of the sandbox on a fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// The sandbox holds it back in every mode.
+    Held,
+    /// It needs the mode `workspace-write`, and that mode is meant for it.
+    Writes,
+    /// It needs the mode `workspace-write`, which does not hold it back.
+    Lasts,
+    /// It reaches the model, or others, in every mode.
+    Shows,
+    /// It cannot be done inside.
+    Leaves,
+}
+
+/// Row of the table.
+struct Row {
+    gravity: Gravity,
+    hold: Hold,
+    /// `true` if mode `plan` asks, as other modes do, because the call only reads.
+    is_planned: bool,
+}
+
+/// Returns the row of a fact.
+fn row(fact: Fact) -> Row {
+    use Gravity::{Ask, Edit, EveryTime, Nothing};
+    use Hold::{Held, Lasts, Leaves, Shows, Writes};
+    let (gravity, hold) = match fact {
+        Fact::RunsUnknown => (Ask, Held),
+        Fact::RunsDangerous
+        | Fact::Unresolved
+        | Fact::ChangesPrograms
+        | Fact::ChangesOutside
+        | Fact::ChangesSensitive
+        // The sandbox hides secrets that are not named.
+        | Fact::MayNameSecret => (EveryTime, Held),
+        Fact::WritesFile => (Edit, Writes),
+        Fact::Deletes | Fact::ChangesUnprotected => (EveryTime, Lasts),
+        Fact::NamesSecret | Fact::ReadsSecret | Fact::AgentDoesHarm => (EveryTime, Shows),
+        Fact::ReadsHiddenHome
+        | Fact::CallsServer
+        | Fact::CallsReadingServer
+        | Fact::CallsAgent
+        | Fact::AgentActs
+        | Fact::Connects
+        | Fact::DoesMore => (Ask, Shows),
+        Fact::ChangesRepository | Fact::ChangesHiddenHome | Fact::LeavesSandbox => {
+            (Nothing, Leaves)
+        }
+    };
+    let is_planned =
+        matches!(fact, Fact::ReadsSecret | Fact::ReadsHiddenHome | Fact::CallsReadingServer);
+    Row { gravity, hold, is_planned }
+}
+
+/// Decides on a fact. `mode`: the approval mode, `auto_edit` also in mode `default` if the user always
+/// allows edits.
+pub fn decide(fact: Fact, mode: Mode, place: Place) -> Action {
+    let Row { gravity, hold, is_planned } = row(fact);
+    let is_held = |inside| match hold {
+        Hold::Held | Hold::Writes | Hold::Leaves => true,
+        Hold::Lasts => inside == SandboxMode::ReadOnly,
+        Hold::Shows => false,
+    };
+    match (mode, place) {
+        (Mode::Plan, _) if !is_planned => Action::Refuse,
+        (_, Place::Outside) => Action::Ask.max(asked(gravity, mode)),
+        (Mode::Yolo, Place::Unsandboxed | Place::Inside(_)) => Action::Run,
+        (_, Place::Inside(inside)) if is_held(inside) => Action::Run,
+        _ => asked(gravity, mode),
+    }
+}
+
+/// Returns the action on a fact that nothing holds back.
+fn asked(gravity: Gravity, mode: Mode) -> Action {
+    match gravity {
+        Gravity::EveryTime => Action::AskEveryTime,
+        Gravity::Ask => Action::Ask,
+        Gravity::Edit if !matches!(mode, Mode::AutoEdit | Mode::Yolo) => Action::Ask,
+        Gravity::Edit | Gravity::Nothing => Action::Run,
+    }
+}
+
+/// Decides on a command with these findings.
+pub fn decide_all(findings: &[Finding], mode: Mode, place: Place) -> Action {
+    let actions = findings.iter().map(|finding| decide(finding.fact, mode, place));
+    actions.max().unwrap_or(Action::Run)
+}
+
+/// Returns the gravity of a command with these findings; `None` if it is harmless.
+pub fn gravity(findings: &[Finding]) -> Option<Gravity> {
+    findings.iter().map(|finding| row(finding.fact).gravity).max()
+}
+
+/// Returns the findings that a question names: all that are asked about every time, or else the first of the gravest.
+pub fn reasons(findings: &[Finding]) -> Vec<&Finding> {
+    let gravest = gravity(findings);
+    let mut reasons: Vec<&Finding> = Vec::new();
+    for finding in findings.iter().filter(|it| Some(row(it.fact).gravity) == gravest) {
+        let is_more = gravest == Some(Gravity::EveryTime)
+            && !reasons.iter().any(|reason| reason.why == finding.why);
+        if reasons.is_empty() || is_more {
+            reasons.push(finding);
+        }
+    }
+    reasons
+}
+
+/// Returns the sandbox mode that a command with these findings needs. `unasked`: the mode in which commands run without
+/// a question.
+pub(super) fn sandbox_needed(findings: &[Finding], unasked: SandboxMode) -> SandboxMode {
+    let needed = findings.iter().map(|finding| match row(finding.fact).hold {
+        Hold::Held | Hold::Shows => unasked,
+        Hold::Writes | Hold::Lasts => unasked.max(SandboxMode::WorkspaceWrite),
+        Hold::Leaves => SandboxMode::DangerFullAccess,
+    });
+    needed.max().unwrap_or(SandboxMode::ReadOnly)
+}
