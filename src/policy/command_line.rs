@@ -8,7 +8,7 @@ use super::always::{self, program, remembered};
 use super::check::{Check, denied, not_in_plan};
 use super::confined::Confined;
 use super::decide::{Action, Gravity, Place, decide, decide_all, gravity, reasons};
-use super::findings::{self, AssessedCommand, Fact, ProjectContent};
+use super::findings::{self, AssessedCommand, Fact, Finding, ProjectContent};
 use super::mode::Mode;
 use super::reads;
 use super::rules::{Rank, Rule, RuleEffect, Ruling, Subject};
@@ -43,6 +43,12 @@ struct CommandQuestion<'a> {
 struct Reason {
     why: String,
     rule: RuleName,
+}
+
+impl From<&Finding> for Reason {
+    fn from(finding: &Finding) -> Self {
+        Self { why: finding.why.clone(), rule: finding.rule.into() }
+    }
 }
 
 /// Verdict on a command line.
@@ -361,22 +367,13 @@ impl Line<'_> {
             let is_by_rule = by_rule.is_some();
             if every_time || !self.check.always.covers(command, true) {
                 found.extend(by_rule);
-                let reason = |finding: &findings::Finding| Reason {
-                    why: finding.why.clone(),
-                    rule: finding.rule.into(),
-                };
-                let own = reasons(&command.findings).into_iter().map(reason);
+                let own = reasons(&command.findings).into_iter().map(Reason::from);
                 found.extend(own.filter(|reason| !is_by_rule || reason.rule == secrets));
-                let rule =
-                    if command.only_goes() { BuiltInRule::Cd } else { BuiltInRule::ReadOnly };
-                let harmless = Reason { why: String::new(), rule: rule.into() };
-                let is_harmless = command.findings.is_empty() && !is_by_rule;
-                found.extend(is_harmless.then_some(harmless));
             }
             if let Some(writes) = command.found(Fact::WritesFile)
                 && !self.check.edits_freely()
             {
-                found.push(Reason { why: writes.why.clone(), rule: writes.rule.into() });
+                found.push(writes.into());
             }
         }
         let mut found = unique(found.into_iter());

@@ -405,6 +405,9 @@ fn a_question_about_the_sandbox_has_the_models_reason_and_a_rule_of_its_own() {
         let sandbox = RuleName::BuiltIn("sandbox".to_owned());
         assert_eq!(question.rules.contains(&sandbox), asks == DangerFullAccess, "{line}");
     }
+    // That a line only reads is no reason to ask about it.
+    let (question, _) = asked(&session, "cd src && git status", Some(DangerFullAccess));
+    assert_eq!(question.rules, [RuleName::BuiltIn("sandbox".to_owned())]);
     let (question, _) = asked(&session, "git commit -m x", None);
     let why = "`git` cannot work inside the sandbox (the hooks and filters of the repository run outside, too)";
     assert!(question.why.starts_with(why), "{}", question.why);
