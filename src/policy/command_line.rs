@@ -13,7 +13,7 @@ use super::mode::Mode;
 use super::reads;
 use super::rules::{Rank, Rule, RuleEffect, Ruling, Subject};
 use super::scope::Scope;
-use super::verdict::{BuiltInRule, Question, RuleName, Verdict};
+use super::verdict::{BuiltInRule, Checked, Question, RuleName, Verdict};
 use tandem_host::SandboxRequest;
 use tandem_host::command_sandbox::ShownFiles;
 use tandem_host::workspace::OutsideFile;
@@ -51,32 +51,13 @@ impl From<&Finding> for Reason {
     }
 }
 
-/// Verdict on a command line.
-pub(super) struct LineVerdict {
-    pub(super) verdict: Verdict,
-    /// `true` if the commands of the line only read the workspace, except for redirections that write ordinary files.
-    pub(super) only_reads: bool,
-    /// Mode of the sandbox that the line runs in.
-    pub(super) sandbox: SandboxMode,
-    /// Files that the command line sees in the sandbox beside those that every command sees.
-    pub(super) shown: ShownFiles,
-}
-
-impl LineVerdict {
-    /// Returns a verdict on a line that runs without a sandbox.
-    pub(super) fn outside(verdict: Verdict, only_reads: bool) -> Self {
-        let sandbox = SandboxMode::DangerFullAccess;
-        Self { verdict, only_reads, sandbox, shown: ShownFiles::default() }
-    }
-}
-
 /// Returns the verdict on a line. Blocks on file look-ups: thousands of them for a very long line.
 pub(super) fn verdict(
     check: &Check<'_>,
     text: &str,
     directory: &Path,
     request: Option<&SandboxRequest>,
-) -> LineVerdict {
+) -> Checked {
     // 1. In mode `yolo`, without a sandbox and without a rule that restricts, every line is allowed.
     // 2. A rule that denies the line as written decides.
     // 3. The commands of the line are assessed, the sandbox mode is chosen, and then each command is decided on.
@@ -86,11 +67,11 @@ pub(super) fn verdict(
     let sandboxed = check.environment.sandbox().is_some();
     if check.mode() == Mode::Yolo && !check.policy.restricts() && !sandboxed {
         let only_reads = assess().is_ok_and(|commands| only_read(&commands));
-        return LineVerdict::outside(Verdict::Allow, only_reads);
+        return Checked { only_reads, ..Verdict::Allow.into() };
     }
     let whole = check.ruling(Subject::Line(text)).filter(|ruling| ruling.rule.reads());
     if let Some(Ruling { rule, effect: RuleEffect::Deny }) = whole {
-        return LineVerdict::outside(denied(rule, &brief(text)), false);
+        return denied(rule, &brief(text)).into();
     }
     let (verdict, only_reads, confined, mut shown) = match assess() {
         Ok(commands) => {
@@ -108,7 +89,7 @@ pub(super) fn verdict(
     };
     let sandbox = confined.map_or(SandboxMode::DangerFullAccess, |confined| confined.mode);
     shown.of_home.extend(check.always.readable().cloned());
-    LineVerdict { verdict, only_reads, sandbox, shown }
+    Checked { sandbox, shown, only_reads, ..verdict.into() }
 }
 
 fn only_read(commands: &[AssessedCommand]) -> bool {

@@ -65,7 +65,7 @@ pub fn assess(
     assessment.add_patterns();
     assessment.add_started_programs();
     assessment.add_repositories();
-    Ok(assessment.commands.into_iter().map(|found| found.command).collect())
+    Ok(assessment.commands.into_iter().map(|found| found.assessed).collect())
 }
 
 /// Assessment of a line, up to one of its steps.
@@ -83,23 +83,19 @@ struct Assessment<'a> {
     commands: Vec<FoundCommand>,
 }
 
-/// A command, and what matters only beside the other commands of its line.
+/// A command of the line, with what matters only beside other commands.
 struct FoundCommand {
-    command: AssessedCommand,
-    /// `true` if the command may make a file whose name looks like an option.
-    makes_options: bool,
-    /// The command as written, if an argument is a pattern that may match such a file: `*` may match `--option`.
-    pattern: Option<String>,
-    /// `true` if the command may run more than once.
-    repeated: bool,
+    assessed: AssessedCommand,
+    /// The command as it was read; empty for what is no ordinary command.
+    command: SimpleCommand,
     /// Sentence on the program that the command may start although it only reads (a hook, another version of go), unless
     /// the line is given the variables of [`Environment::of_reading`].
     starts: Option<String>,
 }
 
 impl From<AssessedCommand> for FoundCommand {
-    fn from(command: AssessedCommand) -> Self {
-        Self { command, makes_options: false, pattern: None, repeated: false, starts: None }
+    fn from(assessed: AssessedCommand) -> Self {
+        Self { assessed, command: SimpleCommand::default(), starts: None }
     }
 }
 
@@ -129,30 +125,26 @@ impl Assessment<'_> {
                 }
                 self.wrappers.push(words);
             }
-            Step::Command(command) => self.follow_command(&command, feeds_loop),
+            Step::Command(command) => self.follow_command(command, feeds_loop),
         }
     }
 
-    fn follow_command(&mut self, command: &SimpleCommand, feeds_loop: bool) {
-        if let Some(mut assessed) = self.assess_looped(command, feeds_loop) {
-            self.add_environment(command, &mut assessed);
+    fn follow_command(&mut self, command: SimpleCommand, feeds_loop: bool) {
+        // A failed redirection keeps `cd` from running, and an earlier command that does more than read may have moved
+        // the directory.
+        let fails = |redirect: &Redirect| redirect.target.text != "/dev/null";
+        let is_unsure = command.conditional || command.redirects.iter().any(fails);
+        let is_cd = command.name() == Some("cd");
+        let target = cd_target(&command).map(str::to_owned);
+        if let Some(mut assessed) = self.assess_looped(&command, feeds_loop) {
+            self.add_environment(&command, &mut assessed);
             assessed.forms.append(&mut self.wrappers);
-            self.commands.push(FoundCommand {
-                command: assessed,
-                makes_options: every_time::makes_options(command),
-                pattern: has_bare_pattern(command).then(|| command.brief()),
-                repeated: command.repeated,
-                starts: starts(command, &self.cwd),
-            });
+            let starts = starts(&command, &self.cwd);
+            self.commands.push(FoundCommand { assessed, command, starts });
         }
-        if command.name() == Some("cd") {
-            // A failed redirection keeps `cd` from running, and an earlier command that does more than read may have
-            // moved the directory.
-            let fails = |redirect: &Redirect| redirect.target.text != "/dev/null";
-            let unsure = command.conditional
-                || command.redirects.iter().any(fails)
-                || self.commands.iter().any(|found| !found.command.findings.is_empty());
-            self.cwd.go(cd_target(command), !unsure);
+        if is_cd {
+            let is_harmless = |found: &FoundCommand| found.assessed.findings.is_empty();
+            self.cwd.go(target.as_deref(), !is_unsure && self.commands.iter().all(is_harmless));
         }
     }
 
@@ -184,10 +176,11 @@ impl Assessment<'_> {
     fn add_environment(&self, command: &SimpleCommand, assessed: &mut AssessedCommand) {
         let (environment, cwd) = (self.environment, &self.cwd);
         let only_reads = assessed.only_reads();
-        let own = command.name().and_then(|name| Some((name, environment.own_program(name, cwd)?)));
+        let name = command.name().filter(|_| !only_reads);
+        let own = name.and_then(|name| Some((name, environment.own_program(name, cwd)?)));
         // A program of the workspace is named by its path, as scripts are, so that an "always" for the bare name does
         // not cover the program.
-        if let Some((name, path)) = own.filter(|_| !only_reads) {
+        if let Some((name, path)) = own {
             let path = path.display().to_string();
             let remembered = &mut assessed.remembered;
             remembered.prefix = remembered.prefix.replacen(name, &path, 1);
@@ -217,15 +210,18 @@ impl Assessment<'_> {
     /// Adds a finding to each command with a pattern that may match an option, if another command of the line may make a
     /// file with such a name.
     fn add_patterns(&mut self) {
-        let makers = self.commands.iter().filter(|found| found.makes_options).count();
+        let is_maker = |found: &FoundCommand| every_time::makes_options(&found.command);
+        let makers = self.commands.iter().filter(|found| is_maker(found)).count();
         for found in &mut self.commands {
-            let itself = usize::from(found.makes_options && !found.repeated);
-            if let Some(written) = found.pattern.take().filter(|_| makers > itself) {
+            // A command that runs more than once may make the file for itself.
+            let others = makers - usize::from(is_maker(found) && !found.command.repeated);
+            if others > 0 && has_bare_pattern(&found.command) {
                 let why = format!(
-                    "another command of the line may make a file whose name `{written}` takes for an option"
+                    "another command of the line may make a file whose name `{}` takes for an option",
+                    found.command.brief()
                 );
                 let finding = Finding::new(Fact::RunsUnknown, BuiltInRule::Patterns, why);
-                found.command.findings.push(finding);
+                found.assessed.findings.push(finding);
             }
         }
     }
@@ -234,24 +230,22 @@ impl Assessment<'_> {
     /// read. Such a line is not given the variables of [`Environment::of_reading`], because its other commands may need
     /// hooks and toolchains.
     fn add_started_programs(&mut self) {
-        if self.commands.iter().all(|found| found.command.only_reads()) {
+        if self.commands.iter().all(|found| found.assessed.only_reads()) {
             return;
         }
-        for found in &mut self.commands {
-            if let Some(why) = found.starts.take().filter(|_| found.command.only_reads()) {
+        for FoundCommand { assessed, starts, .. } in &mut self.commands {
+            if let Some(why) = starts.take().filter(|_| assessed.only_reads()) {
                 let finding = Finding::new(Fact::RunsUnknown, BuiltInRule::ReadOnly, why);
-                found.command.findings.push(finding);
+                assessed.findings.push(finding);
             }
         }
     }
 
     /// Adds to each git command that may do more than read that it may change a repository.
     fn add_repositories(&mut self) {
-        for AssessedCommand { name, findings, .. } in
-            self.commands.iter_mut().map(|found| &mut found.command).filter(|it| !it.only_reads())
-        {
-            if name == "git" {
-                findings.push(changes_repository(name));
+        for FoundCommand { assessed, .. } in &mut self.commands {
+            if assessed.name == "git" && !assessed.only_reads() {
+                assessed.findings.push(changes_repository("git"));
             }
         }
     }

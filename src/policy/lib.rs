@@ -28,7 +28,6 @@ use self::always::Always;
 pub use self::answer::{Answer, Decision};
 use self::check::Check;
 pub use self::choice::{Choice, ChoiceKind, is_same_word, plain_answer};
-use self::command_line::LineVerdict;
 pub use self::findings::{Environment, SandboxSituation};
 pub use self::mode::Mode;
 pub use self::network::CONNECT;
@@ -198,13 +197,13 @@ impl Permissions {
             secrets: &self.setup.secrets,
             environment,
         };
-        let LineVerdict { verdict, only_reads, sandbox, shown } = match request.access {
+        let mut checked = match request.access {
             Access::Execute { command, directory, sandbox } => {
                 command_line::verdict(&check, command, directory, sandbox.as_ref())
             }
-            _ => LineVerdict::outside(check.call(), false),
+            _ => check.call().into(),
         };
-        let verdict = match check.doubted(verdict) {
+        checked.verdict = match check.doubted(checked.verdict) {
             Verdict::Ask(question) => {
                 let scopes = self.offered(question.scopes);
                 let can_save = self.setup.always && self.setup.can_save;
@@ -220,8 +219,10 @@ impl Permissions {
         };
         // The variables are also given after a question, because a yes to reading is no yes to the hooks of a
         // repository.
-        let variables = if only_reads { environment.of_reading() } else { Vec::new() };
-        Checked { verdict, variables, sandbox, shown, only_reads }
+        if checked.only_reads {
+            checked.variables = environment.of_reading();
+        }
+        checked
     }
 
     /// Returns the sandbox mode in which commands run without a question, if there is a sandbox; `named`: the mode that

@@ -173,50 +173,29 @@ impl Question {
 
 /// A built-in rule: the part of the policy that found a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the name of a rule is all that there is to say")]
 pub enum BuiltInRule {
-    /// The text of another agent's question.
     AgentAsks,
-    /// Other agents.
     Agent,
-    /// `cd` in command lines.
     Cd,
-    /// Tools that change files.
     Edits,
-    /// The environment that commands are started with.
     Environment,
-    /// The tables of programs and options that are asked about every time.
     EveryTime,
-    /// Functions in command lines.
     Functions,
-    /// MCP servers.
     Mcp,
-    /// Hosts.
     Network,
-    /// Tools that do something else than reading.
     Other,
-    /// File patterns that may match an option.
     Patterns,
-    /// Mode `plan`.
     Plan,
-    /// The tables of programs that only read.
     ReadOnly,
-    /// Files outside of the workspace.
     Reads,
-    /// Redirections.
     Redirections,
-    /// The mode of the sandbox.
     Sandbox,
-    /// Files with secrets.
     Secrets,
-    /// Files that take effect without a person running them.
     SpecialFiles,
-    /// Command lines that cannot be analysed.
     Unclear,
-    /// Commands whose program is known only when they run.
     UnknownCommand,
-    /// Sessions that are not being saved.
     Unsaved,
-    /// Variables in command lines.
     Variables,
 }
 

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::options::is_given;
 use super::programs::{self, Interpreter};
 use super::sed::Sed;
+use super::table::has;
 use super::{Dynamic, Redirect, RedirectKind, SimpleCommand, Word, git, reading, table, variables};
 
 static TABLE: LazyLock<EveryTimePrograms> =
@@ -156,11 +157,11 @@ pub fn changed_for_sure(command: &SimpleCommand) -> Vec<Word> {
 }
 
 fn known(name: &str) -> Option<&'static Programs> {
-    TABLE.program.iter().find(|row| row.names.iter().any(|known| known == name))
+    TABLE.program.iter().find(|row| has(&row.names, name))
 }
 
 fn writers(name: &str) -> Option<&'static Writers> {
-    TABLE.writer.iter().find(|row| row.names.iter().any(|known| known == name))
+    TABLE.writer.iter().find(|row| has(&row.names, name))
 }
 
 /// Returns whether a command may make a file whose name looks like an option.

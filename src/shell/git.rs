@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::options::is_given;
+use super::table::has;
 use super::{SimpleCommand, Word, table};
 
 static TABLE: LazyLock<GitSubcommands> = LazyLock::new(|| table(include_str!("git.toml")));
@@ -161,8 +162,4 @@ fn prints_config(args: &[Word]) -> bool {
     let action = operands.first().is_some_and(|first| has(actions, first));
     let prints = action || options.iter().any(|option| has(prints, option));
     prints && options.iter().all(is_known) && operands.len() <= 2
-}
-
-fn has(list: &[String], text: &str) -> bool {
-    list.iter().any(|known| known == text)
 }

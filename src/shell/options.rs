@@ -33,6 +33,17 @@ pub fn value(arg: &str) -> Option<&str> {
     }
 }
 
+/// Returns the names that may be glued to a one-letter option: `flnk`, `lnk`, `nk` and `k` of `-vflnk`. `None` for an
+/// argument with too many letters.
+pub fn glued(arg: &str) -> Option<Vec<&str>> {
+    /// Maximum number of letters, in bytes.
+    const MAX: usize = 256;
+    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    let letters = letters.unwrap_or_default();
+    let ends = letters.char_indices().skip(1).map(|(at, _)| &letters[at..]);
+    (letters.len() <= MAX).then(|| ends.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::gives;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::options::is_given;
+use super::table::has;
 use super::{SimpleCommand, Word, brief, table};
 
 static TABLE: LazyLock<ReadOnlyPrograms> = LazyLock::new(|| table(include_str!("reading.toml")));
@@ -242,10 +243,6 @@ fn search(command: &SimpleCommand) -> Option<&'static RecursiveSearch> {
 
 fn known(name: &str) -> Option<&'static ReadOnly> {
     TABLE.program.iter().find(|row| has(&row.names, name))
-}
-
-fn has(list: &[String], text: &str) -> bool {
-    list.iter().any(|known| known == text)
 }
 
 impl ReadOnly {

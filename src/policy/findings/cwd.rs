@@ -7,12 +7,10 @@ use std::path::{Component, Path, PathBuf};
 
 use super::repository::{self, is_bare};
 use tandem_shell::Word;
+use tandem_shell::options::glued;
 
 /// Maximum length of a path that is looked up, in bytes.
 const MAX_PATH: usize = 4096;
-/// Maximum length of bundled one-letter options that are searched for file names, in bytes. Longer ones count as
-/// outside the workspace.
-const MAX_GLUED: usize = 256;
 /// Maximum number of directory entries that one pattern is compared with. Beyond it, the matches count as unknown.
 const MAX_ENTRIES: usize = 5_000;
 
@@ -84,28 +82,20 @@ impl<'a> Cwd<'a> {
         self.reached(path).is_some_and(|reached| reached.iter().all(|path| self.contains(path)))
     }
 
-    /// Returns whether all existing files whose names may be glued to a one-letter option are inside the workspace: for
-    /// `-vflnk`, the files `flnk`, `lnk`, `nk` and `k`. A name with a slash is skipped: it is a text, or is refused
-    /// elsewhere.
+    /// Returns whether all existing files whose names may be glued to a one-letter option are inside the workspace. A
+    /// name with a slash is skipped: it is a text, or is refused elsewhere.
     pub(super) fn has_glued(&self, text: &str) -> bool {
-        let Some(letters) = text.strip_prefix('-').filter(|text| !text.starts_with('-')) else {
-            return true;
-        };
-        letters.len() <= MAX_GLUED
-            && letters.char_indices().skip(1).all(|(at, _)| {
-                let path = &letters[at..];
+        glued(text).is_some_and(|names| {
+            names.into_iter().all(|path| {
                 let exists = |dir: &PathBuf| fs::symlink_metadata(dir.join(path)).is_ok();
                 path.contains('/') || !self.here.iter().any(exists) || self.reaches_inside(path)
             })
+        })
     }
 
     /// Returns whether a word may name an existing executable file.
     pub(super) fn can_run(&self, word: &Word) -> bool {
-        let can_run = |path: &PathBuf| {
-            let mode = fs::metadata(path).map(|found| found.permissions().mode());
-            path.is_file() && mode.is_ok_and(|mode| mode & 0o111 != 0)
-        };
-        self.named(word).is_some_and(|named| named.iter().any(can_run))
+        self.named(word).is_some_and(|named| named.iter().any(|path| can_run(path)))
     }
 
     /// Returns the repository that git would work in, as seen from the workspace's directory, if it is not the
@@ -209,6 +199,11 @@ impl<'a> Cwd<'a> {
     pub(super) fn contains(&self, real: &Path) -> bool {
         self.roots.iter().any(|root| real.starts_with(root))
     }
+}
+
+/// Returns whether a path leads to an executable file.
+pub(super) fn can_run(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// Returns the real path that `path` leads to from the real directory `dir`. A file that does not exist counts as being

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::cwd::Cwd;
+use super::cwd::{Cwd, can_run};
 use super::fact::{Fact, Finding};
 use crate::verdict::BuiltInRule;
 use tandem_host::hidden_home::HiddenHome;
@@ -228,8 +227,4 @@ impl Environment {
             .filter(is_project)
             .any(|root| within.iter().any(|path| path.starts_with(root)))
     }
-}
-
-fn can_run(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

@@ -12,7 +12,7 @@ use tandem_content::bounded;
 use tandem_host::hidden_home::HiddenHome;
 use tandem_host::secrets::Secrets;
 use tandem_host::workspace::OutsideFile;
-use tandem_shell::options::value;
+use tandem_shell::options::{glued, value};
 use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, every_time, reading};
 
 /// Maximum number of directory entries that one search for secrets looks at.
@@ -20,9 +20,6 @@ const MAX_ENTRIES: usize = 50_000;
 
 /// Maximum size of an ignore file that is read, in bytes.
 const MAX_IGNORE_FILE: u64 = 1 << 20;
-
-/// Maximum length of an option that is searched for glued file names, in bytes.
-const MAX_GLUED: usize = 256;
 
 /// Secrets that a command may read or change.
 #[derive(Default)]
@@ -189,7 +186,10 @@ impl<'a> SecretFinder<'a> {
             let values = values.into_iter().flatten();
             let values = values.filter(|path| !path.is_empty() && *path != word.text);
             named.files.extend(values.filter_map(|path| cwd.reached(path)).flatten());
-            named.files.extend(glued(&word.text, cwd));
+            // A name may be glued to an option of one letter: `-f.env`.
+            let ends = glued(&word.text).unwrap_or_default().into_iter();
+            let glued = ends.filter_map(|end| cwd.reached(end)).flatten();
+            named.files.extend(glued.filter(|path| path.exists()));
         }
         named
     }
@@ -207,17 +207,6 @@ fn object(word: &Word, secrets: &Secrets) -> Option<String> {
     let (_, path) = word.text.rsplit_once(':')?;
     let why = secrets.why(&Path::new("/").join(path))?;
     Some(format!("`{}` may hold secrets: {why}", brief(&word.source)))
-}
-
-/// Returns the files whose names may be glued to an option of one letter: `-f.env`.
-fn glued(text: &str, cwd: &Cwd<'_>) -> Vec<PathBuf> {
-    let letters = text.strip_prefix('-').filter(|text| !text.starts_with('-'));
-    let Some(letters) = letters.filter(|letters| letters.len() <= MAX_GLUED) else {
-        return Vec::new();
-    };
-    let ends = letters.char_indices().skip(1).map(|(at, _)| &letters[at..]);
-    let paths = ends.filter_map(|end| cwd.reached(end)).flatten();
-    paths.filter(|path| path.exists()).collect()
 }
 
 /// Returns the finding for a command that searches directories, with the first secret below them; `None` if there is no
