@@ -90,8 +90,8 @@ pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclarati
 use tandem_policy::Permissions;
 pub use tandem_policy::sandbox_mark::without_sandbox_marks;
 pub use tandem_policy::{
-    Answer, Choice, ChoiceKind, Decision, Mode, Question, QuestionSubject, RuleName, Saved, Scope,
-    is_same_word, plain_answer,
+    Answer, BuiltInRule, Choice, ChoiceKind, Decision, Mode, Question, QuestionSubject, RuleName,
+    Saved, Scope, is_same_word, plain_answer,
 };
 
 /// Reason given for turns that end because the agent ends.

@@ -36,7 +36,7 @@ use self::rules::Situation;
 pub use self::saved::Saved;
 pub use self::scope::Scope;
 pub use self::store::{LoadedRules, NoRules, RuleStore};
-pub use self::verdict::{Checked, Question, QuestionSubject, RuleName, Verdict};
+pub use self::verdict::{BuiltInRule, Checked, Question, QuestionSubject, RuleName, Verdict};
 use parking_lot::Mutex;
 use tandem_host::Access;
 use tandem_host::secrets::Secrets;

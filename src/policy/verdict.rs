@@ -171,12 +171,13 @@ impl Question {
     }
 }
 
-/// A built-in rule: the part of the policy that found a fact.
+/// A built-in rule: the part of the policy, or of the session, that asks or denies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the name of a rule is all that there is to say")]
 pub enum BuiltInRule {
     AgentAsks,
     Agent,
+    AllowedTools,
     Cd,
     Edits,
     Environment,
@@ -190,11 +191,13 @@ pub enum BuiltInRule {
     ReadOnly,
     Reads,
     Redirections,
+    Repetition,
     Sandbox,
     Secrets,
     SpecialFiles,
     Unclear,
     UnknownCommand,
+    UnknownFolder,
     Unsaved,
     Variables,
 }
@@ -205,6 +208,7 @@ impl BuiltInRule {
         match self {
             Self::AgentAsks => "agent-asks",
             Self::Agent => "agent",
+            Self::AllowedTools => "allowed_tools",
             Self::Cd => "cd",
             Self::Edits => "edits",
             Self::Environment => "environment",
@@ -218,11 +222,13 @@ impl BuiltInRule {
             Self::ReadOnly => "read-only",
             Self::Reads => "reads",
             Self::Redirections => "redirections",
+            Self::Repetition => "repetition",
             Self::Sandbox => "sandbox",
             Self::Secrets => "secrets",
             Self::SpecialFiles => "special-files",
             Self::Unclear => "unclear",
             Self::UnknownCommand => "unknown-command",
+            Self::UnknownFolder => "unknown-folder",
             Self::Unsaved => "unsaved",
             Self::Variables => "variables",
         }

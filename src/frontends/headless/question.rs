@@ -1,6 +1,6 @@
 //! Refusal of calls that a person would have to allow: the text for the model, and a hint for people.
 
-use tandem_agent::session::{Question, QuestionSubject, RuleName, Scope};
+use tandem_agent::session::{BuiltInRule, Question, QuestionSubject, RuleName, Scope};
 
 /// Returns the text that tells the model why a call is not run, and what to do instead. The text does not say how the
 /// call could be allowed: [`allowing`] tells people.
@@ -24,15 +24,14 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
     if question.rules.iter().any(|rule| matches!(rule, RuleName::Written(_))) {
         return None;
     }
-    let asks =
-        |name: &str| question.rules.iter().any(|rule| *rule == RuleName::BuiltIn(name.into()));
-    if asks("network") {
+    let asks = |rule: BuiltInRule| question.rules.contains(&rule.into());
+    if asks(BuiltInRule::Network) {
         return Some("`sandbox.network.allowedDomains`".to_owned());
     }
-    if asks("reads") {
+    if asks(BuiltInRule::Reads) {
         return Some("`tools.sandboxReadablePaths`".to_owned());
     }
-    let is_edit = asks("edits") || question.scopes.contains(&Scope::Edits);
+    let is_edit = asks(BuiltInRule::Edits) || question.scopes.contains(&Scope::Edits);
     if is_edit {
         return Some("`--approval-mode auto_edit`".to_owned());
     }
@@ -47,7 +46,9 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
         },
         Some(Scope::Tool(tool)) => format!("`--allowed-tools {tool}`"),
         Some(Scope::Outside(_)) => return rule(outside),
-        None if asks("sandbox") => return rule(&format!("priority = 900` and `{outside}")),
+        None if asks(BuiltInRule::Sandbox) => {
+            return rule(&format!("priority = 900` and `{outside}"));
+        }
         None => return rule("priority = 900"),
         Some(_) => "`--yolo`".to_owned(),
     })

@@ -30,8 +30,8 @@ use tandem_host::{
 };
 use tandem_model::{Call, tokens};
 use tandem_policy::{
-    Answer, Checked, Environment, Mode, PolicyRequest, RuleName, SandboxSituation, Scope, Verdict,
-    sandbox_mark,
+    Answer, BuiltInRule, Checked, Environment, Mode, PolicyRequest, SandboxSituation, Scope,
+    Verdict, sandbox_mark,
 };
 use tandem_sandbox::SandboxMode;
 
@@ -248,7 +248,7 @@ async fn check(
     if caller != Caller::Prompt
         && let Some(why) = engine.tools.beyond_limit(&tool.request(args, access))
     {
-        let rule = Some(RuleName::BuiltIn("allowed_tools".to_owned()));
+        let rule = Some(BuiltInRule::AllowedTools.into());
         return Checked::from(Verdict::Deny { why, rule });
     }
     let checked = apply_policy(engine, tool, caller, args, access).await;
@@ -281,7 +281,7 @@ async fn apply_policy(
     let sandbox = match sandbox {
         Ok(sandbox) => sandbox,
         Err(why) => {
-            let rule = Some(RuleName::BuiltIn("sandbox".to_owned()));
+            let rule = Some(BuiltInRule::Sandbox.into());
             return Checked::from(Verdict::Deny { why, rule });
         }
     };

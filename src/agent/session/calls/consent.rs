@@ -11,7 +11,7 @@ use crate::session::events::event::{CallStarted, Caller, Event, ToolOutcome};
 use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::Call;
 use tandem_policy::consent::{ConsentError, ConsentStatus, Executable};
-use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName};
+use tandem_policy::{Answer, BuiltInRule, Decision, Question, QuestionSubject};
 
 /// Asks for the user's consent, if it has been neither given nor refused. Returns `true` if it asked.
 pub(crate) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
@@ -52,7 +52,7 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
                 "this folder's own settings are not trusted yet; `/permissions trust` changes the \
                 answer"
                     .to_owned(),
-            rules: vec![RuleName::BuiltIn("unknown-folder".to_owned())],
+            rules: vec![BuiltInRule::UnknownFolder.into()],
             ..Question::default()
         }),
     })

@@ -17,7 +17,7 @@ use crate::session::engine::Engine;
 use crate::session::events::event::{CallStarted, Caller, Event, StopReason, ToolOutcome};
 use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_policy::{Answer, Decision, Question, QuestionSubject, RuleName, Scope};
+use tandem_policy::{Answer, BuiltInRule, Decision, Question, QuestionSubject, Scope};
 
 /// Detector of a model that repeats its calls or its words, for one turn.
 pub(super) struct LoopDetector {
@@ -193,7 +193,7 @@ fn question(engine: &Engine, found: &Loop) -> Arc<CallStarted> {
         question: Some(Question {
             subject: QuestionSubject::Repetition,
             why: "the model has been told, and goes on".to_owned(),
-            rules: vec![RuleName::BuiltIn("repetition".to_owned())],
+            rules: vec![BuiltInRule::Repetition.into()],
             scopes: engine.approvals.permissions.offered(vec![Scope::Repetition]),
             ..Question::default()
         }),
