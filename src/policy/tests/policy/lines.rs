@@ -268,15 +268,21 @@ pub(super) fn gravest(verdict: &Result<Vec<AssessedCommand>, String>) -> u8 {
     grave.max().unwrap_or(0)
 }
 
+thread_local!(static WORKSPACE: Workspace = Workspace::new());
+
+/// Judges a line in the workspace that the cases of a test share.
+fn judge(line: &str) -> Result<Vec<AssessedCommand>, String> {
+    WORKSPACE.with(|workspace| workspace.judge(line))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_text_makes_the_judge_panic(line in any::<String>(), pieces in pieces()) {
-        let workspace = Workspace::new();
-        let _ = workspace.judge(&line);
-        let _ = workspace.judge(&pieces);
-        let _ = workspace.judge(&format!("bash -c '{pieces}'"));
+        let _ = judge(&line);
+        let _ = judge(&pieces);
+        let _ = judge(&format!("bash -c '{pieces}'"));
     }
 
     #[test]
@@ -284,22 +290,20 @@ proptest! {
         line in sensible(),
         more in prop_oneof![sensible(), pieces()],
     ) {
-        let workspace = Workspace::new();
-        let alone = workspace.judge(&line);
+        let alone = judge(&line);
         prop_assume!(alone.is_ok());
         for join in ["; ", " && ", " || ", " | ", " & ", "\n"] {
             let longer = format!("{line}{join}{more}");
-            prop_assert!(gravest(&workspace.judge(&longer)) >= gravest(&alone), "{longer:?}");
+            prop_assert!(gravest(&judge(&longer)) >= gravest(&alone), "{longer:?}");
         }
     }
 
     #[test]
     fn what_comes_before_never_makes_a_line_harmless(line in sensible()) {
-        let workspace = Workspace::new();
-        let alone = workspace.judge(&line);
+        let alone = judge(&line);
         for before in ["ls; ", "true && ", "! ", "x=1; ", "ls # x\n", "LANG=C "] {
             let longer = format!("{before}{line}");
-            prop_assert!(gravest(&workspace.judge(&longer)) >= gravest(&alone), "{longer:?}");
+            prop_assert!(gravest(&judge(&longer)) >= gravest(&alone), "{longer:?}");
         }
     }
 
@@ -319,7 +323,7 @@ proptest! {
         ]),
     ) {
         let line = around.replace('@', inside);
-        let verdict = Workspace::new().judge(&line);
+        let verdict = judge(&line);
         let least = if inside.contains("canary") { 2 } else { 3 };
         prop_assert!(gravest(&verdict) >= least, "{line:?} {verdict:?}");
     }

@@ -152,7 +152,7 @@ proptest! {
                     let longer = format!("{line}{join}{more}");
                     let verdict = session.run(&longer);
                     // A line that nobody can make out is asked about, whatever is forbidden.
-                    let clear = session.workspace.judge(&longer).is_ok();
+                    let clear = tandem_shell::parse(&longer).is_ok();
                     let least = if clear { alone } else { alone.min(1) };
                     prop_assert!(strictness(&verdict) >= least, "{longer:?}: {verdict:?}");
                 }
