@@ -1,5 +1,11 @@
 //! The policy on tool calls: the calls that run without a question, by approval modes, rules and earlier answers of
 //! "always"; the questions about other calls, and the answers that these questions offer.
+//!
+//! A verdict has two halves. First the facts: [`findings`] has them of each command of a line, and `check` of other
+//! calls; there is no policy in them. Then the table: [`decide`] has one row for each fact, and from it the action in
+//! each mode and sandbox. Rules that people have written (`rules`) come before the table, and an "always" (`always`)
+//! answers what the table asks about. `command_line` puts the verdicts on the commands of a line together, in the
+//! sandbox mode that `confined` has chosen, and words the question.
 
 mod always;
 mod answer;
