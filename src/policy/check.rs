@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::always::Always;
-use super::decide::{Action, Place, decide};
+use super::decide::{Action, Confinement, decide};
 use super::findings::{self, Environment, Fact, Finding};
 use super::mode::Mode;
 use super::reads;
@@ -190,7 +190,7 @@ impl Check<'_> {
 
     /// Returns the action of the table on a fact about a call that is no command line.
     pub(super) fn decide(&self, fact: Fact) -> Action {
-        decide(fact, self.editing_mode(), Place::Unsandboxed)
+        decide(fact, self.editing_mode(), Confinement::Unsandboxed)
     }
 
     /// Returns the mode for the table: mode `default` in which the user always allows edits is `auto_edit`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::always::{self, program, remembered};
 use super::check::{Check, denied, not_in_plan};
 use super::confined::Confined;
-use super::decide::{Action, Gravity, Place, decide, decide_all, gravity, reasons};
+use super::decide::{Action, Confinement, Gravity, decide, decide_all, gravity, reasons};
 use super::findings::{self, AssessedCommand, Fact, Finding, ProjectContent};
 use super::mode::Mode;
 use super::reads;
@@ -110,8 +110,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    fn place(&self) -> Place {
-        self.confined.map_or(Place::Unsandboxed, |confined| confined.place)
+    fn confinement(&self) -> Confinement {
+        self.confined.map_or(Confinement::Unsandboxed, |confined| confined.confinement)
     }
 
     /// Returns the verdict on the line, and the files that the line sees in the sandbox, at once or after a yes.
@@ -125,8 +125,8 @@ impl Line<'_> {
             let is_inside = |file: &PathBuf| self.check.roots.iter().any(|it| file.starts_with(it));
             shown.secrets.retain(is_inside);
         }
-        // Outside of the sandbox, and without one, no file is hidden. Where no person is asked about the hidden home, it
-        // stays hidden.
+        // Outside of the sandbox, and without one, no file is hidden. Where no person is asked about the hidden home,
+        // it stays hidden.
         let is_inside = self.confined.is_some_and(|confined| !confined.is_outside());
         if is_inside && self.check.decide(Fact::ReadsHiddenHome) != Action::Run {
             (self.about_hidden(verdict, &mut shown), shown)
@@ -135,8 +135,8 @@ impl Line<'_> {
         }
     }
 
-    /// Adds to a verdict the question about the files of the hidden home that the commands name, and adds these files to
-    /// `shown`.
+    /// Adds to a verdict the question about the files of the hidden home that the commands name, and adds these files
+    /// to `shown`.
     fn about_hidden(&self, verdict: Verdict, shown: &mut ShownFiles) -> Verdict {
         let commands = &self.commands;
         let hidden: Vec<_> = commands.iter().flat_map(|command| command.hidden.clone()).collect();
@@ -249,9 +249,9 @@ impl Line<'_> {
         let mode = self.check.editing_mode();
         let leaves = self.confined.is_some_and(|confined| confined.leaves_harmless());
         let action = if leaves {
-            decide(Fact::LeavesSandbox, mode, self.place())
+            decide(Fact::LeavesSandbox, mode, self.confinement())
         } else {
-            decide_all(&command.findings, mode, self.place())
+            decide_all(&command.findings, mode, self.confinement())
         };
         match action {
             Action::Run => CommandVerdict::Runs,
@@ -268,7 +268,7 @@ impl Line<'_> {
     /// Returns whether an "always" covers a command where it would run.
     fn is_always_allowed(&self, command: &AssessedCommand) -> bool {
         let always = &self.check.always;
-        if self.place() == Place::Outside {
+        if self.confinement() == Confinement::Outside {
             return always.covers_outside(command);
         }
         let edits = self.check.edits_freely() || self.check.mode() == Mode::Yolo;
@@ -277,9 +277,10 @@ impl Line<'_> {
             || always.covers(command, edits)
     }
 
-    /// Returns the question about the commands that are asked about; `by_rule`: the rule that asks about the whole line.
+    /// Returns the question about the commands that are asked about; `by_rule`: the rule that asks about the whole
+    /// line.
     fn question(&self, by_rule: Option<Ruling<'_>>, asks: Vec<CommandQuestion<'_>>) -> Question {
-        let is_outside = self.place() == Place::Outside;
+        let is_outside = self.confinement() == Confinement::Outside;
         let edits = self.check.edits_freely();
         let open = |command: &&AssessedCommand| {
             is_outside || is_grave(command) || !self.check.always.covers(command, edits)
@@ -310,7 +311,7 @@ impl Line<'_> {
     /// Returns the scopes that an "always" can have, the usual one first.
     fn scopes(&self, asks: &[CommandQuestion<'_>]) -> Vec<Scope> {
         let asked = || asks.iter().map(|ask| ask.command);
-        if self.place() == Place::Outside {
+        if self.confinement() == Confinement::Outside {
             return vec![Scope::Outside(unique(asked().map(|it| remembered(it, false))))];
         }
         let edits = self.check.edits_freely();
@@ -396,8 +397,8 @@ fn about_sandbox(
 
 /// Returns the verdict on a line that cannot be analysed.
 fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined<'_>>) -> Verdict {
-    let place = confined.map_or(Place::Unsandboxed, |confined| confined.place);
-    let action = decide(Fact::Unresolved, check.editing_mode(), place);
+    let confinement = confined.map_or(Confinement::Unsandboxed, |confined| confined.confinement);
+    let action = decide(Fact::Unresolved, check.editing_mode(), confinement);
     let question = match check.ruling(Subject::Unclear(line)) {
         Some(Ruling { rule, effect: RuleEffect::Deny }) => return denied(rule, &brief(line)),
         Some(Ruling { rule, effect: RuleEffect::Allow })

@@ -1,7 +1,7 @@
 //! The choice of the sandbox mode for a command line.
 
 use super::check::Check;
-use super::decide::{Gravity, Place, gravity, sandbox_needed};
+use super::decide::{Confinement, Gravity, gravity, sandbox_needed};
 use super::findings::{AssessedCommand, Fact, SandboxSituation};
 use super::mode::Mode;
 use super::rules::{RuleEffect, Ruling, Subject};
@@ -20,8 +20,8 @@ const HOOKS: &str = " (the hooks and filters of the repository run outside, too)
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Confined<'a> {
     pub(super) mode: SandboxMode,
-    /// Place where the line runs, for the table.
-    pub(super) place: Place,
+    /// Confinement of the line, for the table.
+    pub(super) confinement: Confinement,
     /// `true` if every command of the line is known to do nothing but read.
     harmless: bool,
     /// `true` if the line may change a git repository: git may then run the repository's hooks and filters outside the
@@ -80,25 +80,25 @@ impl<'a> Confined<'a> {
         // With the machine's network, a command can send what it reads to hosts that are not on the allowlist.
         let reaches_out = sandbox.network && check.mode() == Mode::Default;
         let holds = protects && !reaches_out && check.mode() != Mode::Plan;
-        let place = if mode == SandboxMode::DangerFullAccess {
-            Place::Outside
+        let confinement = if mode == SandboxMode::DangerFullAccess {
+            Confinement::Outside
         } else if mode <= unasked(check, sandbox) && holds {
-            Place::Inside(mode)
+            Confinement::Inside(mode)
         } else if sandbox.mode.is_some_and(|named| mode > named) {
-            Place::Exceeding
+            Confinement::Exceeding
         } else {
-            Place::Unsandboxed
+            Confinement::Unsandboxed
         };
-        Self { mode, place, harmless: false, runs_hooks: false, request }
+        Self { mode, confinement, harmless: false, runs_hooks: false, request }
     }
 
     /// Returns whether the line runs without the sandbox.
     pub(super) fn is_outside(&self) -> bool {
-        self.place == Place::Outside
+        self.confinement == Confinement::Outside
     }
 
-    /// Returns whether the line is harmless, and would stay inside if the model did not request that it leaves. A harmless
-    /// command beside one that must leave needs no question.
+    /// Returns whether the line is harmless, and would stay inside if the model did not request that it leaves. A
+    /// harmless command beside one that must leave needs no question.
     pub(super) fn leaves_harmless(&self) -> bool {
         self.is_outside() && self.harmless && self.request.is_some()
     }
@@ -106,13 +106,14 @@ impl<'a> Confined<'a> {
     /// Returns whether the line leaves the sandbox, or exceeds the mode that the user has named. Even mode `yolo` asks
     /// about this.
     pub(super) fn asks_to_leave(&self) -> bool {
-        matches!(self.place, Place::Outside | Place::Exceeding)
+        matches!(self.confinement, Confinement::Outside | Confinement::Exceeding)
     }
 
     /// Returns the reason to ask about the sandbox mode, for people; `asked`: names of the commands that are asked
     /// about.
     pub(super) fn why(&self, asked: &[String]) -> Option<String> {
-        let asks_for_more = self.request.is_some() && !matches!(self.place, Place::Inside(_));
+        let asks_for_more =
+            self.request.is_some() && !matches!(self.confinement, Confinement::Inside(_));
         let hooks = if self.runs_hooks { HOOKS } else { "" };
         let what = match self.mode {
             SandboxMode::DangerFullAccess if asks_for_more => {
@@ -123,7 +124,7 @@ impl<'a> Confined<'a> {
                 return Some(format!("{} cannot work inside the sandbox{hooks}", names.join(", ")));
             }
             mode if asks_for_more => format!("it is to run in the sandbox mode `{mode}`"),
-            mode if self.place == Place::Exceeding => {
+            mode if self.confinement == Confinement::Exceeding => {
                 return Some(format!("it needs the sandbox mode `{mode}`"));
             }
             _ => return None,

@@ -8,22 +8,22 @@ use super::findings::{Fact, Finding};
 use super::mode::Mode;
 use tandem_sandbox::SandboxMode;
 
-/// Action on a fact, without written rules and earlier answers. The stricter decision is the greater one.
+/// Action on a fact, without written rules and earlier answers. The stricter action is the greater one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     /// The call runs.
     Run,
     /// The user is asked, unless an "always" covers the call.
     Ask,
-    /// The user is asked.
+    /// The user is asked every time.
     AskEveryTime,
     /// The call does not run.
     Refuse,
 }
 
-/// Place where a call takes effect.
+/// Confinement of a call: the sandbox that the call takes effect in, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Confinement {
     /// No sandbox, or one that holds too little back.
     Unsandboxed,
     /// Sandbox in this mode, in which commands run without a question.
@@ -37,28 +37,28 @@ pub enum Place {
 /// Question about a fact in default mode, without a sandbox. The graver question is the greater one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gravity {
-    /// The fact matters only to the sandbox.
+    /// No question: the fact matters only to the sandbox.
     Nothing,
-    /// An "always" can be the answer, and modes that allow edits ask nothing.
+    /// Question that an "always" can answer, and that is not asked where edits are allowed.
     Edit,
-    /// An "always" can be the answer.
+    /// Question that an "always" can answer.
     Ask,
-    /// It is asked about every time.
+    /// Question that is asked every time.
     EveryTime,
 }
 
 /// Effect of the sandbox on a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// The sandbox holds it back in every mode.
+    /// Effect that every mode of the sandbox holds back.
     Held,
-    /// It needs the mode `workspace-write`, and that mode is meant for it.
+    /// Change that needs the mode `workspace-write`, which is meant for such changes.
     Writes,
-    /// It needs the mode `workspace-write`, which does not hold it back.
+    /// Change that needs the mode `workspace-write`, which does not hold the change back.
     Lasts,
-    /// It reaches the model, or others, in every mode.
+    /// Disclosure to the model or to others, or a call of a tool: no mode holds these back.
     Shows,
-    /// It cannot be done inside.
+    /// Change that cannot be made inside.
     Leaves,
 }
 
@@ -104,18 +104,18 @@ fn row(fact: Fact) -> Row {
 
 /// Decides on a fact. `mode`: the approval mode, `auto_edit` also in mode `default` if the user always
 /// allows edits.
-pub fn decide(fact: Fact, mode: Mode, place: Place) -> Action {
+pub fn decide(fact: Fact, mode: Mode, confinement: Confinement) -> Action {
     let Row { gravity, hold, is_planned } = row(fact);
     let is_held = |inside| match hold {
         Hold::Held | Hold::Writes | Hold::Leaves => true,
         Hold::Lasts => inside == SandboxMode::ReadOnly,
         Hold::Shows => false,
     };
-    match (mode, place) {
+    match (mode, confinement) {
         (Mode::Plan, _) if !is_planned => Action::Refuse,
-        (_, Place::Outside) => Action::Ask.max(asked(gravity, mode)),
-        (Mode::Yolo, Place::Unsandboxed | Place::Inside(_)) => Action::Run,
-        (_, Place::Inside(inside)) if is_held(inside) => Action::Run,
+        (_, Confinement::Outside) => Action::Ask.max(asked(gravity, mode)),
+        (Mode::Yolo, Confinement::Unsandboxed | Confinement::Inside(_)) => Action::Run,
+        (_, Confinement::Inside(inside)) if is_held(inside) => Action::Run,
         _ => asked(gravity, mode),
     }
 }
@@ -131,8 +131,8 @@ fn asked(gravity: Gravity, mode: Mode) -> Action {
 }
 
 /// Decides on a command with these findings.
-pub fn decide_all(findings: &[Finding], mode: Mode, place: Place) -> Action {
-    let actions = findings.iter().map(|finding| decide(finding.fact, mode, place));
+pub fn decide_all(findings: &[Finding], mode: Mode, confinement: Confinement) -> Action {
+    let actions = findings.iter().map(|finding| decide(finding.fact, mode, confinement));
     actions.max().unwrap_or(Action::Run)
 }
 

@@ -88,8 +88,8 @@ struct FoundCommand {
     assessed: AssessedCommand,
     /// The command as it was read; empty for what is no ordinary command.
     command: SimpleCommand,
-    /// Sentence on the program that the command may start although it only reads (a hook, another version of go), unless
-    /// the line is given the variables of [`Environment::of_reading`].
+    /// Sentence on the program that the command may start although it only reads (a hook, another version of go),
+    /// unless the line is given the variables of [`Environment::of_reading`].
     starts: Option<String>,
 }
 
@@ -207,8 +207,8 @@ impl Assessment<'_> {
         }
     }
 
-    /// Adds a finding to each command with a pattern that may match an option, if another command of the line may make a
-    /// file with such a name.
+    /// Adds a finding to each command with a pattern that may match an option, if another command of the line may make
+    /// a file with such a name.
     fn add_patterns(&mut self) {
         let is_maker = |found: &FoundCommand| every_time::makes_options(&found.command);
         let makers = self.commands.iter().filter(|found| is_maker(found)).count();

@@ -98,8 +98,8 @@ impl Environment {
         environment::for_reading(known.unwrap_or(0))
     }
 
-    /// Returns the findings that a command, or a wrapper of the command, runs a program or code of the workspace because
-    /// of the environment.
+    /// Returns the findings that a command, or a wrapper of the command, runs a program or code of the workspace
+    /// because of the environment.
     pub(super) fn findings(
         &self,
         command: &SimpleCommand,
@@ -112,7 +112,8 @@ impl Environment {
         found.map(|(fact, why)| Finding::new(fact, BuiltInRule::Environment, why)).collect()
     }
 
-    /// Returns the fact that the program of a name is one of the workspace, or runs code of the workspace, and the reason.
+    /// Returns the fact that the program of a name is one of the workspace, or runs code of the workspace, and the
+    /// reason.
     fn finding(&self, name: &str, cwd: &Cwd<'_>) -> Option<(Fact, String)> {
         // A path names its program without the help of the environment.
         if name.contains('/') {

@@ -5,52 +5,53 @@ use crate::verdict::BuiltInRule;
 /// A fact about a call, or about a command of a line. A call without one is harmless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fact {
-    /// It is not known to do nothing but read inside the workspace.
+    /// Command that is not known to do nothing but read inside the workspace.
     RunsUnknown,
-    /// A program, or an option of it, does harm that an earlier "always" was not meant for: it runs as another user, runs
-    /// code that no file has, overwrites what others have.
+    /// Program, or option, that does harm which an earlier "always" was not meant for: it runs as another user, runs
+    /// code that no file has, or overwrites what others have.
     RunsDangerous,
-    /// Only running it would tell which program it runs, or which file it changes.
+    /// Program, file or line that is known only when the command runs.
     Unresolved,
-    /// It changes which programs run, or is a program of the workspace with the name of another.
+    /// Change of the programs that run, or a program of the workspace with the name of another.
     ChangesPrograms,
-    /// It may remove files of the workspace for good.
+    /// Possible removal of files of the workspace for good.
     Deletes,
-    /// It writes an ordinary file of the workspace: a tool, or a redirection of a command.
+    /// Change of an ordinary file of the workspace, by a tool or by a redirection of a command.
     WritesFile,
-    /// It may change a file outside the workspace.
+    /// Possible change of a file outside the workspace.
     ChangesOutside,
-    /// It may change a file that takes effect without a person running it. The sandbox protects the file.
+    /// Possible change of a file that takes effect without a person running the file. The sandbox protects the file.
     ChangesSensitive,
-    /// It may change such a file that package managers write, so that the sandbox does not protect it: `package.json`.
+    /// Possible change of such a file that package managers write, so that the sandbox does not protect the file:
+    /// `package.json`.
     ChangesUnprotected,
-    /// A command names a secret, and may read or change it.
+    /// Secret that a command names, and may read or change.
     NamesSecret,
-    /// A command may name a secret: only running it would tell.
+    /// Secret that a command may name: only running the command would tell.
     MayNameSecret,
-    /// A command may change a git repository.
+    /// Possible change of a git repository.
     ChangesRepository,
-    /// A command changes a file of the hidden home that it names.
+    /// Change of a file of the hidden home that a command names.
     ChangesHiddenHome,
-    /// The model requests that a harmless line leaves the sandbox.
+    /// Request of the model that a harmless line leaves the sandbox.
     LeavesSandbox,
-    /// A tool reads a secret.
+    /// Secret that a tool reads.
     ReadsSecret,
-    /// A tool, or a command in the sandbox, reads a file of the hidden home.
+    /// File of the hidden home that a tool, or a command in the sandbox, reads.
     ReadsHiddenHome,
-    /// A tool of an MCP server is called.
+    /// Call of a tool of an MCP server.
     CallsServer,
-    /// A tool of an MCP server is called that only reads, as the server says.
+    /// Call of a tool of an MCP server that only reads, as the server says.
     CallsReadingServer,
-    /// Another agent is sent something.
+    /// Message to another agent.
     CallsAgent,
-    /// Another agent asks before it does something where it runs.
+    /// Action of another agent, which asks before the action.
     AgentActs,
-    /// Another agent asks before it does something that may do harm where it runs, as the agent says.
+    /// Action of another agent that may do harm where the agent runs, as the agent says.
     AgentDoesHarm,
-    /// A host is connected to that neither the settings nor the user allow.
+    /// Connection to a host that neither the settings nor the user allow.
     Connects,
-    /// A tool does something else than reading.
+    /// Call of a tool that does something else than reading.
     DoesMore,
 }
 

@@ -1,5 +1,5 @@
-//! The manual's table of what is asked about: that of the policy, for each fact in each approval mode, without a sandbox
-//! and with one.
+//! The manual's table of what is asked about: that of the policy, for each fact in each approval mode, without a
+//! sandbox and with one.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tandem_host::workspace::OutsideFile;
 use tandem_host::{Access, Hints};
-use tandem_policy::decide::{Action, Place, decide};
+use tandem_policy::decide::{Action, Confinement, decide};
 use tandem_policy::findings::Fact;
 use tandem_policy::{Mode, SandboxSituation, Verdict};
 use tandem_sandbox::SandboxMode;
@@ -246,17 +246,17 @@ fn verdict(
 /// Returns the action that the table of the policy has for these facts, in the place where a call runs.
 fn action(session: &Session, row: &Row, of: &Call, sandbox: Option<SandboxMode>) -> Action {
     let mode = session.permissions.mode();
-    let place = match sandbox {
-        Some(SandboxMode::DangerFullAccess) => Place::Outside,
+    let confinement = match sandbox {
+        Some(SandboxMode::DangerFullAccess) => Confinement::Outside,
         Some(inside) if inside <= session.permissions.sandbox_mode(None) && mode != Mode::Plan => {
-            Place::Inside(inside)
+            Confinement::Inside(inside)
         }
-        _ => Place::Unsandboxed,
+        _ => Confinement::Unsandboxed,
     };
     // What a model requests of the sandbox counts where there is one, and not in plan mode.
-    let is_ignored = matches!(of, Leaving(_)) && place != Place::Outside;
+    let is_ignored = matches!(of, Leaving(_)) && confinement != Confinement::Outside;
     let facts = row.facts.iter().filter(|_| !is_ignored);
-    facts.map(|fact| decide(*fact, mode, place)).max().unwrap_or(Action::Run)
+    facts.map(|fact| decide(*fact, mode, confinement)).max().unwrap_or(Action::Run)
 }
 
 /// Returns the part of a cell for a call without a sandbox, or with one.
