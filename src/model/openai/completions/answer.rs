@@ -11,7 +11,7 @@ use crate::stream::{Assemble, StreamError};
 
 /// An answer of chat completions.
 #[derive(Debug)]
-pub(super) struct OpenAiAnswer(pub(super) ChatAnswer);
+pub(crate) struct OpenAiAnswer(pub(super) ChatAnswer);
 
 impl Assemble for OpenAiAnswer {
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {

@@ -1,0 +1,170 @@
+//! Chat completions, the API of nearly every server: any address, any model.
+
+mod answer;
+mod messages;
+mod quirks;
+mod request;
+mod wire;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use self::answer::OpenAiAnswer;
+use self::messages::BACKEND;
+use self::quirks::{Quirk, ServerQuirks};
+use self::request::ChatCompletionRequest;
+use super::facts::{self, KEY_HEADER};
+use super::server::OpenAiServer;
+use crate::chat;
+use crate::chat::answer::ChatAnswer;
+use crate::endpoint::Endpoint;
+use crate::http;
+use crate::provider::Provider;
+use crate::report::Report;
+use crate::request_loop::{AnswerVerdict, Api, ApiClient};
+use crate::retry::{RequestFailure, Trouble};
+use crate::{Chunk, Error, Finish, FinishReason, Prompt, catalog, room};
+use parking_lot::Mutex;
+
+/// Field of a request for the thinking level.
+const EFFORT: &str = "reasoning_effort";
+
+/// Chat completions of one model.
+pub(super) struct CompletionsApi {
+    server: Arc<OpenAiServer>,
+    /// Fields that every request has.
+    settings: Map<String, Value>,
+    /// Quirks of the server of the last request.
+    quirks: Mutex<Arc<ServerQuirks>>,
+}
+
+impl CompletionsApi {
+    /// Creates the API. The error for an unknown thinking level lists the levels.
+    pub(super) fn new(server: Arc<OpenAiServer>) -> Result<Self, Error> {
+        let options = &server.client.options;
+        let effort = options.thinking.as_deref().map(|level| effort(&server.model, level));
+        let mut settings: Map<_, _> = effort.transpose()?.into_iter().collect();
+        settings.extend(options.generation.clone());
+        Ok(Self { server, settings, quirks: Mutex::default() })
+    }
+}
+
+impl Api for CompletionsApi {
+    type Answer = OpenAiAnswer;
+
+    fn client(&self) -> &ApiClient {
+        &self.server.client
+    }
+
+    async fn probe(&self) {
+        self.server.probe().await;
+    }
+
+    async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
+        self.server.prepare(endpoint).await;
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        nudge: Option<&str>,
+        _: &OpenAiAnswer,
+    ) -> Result<reqwest::Request, Error> {
+        self.server.check(endpoint, prompt)?;
+        let mut settings = Cow::Borrowed(&self.settings);
+        if let Some(level) = &prompt.thinking {
+            settings.to_mut().extend([effort(&self.server.model, level)?]);
+        }
+        let server = self.quirks(endpoint);
+        if server.has(Quirk::NoEffort) && settings.contains_key(EFFORT) {
+            settings.to_mut().shift_remove(EFFORT);
+        }
+        let limit = self.server.set_limit().or_else(|| self.derived_limit(endpoint, prompt));
+        let request = ChatCompletionRequest {
+            prompt,
+            model: &self.server.model.id,
+            server: &server,
+            settings: &settings,
+            output_tokens: limit.unwrap_or(0),
+            nudge,
+        };
+        let body = request.body()?;
+        let mut request = endpoint.request(Method::POST, "/chat/completions", KEY_HEADER)?;
+        *request.body_mut() = Some(body.into());
+        Ok(request)
+    }
+
+    fn begin(&self) -> OpenAiAnswer {
+        OpenAiAnswer(ChatAnswer::new(self.server.client.options.max_answer))
+    }
+
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+        let asked = endpoint.request_info(Provider::OpenAi, &self.server.model.id);
+        let is_limited = self.derived_limit(endpoint, prompt).is_some();
+        let may_pass =
+            report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
+        if may_pass && self.learn(report, endpoint, prompt) {
+            return RequestFailure::adapted("").into();
+        }
+        let trouble = report.classify(asked);
+        if http::is_self_hosted(&endpoint.url) {
+            room::explain(trouble, report, prompt)
+        } else {
+            trouble
+        }
+    }
+
+    fn judge(&self, OpenAiAnswer(answer): &mut OpenAiAnswer, prompt: &Prompt) -> AnswerVerdict {
+        chat::judge(answer, prompt)
+    }
+
+    fn finish(
+        &self,
+        OpenAiAnswer(answer): OpenAiAnswer,
+        prompt: &Prompt,
+        reason: FinishReason,
+    ) -> (Vec<Chunk>, Finish) {
+        chat::finish(answer, prompt, reason, (BACKEND, &self.server.model.id))
+    }
+
+    async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+        facts::models(&self.server.client.http, endpoint).await
+    }
+}
+
+impl CompletionsApi {
+    /// Returns the limit of an answer that follows from the context window, unless the server refuses one.
+    fn derived_limit(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<u64> {
+        let is_refused = self.quirks(endpoint).has(Quirk::NoAnswerLimit);
+        self.server.derived_limit(endpoint, prompt).filter(|_| !is_refused)
+    }
+
+    /// Returns the server's known quirks.
+    fn quirks(&self, endpoint: &Endpoint) -> Arc<ServerQuirks> {
+        let mut quirks = self.quirks.lock();
+        if quirks.url() != endpoint.url {
+            *quirks = Arc::new(ServerQuirks::new(&endpoint.url, &self.server.model.id));
+        }
+        Arc::clone(&quirks)
+    }
+
+    /// Learns a quirk from an error; returns `true` if there was one to learn.
+    fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
+        let quirk = Arc::make_mut(&mut self.quirks.lock()).learn(report, prompt);
+        if let Some(quirk) = quirk {
+            tracing::info!(?quirk, url = endpoint.url, "request adapted to the server");
+        }
+        quirk.is_some()
+    }
+}
+
+/// Returns the field of a request for a thinking level. The error lists the levels.
+fn effort(model: &catalog::ModelProperties, level: &str) -> Result<(String, Value), Error> {
+    let level = model.level(level).map_err(Error::Rejected)?;
+    Ok((EFFORT.to_owned(), json!(level)))
+}

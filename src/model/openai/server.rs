@@ -1,0 +1,107 @@
+//! The server of one model: the HTTP client, and the facts that requests of both APIs need.
+
+use parking_lot::Mutex;
+use tokio::time::timeout;
+
+use super::facts::{self, Facts};
+use crate::catalog::ModelProperties;
+use crate::endpoint::Endpoint;
+use crate::request_loop::ApiClient;
+use crate::{Error, Prompt, http, room};
+
+/// Host that does not publish context windows.
+const SILENT: &str = "api.openai.com";
+
+/// Model, HTTP client and known facts of its server.
+pub(super) struct OpenAiServer {
+    pub(super) model: ModelProperties,
+    pub(super) client: ApiClient,
+    /// Facts on the model from the server of the last request.
+    facts: Mutex<Facts>,
+}
+
+impl OpenAiServer {
+    /// Creates the server of a model; opens no connection yet.
+    pub(super) fn new(model: ModelProperties, client: ApiClient) -> Self {
+        Self { model, client, facts: Mutex::default() }
+    }
+
+    /// Collects facts for later requests, while a request runs.
+    pub(super) async fn probe(&self) {
+        if let Ok(endpoint) = self.client.endpoint() {
+            self.find_facts(&endpoint).await;
+        }
+    }
+
+    /// Asks a server on this machine for its facts before the request. Such a server answers at once, and is often
+    /// started with a window or a template that no agent can work with.
+    pub(super) async fn prepare(&self, endpoint: &Endpoint) {
+        if http::is_local(&endpoint.url) {
+            // If the server takes longer, `probe` asks it again while the request runs.
+            let _ = timeout(self.client.options.facts_wait, self.find_facts(endpoint)).await;
+        }
+    }
+
+    /// Returns the context window in tokens: the one that the catalog has, else the one that the server of the last
+    /// request has told.
+    pub(super) fn known_window(&self) -> Option<u64> {
+        self.set_window().or_else(|| self.facts.lock().window)
+    }
+
+    /// Refuses a request that the server is known to be unable to handle. The server is asked again before the next
+    /// request: the person may have restarted it with other settings.
+    pub(super) fn check(&self, endpoint: &Endpoint, prompt: &Prompt) -> Result<(), Error> {
+        let checked = if self.facts_of(endpoint).drops_tools && !prompt.tools.is_empty() {
+            Err(Error::Rejected(format!(
+                "The chat template of the model `{}` has no place for tools, so the server at {} leaves \
+                 them out and the model can do nothing here. Start the server with a template that has \
+                 one (`--chat-template-file` of llama.cpp), or choose another model.",
+                self.model.id, endpoint.url
+            )))
+        } else {
+            room::check(self.window(endpoint), prompt)
+        };
+        checked.inspect_err(|_| *self.facts.lock() = Facts::default())
+    }
+
+    /// Returns the limit of an answer in tokens that the catalog sets.
+    pub(super) fn set_limit(&self) -> Option<u64> {
+        Some(self.model.output_tokens).filter(|tokens| *tokens > 0)
+    }
+
+    /// Returns the limit of an answer that follows from the context window alone. Servers that are paid by the token
+    /// have limits of their own.
+    pub(super) fn derived_limit(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<u64> {
+        let has_none = self.set_limit().is_some() || !http::is_self_hosted(&endpoint.url);
+        if has_none { None } else { room::of_answer(self.window(endpoint), prompt) }
+    }
+
+    /// Returns the context window that the catalog has, in tokens.
+    fn set_window(&self) -> Option<u64> {
+        Some(self.model.input_tokens).filter(|tokens| *tokens > 0)
+    }
+
+    /// Returns the context window at a server in tokens, if it is known.
+    fn window(&self, endpoint: &Endpoint) -> Option<u64> {
+        self.set_window().or_else(|| self.facts_of(endpoint).window)
+    }
+
+    /// Asks the server for its facts on the model, unless they are known.
+    async fn find_facts(&self, endpoint: &Endpoint) {
+        // A remote server only tells its context window, which the user has set then; a local server also tells about
+        // its template.
+        let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
+        let is_known = self.facts.lock().url == endpoint.url;
+        if is_known || needs_none || http::is_on_host(&endpoint.url, SILENT) {
+            return;
+        }
+        let facts = facts::find(&self.client.http, endpoint, &self.model.id).await;
+        *self.facts.lock() = facts;
+    }
+
+    /// Returns the known facts of the server. Facts of another server are not returned.
+    fn facts_of(&self, endpoint: &Endpoint) -> Facts {
+        let facts = self.facts.lock();
+        if facts.url == endpoint.url { facts.clone() } else { Facts::default() }
+    }
+}
