@@ -2,6 +2,7 @@
 
 mod completions;
 mod facts;
+mod quirks;
 mod server;
 
 use std::sync::Arc;

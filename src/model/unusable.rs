@@ -41,3 +41,13 @@ pub(super) const CUT_OFF: UnusableAnswer = UnusableAnswer {
     error: "The model's answer was cut off several times in a row. Try again later, or try \
             another model.",
 };
+
+pub(super) const CUT_CALL: UnusableAnswer = UnusableAnswer {
+    reason: "tool call cut at the output limit",
+    nudge: Some(
+        "[System: Your previous answer was dropped, because it reached the output limit within a \
+         function call. Write less at a time: a long file in several parts.]",
+    ),
+    error: "The model reached its output limit within a call several times in a row. Ask for less \
+            at a time, or try another model.",
+};

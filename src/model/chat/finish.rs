@@ -4,19 +4,9 @@ use super::answer::ChatAnswer;
 use super::calls::Malformed;
 use crate::request_loop::AnswerVerdict;
 use crate::retry::{Advice, RequestFailure};
-use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, UnusableAnswer};
+use crate::unusable::{CUT_CALL, CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
-
-const CUT_CALL: UnusableAnswer = UnusableAnswer {
-    reason: "tool call cut at the output limit",
-    nudge: Some(
-        "[System: Your previous answer was dropped, because it reached the output limit within a \
-         function call. Write less at a time: a long file in several parts.]",
-    ),
-    error: "The model reached its output limit within a call several times in a row. Ask for less \
-            at a time, or try another model.",
-};
 
 /// Judges an answer. After the results of calls, an empty answer is valid: the work is done.
 pub(crate) fn judge(answer: &ChatAnswer, after_results: bool) -> AnswerVerdict {

@@ -14,9 +14,10 @@ use serde_json::{Map, Value, json};
 
 use self::answer::OpenAiAnswer;
 use self::messages::BACKEND;
-use self::quirks::{Quirk, ServerQuirks};
+use self::quirks::Quirk;
 use self::request::ChatCompletionRequest;
 use super::facts::{self, KEY_HEADER};
+use super::quirks::{Features, ServerQuirks};
 use super::server::OpenAiServer;
 use crate::chat;
 use crate::chat::answer::ChatAnswer;
@@ -38,7 +39,7 @@ pub(super) struct CompletionsApi {
     /// Fields that every request has.
     settings: Map<String, Value>,
     /// Quirks of the server of the last request.
-    quirks: Mutex<Arc<ServerQuirks>>,
+    quirks: Mutex<Arc<ServerQuirks<Quirk>>>,
 }
 
 impl CompletionsApi {
@@ -145,17 +146,19 @@ impl CompletionsApi {
     }
 
     /// Returns the server's known quirks.
-    fn quirks(&self, endpoint: &Endpoint) -> Arc<ServerQuirks> {
-        let mut quirks = self.quirks.lock();
-        if quirks.url() != endpoint.url {
-            *quirks = Arc::new(ServerQuirks::new(&endpoint.url, &self.server.model.id));
+    fn quirks(&self, endpoint: &Endpoint) -> Arc<ServerQuirks<Quirk>> {
+        let mut known = self.quirks.lock();
+        if known.url() != endpoint.url {
+            *known = Arc::new(quirks::assumed(&endpoint.url, &self.server.model.id));
         }
-        Arc::clone(&quirks)
+        Arc::clone(&known)
     }
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
-        let quirk = Arc::make_mut(&mut self.quirks.lock()).learn(report, prompt);
+        let mut known = self.quirks.lock();
+        let suspected = quirks::suspects(report, &known, Features::of(prompt));
+        let quirk = Arc::make_mut(&mut known).learn(&suspected);
         if let Some(quirk) = quirk {
             tracing::info!(?quirk, url = endpoint.url, "request adapted to the server");
         }

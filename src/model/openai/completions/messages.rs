@@ -7,8 +7,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::quirks::{Quirk, ServerQuirks};
+use super::quirks::Quirk;
 use crate::chat::echo::Echo;
+use crate::openai::quirks::ServerQuirks;
 use crate::{Assistant, Message, Native, Prompt, ToolResult, history, names};
 use tandem_content::media::Media;
 
@@ -23,7 +24,7 @@ const SEEN: &str = "[What the tools above have to show:]";
 #[derive(Clone, Copy)]
 pub(super) struct OpenAiTarget<'a> {
     pub(super) model: &'a str,
-    pub(super) server: &'a ServerQuirks,
+    pub(super) server: &'a ServerQuirks<Quirk>,
 }
 
 /// One message of the API.
@@ -223,7 +224,7 @@ fn told<'a>(results: &'a [ToolResult], target: OpenAiTarget<'_>) -> Vec<ChatMess
 }
 
 /// Returns an id that the server accepts. A call and its result get the same id.
-fn id(id: &str, server: &ServerQuirks) -> String {
+fn id(id: &str, server: &ServerQuirks<Quirk>) -> String {
     let short = server.has(Quirk::ShortIds);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     let fits = id.len() <= LONGEST_ID && !id.is_empty() && id.chars().all(plain);

@@ -1,9 +1,10 @@
-//! Quirks of servers. Each is found out once, from an error, and remembered.
+//! Quirks of servers with chat completions.
 
 use std::collections::BTreeSet;
 
+use crate::http;
+use crate::openai::quirks::{Features, ServerQuirks};
 use crate::report::Report;
-use crate::{Message, Part, Prompt, http};
 
 /// A property in which servers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,71 +36,34 @@ pub(super) enum Quirk {
     ShortIds,
 }
 
-/// A server's known quirks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct ServerQuirks {
-    /// Base URL of the server.
-    url: String,
-    quirks: BTreeSet<Quirk>,
-    /// Quirks that have been toggled. Each is toggled at most once, so that requests do not alternate between two
-    /// forms.
-    tried: BTreeSet<Quirk>,
-}
-
-/// Features of a prompt that a server may refuse.
-#[derive(Debug, Clone, Copy, Default)]
-struct Features {
-    images: bool,
-    silent_calls: bool,
-    answers: bool,
-}
-
-impl ServerQuirks {
-    /// Returns the quirks that are assumed before the first request to a server.
-    pub(super) fn new(url: &str, model: &str) -> Self {
-        let mut quirks = BTreeSet::new();
-        if http::is_on_host(url, "api.openai.com") {
-            quirks.insert(Quirk::CompletionTokens);
-            if thinks(model) {
-                quirks.insert(Quirk::Developer);
-            }
+/// Returns the quirks that are assumed before the first request to a server.
+pub(super) fn assumed(url: &str, model: &str) -> ServerQuirks<Quirk> {
+    let mut quirks = BTreeSet::new();
+    if http::is_on_host(url, "api.openai.com") {
+        quirks.insert(Quirk::CompletionTokens);
+        if thinks(model) {
+            quirks.insert(Quirk::Developer);
         }
-        if http::is_self_hosted(url) {
-            quirks.insert(Quirk::SimpleSchemas);
-        }
-        Self { url: url.to_owned(), quirks, ..Self::default() }
     }
-
-    /// Returns the base URL of the server.
-    pub(super) fn url(&self) -> &str {
-        &self.url
+    if http::is_self_hosted(url) {
+        quirks.insert(Quirk::SimpleSchemas);
     }
-
-    pub(super) fn has(&self, quirk: Quirk) -> bool {
-        self.quirks.contains(&quirk)
-    }
-
-    /// Toggles the likeliest quirk behind an error and returns it; `None` if no suspected quirk is left to try.
-    pub(super) fn learn(&mut self, report: &Report, prompt: &Prompt) -> Option<Quirk> {
-        let suspected = suspects(report, self, Features::of(prompt));
-        let quirk = suspected.into_iter().find(|quirk| !self.tried.contains(quirk))?;
-        self.tried.insert(quirk);
-        if !self.quirks.remove(&quirk) {
-            self.quirks.insert(quirk);
-        }
-        Some(quirk)
-    }
+    ServerQuirks::new(url, quirks)
 }
 
 /// Returns `true` if this is one of `OpenAI`'s reasoning models.
 fn thinks(model: &str) -> bool {
     let is_o =
         model.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    is_o || model.starts_with("gpt-5")
+    is_o || model.starts_with("gpt-5") || model.starts_with("gpt-6")
 }
 
 /// Returns the quirks that may be behind an error, the likeliest first.
-fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Quirk> {
+pub(super) fn suspects(
+    report: &Report,
+    server: &ServerQuirks<Quirk>,
+    features: Features,
+) -> Vec<Quirk> {
     // Templates of local servers fail with 500. Gateways report 404 for some fields, because no server takes them.
     if !matches!(report.status, 400 | 404 | 415 | 422 | 500 | 501) {
         return Vec::new();
@@ -131,26 +95,4 @@ fn suspects(report: &Report, server: &ServerQuirks, features: Features) -> Vec<Q
         (Quirk::EmptyContent, (content || template) && features.silent_calls),
     ];
     table.into_iter().filter(|(_, suspected)| *suspected).map(|(quirk, _)| quirk).collect()
-}
-
-impl Features {
-    fn of(prompt: &Prompt) -> Self {
-        let mut features = Self::default();
-        for message in &prompt.messages {
-            match &**message {
-                Message::User(parts) => {
-                    features.images |= parts.iter().any(|part| matches!(part, Part::Media(_)));
-                }
-                Message::Assistant(answer) => {
-                    features.answers = true;
-                    features.silent_calls |=
-                        !answer.calls.is_empty() && answer.text.trim().is_empty();
-                }
-                Message::Results(results) => {
-                    features.images |= results.iter().any(|result| !result.media.is_empty());
-                }
-            }
-        }
-        features
-    }
 }

@@ -4,9 +4,10 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::messages::{self, ChatMessage, OpenAiTarget};
-use super::quirks::{Quirk, ServerQuirks};
+use super::quirks::Quirk;
 use crate::chat::schema;
 use crate::names::accepted;
+use crate::openai::quirks::ServerQuirks;
 use crate::{Error, Prompt, ToolDeclaration};
 
 /// Content of a request.
@@ -14,7 +15,7 @@ use crate::{Error, Prompt, ToolDeclaration};
 pub(super) struct ChatCompletionRequest<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) model: &'a str,
-    pub(super) server: &'a ServerQuirks,
+    pub(super) server: &'a ServerQuirks<Quirk>,
     /// Fields that every request has.
     pub(super) settings: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer; 0 leaves the limit to the server.
