@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::openai::OpenAiWire;
 use super::price::Prices;
 use super::provider::Provider;
 use super::thinking::ThinkingLevels;
@@ -46,6 +47,10 @@ pub struct ModelProperties {
     pub continuation: bool,
     /// Prices of the model's tokens.
     pub prices: Prices,
+    /// API of `OpenAI`'s to ask first, if known.
+    pub wire: Option<OpenAiWire>,
+    /// `true` if the id names the API, so that no other one is asked.
+    pub forces_wire: bool,
 }
 
 /// Ways to set the amount of thinking: by level, by budget, or not at all.
@@ -86,6 +91,7 @@ struct Row {
     media_in_responses: Option<bool>,
     signatures: Option<bool>,
     continuation: Option<bool>,
+    wire: Option<OpenAiWire>,
     /// Prices. They hold for all variants if the id ends in `*`, else only for the model and its dated versions.
     prices: Option<Prices>,
 }
@@ -167,6 +173,7 @@ impl Catalog {
     /// provider (`openai:gpt-5`), it belongs to the Gemini API.
     pub fn lookup(&self, id: &str) -> ModelProperties {
         let (provider, own) = self.resolve(id);
+        let forced = OpenAiWire::forced_by(id);
         let mut model = ModelProperties { id: own.to_owned(), ..ModelProperties::default() };
         let id = provider.qualify(own);
         for row in self.rows.iter().filter(|row| id.starts_with(row.prefix())) {
@@ -175,6 +182,8 @@ impl Catalog {
                 model.prices = prices.clone();
             }
         }
+        model.wire = forced.or(model.wire);
+        model.forces_wire = forced.is_some();
         model
     }
 }
@@ -203,6 +212,7 @@ impl Row {
         model.media_in_responses = self.media_in_responses.unwrap_or(model.media_in_responses);
         model.signatures = self.signatures.unwrap_or(model.signatures);
         model.continuation = self.continuation.unwrap_or(model.continuation);
+        model.wire = self.wire.or(model.wire);
         if let Some(thinking) = &self.thinking {
             model.thinking = thinking.clone();
         }
@@ -288,7 +298,9 @@ mod tests {
             let Thinking { levels, budgets, default } = model.thinking;
             let thinks = default.is_none_or(|it| levels.contains(&it) || budgets.contains_key(&it));
             assert!(thinks, "{id}");
-            assert!(model.input_tokens > 0 && model.output_tokens > 0, "{id}");
+            // OpenAI's own limit of an answer is the model's, so requests name none.
+            let has_limit = model.output_tokens > 0 || id.starts_with("openai:");
+            assert!(model.input_tokens > 0 && has_limit, "{id}");
         }
     }
 
@@ -423,12 +435,71 @@ mod tests {
             ("anthropic:claude-opus-5-7", None),
             ("anthropic:claude-haiku-5-5", Some(3.0)),
             ("openai:gemini-3.8-flash", None),
+            // A million tokens are past the step of the price, which is for the whole request.
+            ("openai:gpt-6.1-sol", Some(19.0)),
+            ("openai-chat:gpt-6.1-sol", Some(19.0)),
+            ("openai:gpt-6.1-sol-2026-09-29", Some(19.0)),
+            ("openai:gpt-6-astra-law", None),
+            ("openai:gpt-6.2-sol", None),
             ("ollama:qwen3:8b", None),
         ] {
             let cost = catalog.lookup(id).prices.cost(&usage, "2026-11-22");
             let rounded = |cost: f64| (cost * 1e6).round();
             assert_eq!(cost.map(rounded), expected.map(rounded), "{id}");
         }
+    }
+
+    #[test]
+    fn openais_prices_double_past_272_000_tokens_of_the_prompt() {
+        let prices = Catalog::embedded().lookup("openai:gpt-6.1-sol").prices;
+        let cost = |input, cached, written| {
+            let usage = Usage { input, cached, written, output: 10_000, thoughts: 10_000 };
+            prices.cost(&usage, "2026-11-28").map(|cost| (cost * 1e6).round())
+        };
+        assert_eq!(
+            cost(272_000, 200_000, 50_000),
+            Some(44_000.0 + 20_000.0 + 125_000.0 + 200_000.0)
+        );
+        assert_eq!(
+            cost(272_001, 200_000, 50_000),
+            Some(88_004.0 + 40_000.0 + 250_000.0 + 300_000.0)
+        );
+    }
+
+    #[test]
+    fn an_id_or_the_catalog_says_which_of_openais_apis_is_asked_first() {
+        use OpenAiWire::{Chat, Responses};
+        let catalog = Catalog::embedded();
+        for (id, wire, forced) in [
+            ("openai:gpt-5.1", None, false),
+            ("openai:gpt-5.3-codex", Some(Responses), false),
+            ("openai:gpt-5.4-mini-2026-03-17", Some(Responses), false),
+            ("openai:gpt-5.6-sol", Some(Responses), false),
+            ("openai:gpt-6.1-terra", Some(Responses), false),
+            ("openai:gpt-6.9-nova", Some(Responses), false),
+            ("openai:gpt-oss-120b", None, false),
+            ("openai:some/model-7b", None, false),
+            ("openai-chat:gpt-6-sol", Some(Chat), true),
+            ("openai-responses:some/model-7b", Some(Responses), true),
+            ("gemini-3.8-flash", None, false),
+        ] {
+            let model = catalog.lookup(id);
+            assert_eq!((model.wire, model.forces_wire), (wire, forced), "{id}");
+        }
+        let json = r#"{"models": [{"id": "openai:qwen3*", "wire": "responses"}]}"#;
+        let catalog = catalog.clone().with_overrides(json).unwrap();
+        assert_eq!(catalog.lookup("openai:qwen3-coder").wire, Some(Responses));
+    }
+
+    #[test]
+    fn the_default_of_openai_is_one_with_a_price_and_tools() {
+        let catalog = Catalog::embedded();
+        let id = catalog.default_of(Provider::OpenAi).unwrap();
+        let model = catalog.lookup(&id);
+        assert_eq!(id, "openai:gpt-6.1-sol");
+        assert_ne!(model.prices, Prices::default());
+        assert_eq!(model.wire, Some(OpenAiWire::Responses));
+        assert!(model.level("max").is_ok() && model.level("none").is_err());
     }
 
     #[test]
@@ -474,7 +545,7 @@ mod tests {
             "{\"models\": [{\"id\": \"x\", \"inputTokns\": 1}]}",
             "`models[0].inputTokns`: unknown field `inputTokns`, expected one of `id`, \
              `inputTokens`, `outputTokens`, `thinking`, `mediaInResponses`, `signatures`, \
-             `continuation`, `prices` at line 1 column 36",
+             `continuation`, `wire`, `prices` at line 1 column 36",
         );
         refused("{} x", "trailing characters at line 1 column 4");
     }

@@ -3,40 +3,60 @@
 mod completions;
 mod facts;
 mod quirks;
+mod responses;
 mod server;
+mod wires;
 
 use std::sync::Arc;
 
 use futures::stream::BoxStream;
 
 use self::completions::CompletionsApi;
+use self::responses::ResponsesApi;
 use self::server::OpenAiServer;
+use self::wires::ServedModel;
+use super::emit::{self, Emitter};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
 use super::provider::Provider;
-use super::request_loop::{self, ApiClient};
-use super::{Chunk, Error, Model, Prompt, ThinkingLevels, catalog};
+use super::request_loop::{self, ApiClient, Unanswered};
+use super::retry::Trouble;
+use super::{Chunk, Error, Finish, Model, Prompt, ThinkingLevels, catalog};
 
-/// A model behind chat completions.
+pub use self::wires::{LearnedWires, OpenAiWire};
+
+/// A model behind chat completions or the Responses API.
 pub struct OpenAi {
     name: String,
+    apis: Arc<OpenAiApis>,
+}
+
+/// Both APIs of a model.
+struct OpenAiApis {
     server: Arc<OpenAiServer>,
     completions: Arc<CompletionsApi>,
+    responses: Arc<ResponsesApi>,
+    learned: Arc<LearnedWires>,
 }
 
 impl OpenAi {
-    /// Creates the model from its catalog entry; opens no connection yet. The error for an unknown thinking level
-    /// lists the levels.
+    /// Creates the model from its catalog entry; opens no connection yet. `learned` remembers for the process which API
+    /// has which model. The error for an unknown thinking level lists the levels.
     pub fn new(
         model: catalog::ModelProperties,
         connect: Connect,
         options: RequestOptions,
+        learned: Arc<LearnedWires>,
     ) -> Result<Self, Error> {
-        let name = Provider::OpenAi.qualify(&model.id);
+        let name = match model.wire {
+            Some(wire) if model.forces_wire => format!("{}:{}", wire.provider_name(), model.id),
+            _ => Provider::OpenAi.qualify(&model.id),
+        };
         let server = Arc::new(OpenAiServer::new(model, ApiClient::new(connect, options)));
         let completions = Arc::new(CompletionsApi::new(Arc::clone(&server))?);
-        Ok(Self { name, server, completions })
+        let responses = Arc::new(ResponsesApi::new(Arc::clone(&server))?);
+        Ok(Self { name, apis: Arc::new(OpenAiApis { server, completions, responses, learned }) })
     }
 }
 
@@ -46,19 +66,88 @@ impl Model for OpenAi {
     }
 
     fn ready(&self) -> Result<(), Error> {
-        self.server.client.ready()
+        self.apis.server.client.ready()
     }
 
     fn stream(&self, prompt: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
-        request_loop::stream(Arc::clone(&self.completions), prompt)
+        let apis = Arc::clone(&self.apis);
+        emit::answer(|emitter| async move { apis.answer(prompt, emitter).await })
     }
 
     fn input_limit(&self) -> Option<u64> {
-        self.server.known_window()
+        self.apis.server.known_window()
     }
 
     fn thinking(&self) -> ThinkingLevels {
-        self.server.model.thinking_levels(self.server.client.options.thinking.as_deref())
+        let OpenAiServer { model, client, .. } = &*self.apis.server;
+        model.thinking_levels(client.options.thinking.as_deref())
+    }
+}
+
+impl OpenAiApis {
+    /// Answers a prompt. If the first API does not have the model, asks the other one once.
+    async fn answer(&self, prompt: Prompt, mut emitter: Emitter) -> Result<Finish, Error> {
+        let served = self.served();
+        let first = self.first_wire(served.as_ref());
+        let trouble = match self.ask(first, prompt.clone(), &mut emitter).await {
+            Ok(finish) => return Ok(finish),
+            Err(Unanswered::Failed(error)) => return Err(error),
+            Err(Unanswered::OtherApi(trouble)) => trouble,
+        };
+        if self.server.model.forces_wire {
+            return Err(self.final_error(first, trouble).await);
+        }
+        let second = first.other();
+        tracing::info!(?second, "asking the server's other API for the model");
+        match self.ask(second, prompt, &mut emitter).await {
+            Ok(finish) => {
+                if let Some(served) = served {
+                    self.learned.learn(served, second);
+                }
+                Ok(finish)
+            }
+            Err(Unanswered::Failed(error)) => Err(error),
+            // The model is in neither API. The first one is the likelier one, so its error says more.
+            Err(Unanswered::OtherApi(_)) => Err(self.final_error(first, trouble).await),
+        }
+    }
+
+    /// Returns the model and its server; `None` without an endpoint.
+    fn served(&self) -> Option<ServedModel> {
+        let endpoint = self.server.client.endpoint().ok()?;
+        Some(ServedModel { url: endpoint.url, model: self.server.model.id.clone() })
+    }
+
+    /// Returns the API to ask first: the one that the id forces, else the one that has answered before, else the one of
+    /// the catalog, else chat completions, which more servers have.
+    fn first_wire(&self, served: Option<&ServedModel>) -> OpenAiWire {
+        let catalog::ModelProperties { wire, forces_wire, .. } = &self.server.model;
+        let learned = || served.and_then(|served| self.learned.find(served));
+        let learned = if *forces_wire { None } else { learned() };
+        learned.or(*wire).unwrap_or(OpenAiWire::Chat)
+    }
+
+    async fn ask(
+        &self,
+        wire: OpenAiWire,
+        prompt: Prompt,
+        emitter: &mut Emitter,
+    ) -> Result<Finish, Unanswered> {
+        match wire {
+            OpenAiWire::Chat => {
+                request_loop::run(Arc::clone(&self.completions), prompt, emitter).await
+            }
+            OpenAiWire::Responses => {
+                request_loop::run(Arc::clone(&self.responses), prompt, emitter).await
+            }
+        }
+    }
+
+    async fn final_error(&self, wire: OpenAiWire, trouble: Trouble) -> Error {
+        match wire {
+            OpenAiWire::Chat => request_loop::final_error(&*self.completions, trouble).await,
+            OpenAiWire::Responses => request_loop::final_error(&*self.responses, trouble).await,
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::openai::OpenAiWire;
+
 /// A provider's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -12,7 +14,7 @@ pub enum Provider {
     /// Google's Gemini API, or Vertex AI.
     #[default]
     Gemini,
-    /// Chat completions, the API of `OpenAI` and of most other servers.
+    /// The Responses API of `OpenAI`, or chat completions, the API of most other servers.
     OpenAi,
     /// Anthropic's Messages API.
     Anthropic,
@@ -55,9 +57,12 @@ impl Provider {
     }
 
     /// Splits an id into its provider and the provider's own id: `openai:gpt-5` names the provider,
-    /// any other id belongs to `usual`. A colon may also be part of an id: `qwen3:8b`.
+    /// any other id belongs to `usual`. `openai-chat:` and `openai-responses:` name `OpenAI` and one of its APIs. A
+    /// colon may also be part of an id: `qwen3:8b`.
     pub fn of(id: &str, usual: Self) -> (Self, &str) {
-        let named = id.split_once(':').and_then(|(name, id)| Some((name.parse().ok()?, id)));
+        let forced = OpenAiWire::forced_by(id).map(|_| Self::OpenAi);
+        let named =
+            id.split_once(':').and_then(|(name, own)| Some((forced.or(name.parse().ok())?, own)));
         named.unwrap_or((usual, id))
     }
 
@@ -149,6 +154,9 @@ mod tests {
         check("qwen3:8b", Ollama, (Ollama, "qwen3:8b"));
         check("ollama:qwen3:8b", Gemini, (Ollama, "qwen3:8b"));
         check("ollama:", Gemini, (Ollama, ""));
+        check("openai-chat:gpt-6-sol", Gemini, (OpenAi, "gpt-6-sol"));
+        check("openai-responses:a:b", Ollama, (OpenAi, "a:b"));
+        check("openai-other:a", Ollama, (Ollama, "openai-other:a"));
     }
 
     #[track_caller]

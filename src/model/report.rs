@@ -160,7 +160,7 @@ impl Report {
         if self.status == 401 || self.is(&["invalid_api_key"]) {
             return failure(Error::NotAuthenticated, &not_accepted(info));
         }
-        if self.is(&["content_filter", "content_policy_violation"])
+        if self.names.iter().any(|name| is_policy(name))
             || self.says(&["content management policy"])
         {
             return failure(
@@ -376,6 +376,11 @@ fn message(error: &Value) -> Option<String> {
     Some(raw.map_or(message.clone(), |raw| format!("{message}: {raw}")))
 }
 
+/// Returns `true` if an error's name says that the provider's rules forbid the prompt.
+fn is_policy(name: &str) -> bool {
+    name == "content_filter" || name.ends_with("_policy") || name.ends_with("_policy_violation")
+}
+
 fn number(value: &Value) -> Option<u16> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     // Some servers use numbers of their own, which are not HTTP statuses.
@@ -386,6 +391,8 @@ fn number(value: &Value) -> Option<u16> {
 fn status_of(names: &[String]) -> u16 {
     let status = names.iter().find_map(|name| match name.as_str() {
         "invalid_request_error"
+        | "invalid_prompt"
+        | "invalid_encrypted_content"
         | "bad_request"
         | "badrequesterror"
         | "invalid_argument"
@@ -402,8 +409,12 @@ fn status_of(names: &[String]) -> u16 {
         | "requests"
         | "resource_exhausted" => Some(429),
         "cancelled" => Some(499),
-        "overloaded_error" | "engine_overloaded" | "unavailable" => Some(503),
+        "overloaded_error" | "engine_overloaded" | "server_is_overloaded" | "unavailable" => {
+            Some(503)
+        }
         "timeout_error" | "deadline_exceeded" => Some(504),
+        // `invalid_image_format`, `image_too_large` and others of OpenAI's.
+        image if image.contains("image") => Some(400),
         _ => None,
     });
     status.unwrap_or(500)

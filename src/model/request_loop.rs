@@ -151,10 +151,37 @@ pub(super) fn stream<A: Api>(
     api: Arc<A>,
     prompt: Prompt,
 ) -> BoxStream<'static, Result<Chunk, Error>> {
-    emit::answer(|emitter| run(api, prompt, emitter))
+    emit::answer(|mut emitter| async move {
+        match run(Arc::clone(&api), prompt, &mut emitter).await {
+            Ok(finish) => Ok(finish),
+            Err(Unanswered::Failed(error)) => Err(error),
+            Err(Unanswered::OtherApi(trouble)) => Err(final_error(&*api, trouble).await),
+        }
+    })
 }
 
-async fn run<A: Api>(api: Arc<A>, prompt: Prompt, emitter: Emitter) -> Result<Finish, Error> {
+/// A prompt that got no answer from an API.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The requests failed, and no retry is left.
+    Failed(Error),
+    /// The server does not have this API, or does not have the model in it. Another API may have an answer; if none
+    /// has, [`final_error`] returns the error.
+    OtherApi(Trouble),
+}
+
+impl From<Error> for Unanswered {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Sends requests until there is an answer or an error, and emits the chunks of the answer but for its end.
+pub(super) async fn run<A: Api>(
+    api: Arc<A>,
+    prompt: Prompt,
+    emitter: &mut Emitter,
+) -> Result<Finish, Unanswered> {
     let probed = Arc::clone(&api);
     let mut requests = Requests {
         prompt,
@@ -184,18 +211,19 @@ async fn run<A: Api>(api: Arc<A>, prompt: Prompt, emitter: Emitter) -> Result<Fi
             }
             Ok(finish)
         }
-        Err(mut error) => {
+        Err(Unanswered::Failed(mut error)) => {
             requests.redact(error.text_mut());
-            Err(error)
+            Err(error.into())
         }
+        other => other,
     }
 }
 
 /// The requests for one answer.
-struct Requests<A> {
+struct Requests<'a, A> {
     api: Arc<A>,
     prompt: Prompt,
-    emitter: Emitter,
+    emitter: &'a mut Emitter,
     nudge: Option<&'static str>,
     /// Endpoint and key used by the last request.
     endpoint: Option<Endpoint>,
@@ -208,14 +236,14 @@ struct Requests<A> {
     broken: (u32, u32),
 }
 
-impl<A: Api> Requests<A> {
+impl<A: Api> Requests<'_, A> {
     /// Sends requests until the answer is complete or a failure is final. After each response:
     /// - A complete answer is ended and returned.
     /// - An answer that goes on gets another request.
     /// - An unusable answer is dropped, and the model is asked again.
     /// - After a failure, the answer goes back to its last checkpoint, or to its beginning, and the request is sent
     ///   again.
-    async fn until_done(&mut self) -> Result<Finish, Error> {
+    async fn until_done(&mut self) -> Result<Finish, Unanswered> {
         let api = Arc::clone(&self.api);
         let mut answer = api.begin();
         let mut responses = 0;
@@ -235,7 +263,7 @@ impl<A: Api> Requests<A> {
                 AnswerVerdict::GoesOn => {
                     responses += 1;
                     if responses == MAX_RESPONSES {
-                        return Err(endless());
+                        return Err(endless().into());
                     }
                     // Without a checkpoint, the next failure undoes this progress, so the failures before it still
                     // count.
@@ -270,7 +298,7 @@ impl<A: Api> Requests<A> {
             let report = Report::of(response, options.idle).await;
             return Err(api.classify(&report, &endpoint, &self.prompt));
         }
-        let read = stream::read(response, answer, &mut self.emitter, options).await;
+        let read = stream::read(response, answer, self.emitter, options).await;
         read.map_err(|wrong| match wrong {
             StreamError::Reported(json) => {
                 let report = Report::read(None, json.as_bytes());
@@ -295,31 +323,43 @@ impl<A: Api> Requests<A> {
     }
 
     /// Rewinds the answer and waits until the next attempt is due. Returns the error if there is no further attempt.
-    async fn recover(&mut self, trouble: Trouble, answer: &mut A::Answer) -> Result<(), Error> {
+    async fn recover(
+        &mut self,
+        trouble: Trouble,
+        answer: &mut A::Answer,
+    ) -> Result<(), Unanswered> {
         let api = Arc::clone(&self.api);
         let options = &api.client().options;
         // This must precede the rewind, which forgets whether the failed request has brought anything.
         let resumes = answer.checkpoint().filter(|_| answer.has_begun());
         let void = answer.rewind();
+        let trouble = match trouble {
+            // An API that has begun to answer has the model.
+            Trouble::OtherApi(trouble) if void.is_some() => *trouble,
+            trouble => trouble,
+        };
         match trouble {
             Trouble::Failed(failure) if failure.advice == Advice::Now => {
                 if failure.reason.is_empty() && void.is_none() {
                     return Ok(());
                 }
-                self.adapt(failure, void).await
+                Ok(self.adapt(failure, void).await?)
             }
-            Trouble::NoModel(error) => Err(self.with_models(error).await),
+            Trouble::NoModel(error) => {
+                Err(with_models(&*api, self.endpoint.as_ref(), error).await.into())
+            }
+            Trouble::OtherApi(trouble) => Err(Unanswered::OtherApi(*trouble)),
             Trouble::Garbled(error) => {
                 self.unusable += 1;
                 let failure = RequestFailure::passing("unreadable answer", error);
-                self.emitter.retry(failure, &options.content_retry, self.unusable, void).await
+                Ok(self.emitter.retry(failure, &options.content_retry, self.unusable, void).await?)
             }
             Trouble::Failed(mut failure) => {
                 self.redact(&mut failure.reason);
                 // This must follow the redaction, which does not recognise half of a key.
                 failure.reason = shortened(&failure.reason, RETRY_REASON_BYTES);
                 if let Some(checkpoint) = resumes {
-                    return self.resume(failure, checkpoint, void).await;
+                    return Ok(self.resume(failure, checkpoint, void).await?);
                 }
                 self.failed += 1;
                 // The provider charges for an answer that has begun, so such an answer gets only a few attempts.
@@ -330,7 +370,7 @@ impl<A: Api> Requests<A> {
                     },
                     None => options.retry.clone(),
                 };
-                self.emitter.retry(failure, &policy, self.failed, void).await
+                Ok(self.emitter.retry(failure, &policy, self.failed, void).await?)
             }
         }
     }
@@ -380,23 +420,36 @@ impl<A: Api> Requests<A> {
         self.emitter.retry(failure, policy, self.unusable, shown.then(Vec::new)).await
     }
 
-    /// Adds the ids of the endpoint's models to an error, if they can be fetched.
-    async fn with_models(&self, mut error: Error) -> Error {
-        let Some(endpoint) = &self.endpoint else { return error };
-        let models = self.api.models(endpoint).await.unwrap_or_default();
-        if !models.is_empty() {
-            let more = if models.len() > LISTED { ", …" } else { "" };
-            let names = models[..models.len().min(LISTED)].join(", ");
-            error.text_mut().push_str(&format!(" Available models: {names}{more}."));
-        }
-        error
-    }
-
     fn redact(&self, text: &mut String) {
         if let Some(endpoint) = &self.endpoint {
             endpoint.redact(text);
         }
     }
+}
+
+/// Returns the error for a failure that no other API could mend.
+pub(super) async fn final_error<A: Api>(api: &A, trouble: Trouble) -> Error {
+    let endpoint = api.client().endpoint().ok();
+    let mut error = match trouble {
+        Trouble::NoModel(error) => with_models(api, endpoint.as_ref(), error).await,
+        trouble => trouble.into_error(),
+    };
+    if let Some(endpoint) = endpoint {
+        endpoint.redact(error.text_mut());
+    }
+    error
+}
+
+/// Adds the ids of the endpoint's models to an error, if they can be fetched.
+async fn with_models<A: Api>(api: &A, endpoint: Option<&Endpoint>, mut error: Error) -> Error {
+    let Some(endpoint) = endpoint else { return error };
+    let models = api.models(endpoint).await.unwrap_or_default();
+    if !models.is_empty() {
+        let more = if models.len() > LISTED { ", …" } else { "" };
+        let names = models[..models.len().min(LISTED)].join(", ");
+        error.text_mut().push_str(&format!(" Available models: {names}{more}."));
+    }
+    error
 }
 
 fn endless() -> Error {

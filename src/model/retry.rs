@@ -87,6 +87,9 @@ pub(super) enum Trouble {
     Failed(RequestFailure),
     /// The model is unknown.
     NoModel(Error),
+    /// The server does not have the API, or does not have the model in it; the failure holds if no other API has an
+    /// answer.
+    OtherApi(Box<Self>),
     /// The stream breaks the rules of the API.
     Garbled(Error),
 }
@@ -104,6 +107,7 @@ impl Trouble {
             Self::Failed(RequestFailure { error, .. })
             | Self::NoModel(error)
             | Self::Garbled(error) => error,
+            Self::OtherApi(trouble) => trouble.into_error(),
         }
     }
 }

@@ -18,7 +18,7 @@ use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::gemini::{self, Gemini};
 use tandem_model::lazy::Lazy;
 use tandem_model::ollama::{self, Ollama};
-use tandem_model::openai::{self, OpenAi};
+use tandem_model::openai::{self, LearnedWires, OpenAi};
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::replay::Replay;
@@ -30,6 +30,8 @@ pub(super) struct ModelChoice {
     credentials: Arc<Credentials>,
     login_keys: Arc<LoginKeys>,
     options: RequestOptions,
+    /// APIs of `OpenAI`'s servers that have turned out to have a model.
+    learned_wires: Arc<LearnedWires>,
     /// Provider of model ids that name no provider, from the settings.
     usual: Provider,
 }
@@ -41,7 +43,7 @@ impl ModelChoice {
         options: RequestOptions,
         usual: Provider,
     ) -> Self {
-        Self { credentials, login_keys, options, usual }
+        Self { credentials, login_keys, options, learned_wires: Arc::default(), usual }
     }
 
     /// Returns the model to begin with. It is built with the first prompt, so errors in its settings show then. They
@@ -61,21 +63,23 @@ impl ModelChoice {
             }
             Err(why) => return Ok(Arc::new(wrong(&why))),
         };
-        let model = self.lazy(wanted.map(|(provider, id)| (provider, id.to_owned())));
+        let full_id = |(provider, own)| (provider, full_id(id.unwrap_or_default(), provider, own));
+        let model = self.lazy(wanted.map(full_id));
         if self.options.thinking.is_some() {
             model.get().map_err(Clone::clone)?;
         }
         Ok(Arc::new(model))
     }
 
-    /// Returns a model that is built when it is first needed: the wanted one, or if none is wanted, the default model
-    /// of the provider that [`default_provider`] returns.
+    /// Returns a model that is built when it is first needed: the wanted one, by its provider and its full id, or if none
+    /// is wanted, the default model of the provider that [`default_provider`] returns.
     fn lazy(&self, wanted: Option<(Provider, String)>) -> Lazy {
         let config_dir = self.credentials.env().config_dir();
         let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());
         let (asked, provider) = (Arc::clone(&credentials), wanted.as_ref().map(|(it, _)| *it));
         let (usual, named) = (self.usual, wanted.is_some());
         let (login_keys, looked) = (Arc::clone(&self.login_keys), Arc::clone(&credentials));
+        let learned_wires = Arc::clone(&self.learned_wires);
         let lazy = Lazy::new(
             move || {
                 let provider = provider.unwrap_or_else(|| default_provider(&asked, usual));
@@ -85,11 +89,10 @@ impl ModelChoice {
                 let catalog = catalog(config_dir.as_deref()).map_err(Error::Rejected)?;
                 let wanted = wanted.clone().unwrap_or_else(|| {
                     let provider = default_provider(&credentials, usual);
-                    let id = catalog.default_of(provider).unwrap_or_default();
-                    (provider, Provider::of(&id, provider).1.to_owned())
+                    (provider, catalog.default_of(provider).unwrap_or_default())
                 });
                 let (provider, id) = wanted;
-                if id.is_empty() {
+                if Provider::of(&id, provider).1.is_empty() {
                     let why = format!(
                         "There is no default model of {}. Choose one with `--model {provider}:MODEL`.",
                         provider.title()
@@ -97,8 +100,8 @@ impl ModelChoice {
                     let error = if named { Error::Rejected } else { Error::NotAuthenticated };
                     return Err(error(why));
                 }
-                let model = catalog.lookup(&provider.qualify(&id));
-                build(provider, model, credentials.connect(provider), options.clone())
+                let (model, connect) = (catalog.lookup(&id), credentials.connect(provider));
+                build(provider, model, connect, options.clone(), Arc::clone(&learned_wires))
             },
         );
         lazy.prepared(move || {
@@ -203,10 +206,16 @@ impl Models for ModelChoice {
                 known.join(", ")
             ));
         }
-        let model = self.lazy(Some((provider, own.to_owned())));
+        let model = self.lazy(Some((provider, full_id(id, provider, own))));
         model.get().map_err(ToString::to_string)?;
         Ok(Arc::new(model))
     }
+}
+
+/// Returns an id with its provider: the id itself if it names one, which may also name an API of the provider's. `own` is
+/// the id without the provider.
+fn full_id(id: &str, provider: Provider, own: &str) -> String {
+    if own.len() < id.len() { id.to_owned() } else { provider.qualify(own) }
 }
 
 /// Returns a model with a wrong id: every request to it fails with `why`.
@@ -221,10 +230,11 @@ fn build(
     model: catalog::ModelProperties,
     connect: Connect,
     options: RequestOptions,
+    learned_wires: Arc<LearnedWires>,
 ) -> Result<Arc<dyn Model>, Error> {
     match provider {
         Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
-        Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options)?)),
+        Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options, learned_wires)?)),
         Provider::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),
         Provider::Ollama => Ok(Arc::new(Ollama::new(model, connect, options)?)),
     }

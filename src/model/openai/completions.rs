@@ -106,6 +106,10 @@ impl Api for CompletionsApi {
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         let asked = endpoint.request_info(Provider::OpenAi, &self.server.model.id);
+        // Tested before quirks: such a message also names fields that the other API takes.
+        if matches!(report.status, 400 | 422) && report.says(&["v1/responses"]) {
+            return Trouble::OtherApi(Box::new(report.classify(asked)));
+        }
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
         let may_pass =
             report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
@@ -113,6 +117,9 @@ impl Api for CompletionsApi {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);
+        if report.status == 404 {
+            return Trouble::OtherApi(Box::new(trouble));
+        }
         if http::is_self_hosted(&endpoint.url) {
             room::explain(trouble, report, prompt)
         } else {

@@ -1,0 +1,206 @@
+//! The Responses API of `OpenAI`, which its current models need for tools.
+//!
+//! Nothing is stored at the server: each request has the whole conversation, with the model's encrypted reasoning as it
+//! came.
+
+mod answer;
+mod events;
+mod finish;
+mod input;
+mod item;
+mod quirks;
+mod request;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use reqwest::Method;
+use serde_json::{Map, Value};
+
+use self::answer::ResponsesAnswer;
+use self::input::{RefusedReasoning, ResponsesTarget};
+use self::quirks::ResponsesQuirk;
+use self::request::ResponsesRequest;
+use super::facts::{self, KEY_HEADER};
+use super::quirks::{Features, ServerQuirks};
+use super::server::OpenAiServer;
+use crate::endpoint::Endpoint;
+use crate::provider::Provider;
+use crate::report::Report;
+use crate::request_loop::{AnswerVerdict, Api, ApiClient, follows_results};
+use crate::retry::{RequestFailure, Trouble};
+use crate::{Chunk, Error, Finish, FinishReason, Prompt, http, room};
+
+/// Fields of a request that the user cannot set.
+const OWN: [&str; 10] = [
+    "model",
+    "stream",
+    "store",
+    "include",
+    "instructions",
+    "input",
+    "tools",
+    "parallel_tool_calls",
+    "reasoning",
+    "prompt_cache_key",
+];
+
+/// The Responses API of one model.
+pub(super) struct ResponsesApi {
+    server: Arc<OpenAiServer>,
+    /// Fields that the user adds to every request.
+    more: Map<String, Value>,
+    /// Quirks of the server of the last request.
+    quirks: Mutex<Arc<ServerQuirks<ResponsesQuirk>>>,
+    /// Reasoning that a server has refused, and which is not sent again.
+    refused: Mutex<Arc<RefusedReasoning>>,
+}
+
+impl ResponsesApi {
+    /// Creates the API. The error for an unknown thinking level lists the levels.
+    pub(super) fn new(server: Arc<OpenAiServer>) -> Result<Self, Error> {
+        let options = &server.client.options;
+        if let Some(level) = &options.thinking {
+            server.model.level(level).map_err(Error::Rejected)?;
+        }
+        let mut more = options.generation.clone();
+        more.retain(|field, _| !OWN.contains(&field.as_str()));
+        Ok(Self { server, more, quirks: Mutex::default(), refused: Mutex::default() })
+    }
+
+    /// Returns the thinking level that a prompt or the settings ask for.
+    fn effort<'a>(&'a self, prompt: &'a Prompt) -> Result<Option<&'a str>, Error> {
+        let asked = prompt.thinking.as_ref().or(self.server.client.options.thinking.as_ref());
+        asked.map(|level| self.server.model.level(level).map_err(Error::Rejected)).transpose()
+    }
+
+    /// Returns the limit of an answer that follows from the context window, unless the server refuses one.
+    fn derived_limit(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<u64> {
+        let is_refused = self.quirks(endpoint).has(ResponsesQuirk::NoAnswerLimit);
+        self.server.derived_limit(endpoint, prompt).filter(|_| !is_refused)
+    }
+
+    /// Returns the server's known quirks.
+    fn quirks(&self, endpoint: &Endpoint) -> Arc<ServerQuirks<ResponsesQuirk>> {
+        let mut known = self.quirks.lock();
+        if known.url() != endpoint.url {
+            *known = Arc::new(quirks::assumed(&endpoint.url));
+        }
+        Arc::clone(&known)
+    }
+
+    /// Learns a quirk from an error; returns `true` if there was one to learn.
+    fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
+        let suspected = quirks::suspects(report, Features::of(prompt));
+        let quirk = Arc::make_mut(&mut self.quirks.lock()).learn(&suspected);
+        if let Some(quirk) = quirk {
+            tracing::info!(?quirk, url = endpoint.url, "request adapted to the server");
+        }
+        quirk.is_some()
+    }
+
+    /// Leaves out the conversation's reasoning from now on; returns `false` if none of it is new. The error has another
+    /// cause then.
+    fn refuse_reasoning(&self, prompt: &Prompt) -> bool {
+        let mut refused = self.refused.lock();
+        let before = refused.len();
+        Arc::make_mut(&mut refused).extend(input::reasoning(&prompt.messages));
+        refused.len() > before
+    }
+}
+
+impl Api for ResponsesApi {
+    type Answer = ResponsesAnswer;
+
+    fn client(&self) -> &ApiClient {
+        &self.server.client
+    }
+
+    async fn probe(&self) {
+        self.server.probe().await;
+    }
+
+    async fn prepare(&self, endpoint: &Endpoint) -> Result<(), RequestFailure> {
+        self.server.prepare(endpoint).await;
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+        nudge: Option<&str>,
+        _: &ResponsesAnswer,
+    ) -> Result<reqwest::Request, Error> {
+        self.server.check(endpoint, prompt)?;
+        let (quirks, refused) = (self.quirks(endpoint), Arc::clone(&self.refused.lock()));
+        let limit = self.server.set_limit().or_else(|| self.derived_limit(endpoint, prompt));
+        let limit = limit.filter(|_| !self.more.contains_key("max_output_tokens"));
+        let body = ResponsesRequest {
+            prompt,
+            target: ResponsesTarget {
+                model: &self.server.model.id,
+                quirks: &quirks,
+                refused: &refused,
+            },
+            effort: self.effort(prompt)?,
+            more: &self.more,
+            max_output_tokens: limit,
+            nudge,
+        }
+        .body()?;
+        let mut request = endpoint.request(Method::POST, "/responses", KEY_HEADER)?;
+        *request.body_mut() = Some(body.into());
+        Ok(request)
+    }
+
+    fn begin(&self) -> ResponsesAnswer {
+        ResponsesAnswer::new(self.server.client.options.max_answer)
+    }
+
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+        let asked = endpoint.request_info(Provider::OpenAi, &self.server.model.id);
+        if quirks::refuses_reasoning(report) && self.refuse_reasoning(prompt) {
+            return RequestFailure::adapted("").into();
+        }
+        let is_limited = self.derived_limit(endpoint, prompt).is_some();
+        let may_pass =
+            report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
+        if may_pass && self.learn(report, endpoint, prompt) {
+            return RequestFailure::adapted("").into();
+        }
+        let trouble = report.classify(asked);
+        // Servers without this API answer with any of these.
+        if matches!(report.status, 404 | 405 | 501) || report.says(&["v1/chat/completions"]) {
+            return Trouble::OtherApi(Box::new(trouble));
+        }
+        if http::is_self_hosted(&endpoint.url) {
+            room::explain(trouble, report, prompt)
+        } else {
+            trouble
+        }
+    }
+
+    fn judge(&self, answer: &mut ResponsesAnswer, prompt: &Prompt) -> AnswerVerdict {
+        finish::judge(answer, follows_results(prompt))
+    }
+
+    fn finish(
+        &self,
+        answer: ResponsesAnswer,
+        prompt: &Prompt,
+        reason: FinishReason,
+    ) -> (Vec<Chunk>, Finish) {
+        // Calls count only when the answer is complete: until then, the provider may refuse it.
+        let calls = match reason {
+            FinishReason::Refused(_) => Vec::new(),
+            _ => answer.calls(&prompt.tools).map(Chunk::Call).collect(),
+        };
+        let (usage, native) = (answer.usage(), answer.native(&self.server.model.id));
+        (calls, Finish { reason, usage, native })
+    }
+
+    async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+        facts::models(&self.server.client.http, endpoint).await
+    }
+}

@@ -1,0 +1,329 @@
+//! Assembles an answer from its stream.
+
+use std::collections::HashMap;
+use std::mem;
+
+use super::events::{RawItem, ResponseBody, ResponseEvent, text};
+use super::input::BACKEND;
+use super::item::{ItemKind, OutputItem, ThoughtForm};
+use crate::retry::RequestFailure;
+use crate::stream::{Assemble, StreamError};
+use crate::words::{is_visible, too_big};
+use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
+
+/// Approximate memory of one JSON value, in bytes.
+const VALUE: usize = 80;
+
+/// An answer as far as it has been received.
+#[derive(Debug, Default)]
+pub(crate) struct ResponsesAnswer {
+    items: Vec<OutputItem>,
+    /// Index in `items` of the last item with each number.
+    by_number: HashMap<u64, usize>,
+    end: Option<AnswerEnd>,
+    usage: Usage,
+    /// `true` once a chunk has been emitted.
+    shown: bool,
+    /// `true` once reasoning has been emitted.
+    thoughts: bool,
+    /// Break that precedes the next piece of reasoning or text, if pieces of another item have been emitted.
+    gap: Gap,
+    /// Approximate memory of the answer, in bytes.
+    size: usize,
+    max_size: usize,
+}
+
+/// End of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AnswerEnd {
+    Completed,
+    /// The server has ended the answer before the model did; the text is its reason.
+    Incomplete(String),
+}
+
+/// Breaks that are due before the next piece.
+#[derive(Debug, Default)]
+struct Gap {
+    text: bool,
+    thoughts: bool,
+}
+
+impl Assemble for ResponsesAnswer {
+    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+        let data = data.trim_ascii();
+        // The API sends no such end, but gateways do.
+        if data == b"[DONE]" {
+            return Ok(());
+        }
+        let garbled = |error: serde_json::Error| StreamError::Garbled(error.to_string());
+        let mut event: ResponseEvent = serde_json::from_slice(data).map_err(garbled)?;
+        let before = out.len();
+        let taken = match event.kind.take().as_deref() {
+            None if event.error.is_none() => {
+                // A server that does not stream sends the response itself.
+                self.take_response(serde_json::from_slice(data).map_err(garbled)?, data, out)
+            }
+            Some("error") | None => Err(reported(data)),
+            Some(kind) => self.take_event(kind, event, data, out),
+        };
+        self.shown |= out.len() > before;
+        taken
+    }
+
+    fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn is_shown(&self) -> bool {
+        self.shown
+    }
+
+    fn rewind(&mut self) -> Option<Vec<Chunk>> {
+        let shown = self.shown;
+        *self = Self::new(self.max_size);
+        shown.then(Vec::new)
+    }
+}
+
+impl ResponsesAnswer {
+    /// Returns an empty answer that may take up `max_size` bytes of memory.
+    pub(super) fn new(max_size: usize) -> Self {
+        Self { max_size, ..Self::default() }
+    }
+
+    fn take_event(
+        &mut self,
+        kind: &str,
+        event: ResponseEvent,
+        data: &[u8],
+        out: &mut Vec<Chunk>,
+    ) -> Result<(), StreamError> {
+        let delta = event.delta.as_deref().unwrap_or_default();
+        match kind {
+            "response.output_item.added" | "response.output_item.done" => {
+                let Some(item) = event.item else { return Ok(()) };
+                self.grow(data.len() + values(data))?;
+                if kind.ends_with("added") {
+                    self.begin(item, event.output_index);
+                } else {
+                    self.finish_item(item, event.output_index, out);
+                }
+            }
+            "response.output_text.delta" | "response.refusal.delta" => {
+                self.grow(delta.len())?;
+                let at = self.place(&event, ItemKind::Message);
+                self.say(at, delta, out);
+            }
+            "response.reasoning_summary_part.added" => self.gap.thoughts = self.thoughts,
+            "response.reasoning_summary_text.delta" => {
+                self.grow(delta.len())?;
+                let at = self.place(&event, ItemKind::Reasoning);
+                self.think(at, ThoughtForm::Summary, delta, out);
+            }
+            "response.reasoning_text.delta" => {
+                self.grow(delta.len())?;
+                let at = self.place(&event, ItemKind::Reasoning);
+                self.think(at, ThoughtForm::Text, delta, out);
+            }
+            "response.function_call_arguments.delta" => {
+                self.grow(delta.len() + values(delta.as_bytes()))?;
+                let at = self.place(&event, ItemKind::Call);
+                self.items[at].arguments.push_str(delta);
+            }
+            "response.function_call_arguments.done" => {
+                let at = self.place(&event, ItemKind::Call);
+                if let Some(arguments) = event.arguments.as_ref().filter(|it| !it.is_empty()) {
+                    self.grow(arguments.len())?;
+                    self.items[at].arguments.clone_from(arguments);
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                let mut body = event.response.unwrap_or_default();
+                body.status = Some(kind["response.".len()..].to_owned());
+                return self.take_response(body, data, out);
+            }
+            // Beginnings and ends of parts, progress, tools of the server, and future events.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the answer with the response, which repeats the items.
+    fn take_response(
+        &mut self,
+        body: ResponseBody,
+        data: &[u8],
+        out: &mut Vec<Chunk>,
+    ) -> Result<(), StreamError> {
+        self.grow(data.len() + values(data))?;
+        self.usage = body.usage().unwrap_or(self.usage);
+        self.end = Some(match body.status.as_deref() {
+            Some("completed") => AnswerEnd::Completed,
+            Some("incomplete") => AnswerEnd::Incomplete(body.incomplete_reason()),
+            Some("cancelled") => AnswerEnd::Incomplete("cancelled".to_owned()),
+            Some("failed") => {
+                return Err(StreamError::Reported(body.error.unwrap_or_default().to_string()));
+            }
+            // Any other object is no end of an answer.
+            _ => return Ok(()),
+        });
+        for item in body.output.unwrap_or_default() {
+            if !self.has_item(&item) {
+                self.finish_item(item, None, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the end of an item has come before. Gateways give an item of the stream another id in the
+    /// response: an item with an unknown id counts as one of the same kind that has come.
+    fn has_item(&self, item: &RawItem) -> bool {
+        let (kind, id) = (ItemKind::of(item), text(item, "id"));
+        match self.items.iter().find(|known| known.has_id(id)) {
+            Some(known) => known.has_ended(),
+            None => self.items.iter().any(|known| known.kind == kind && known.has_ended()),
+        }
+    }
+
+    fn begin(&mut self, item: RawItem, number: Option<u64>) -> usize {
+        self.push(OutputItem::new(item), number)
+    }
+
+    fn push(&mut self, item: OutputItem, number: Option<u64>) -> usize {
+        let at = self.items.len();
+        self.gap = Gap { text: self.has_text(), thoughts: self.thoughts };
+        self.items.push(item);
+        if let Some(number) = number {
+            self.by_number.insert(number, at);
+        }
+        at
+    }
+
+    /// Ends an item, and emits the parts of it that have not been streamed.
+    fn finish_item(&mut self, item: RawItem, number: Option<u64>, out: &mut Vec<Chunk>) {
+        let kind = ItemKind::of(&item);
+        let id = text(&item, "id").to_owned();
+        let found = self.find(&id, number, kind).filter(|at| !self.items[*at].has_ended());
+        let at = found.unwrap_or_else(|| self.begin(item.clone(), number));
+        self.items[at].finish(item);
+        match kind {
+            ItemKind::Message if self.items[at].text.is_empty() => {
+                let text = self.items[at].final_text();
+                self.say(at, &text, out);
+            }
+            ItemKind::Reasoning if self.items[at].thoughts.is_none() => {
+                let thoughts = self.items[at].final_thoughts();
+                self.think(at, ThoughtForm::Summary, &thoughts, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the index of the item that an event belongs to, which may be a new item.
+    fn place(&mut self, event: &ResponseEvent, kind: ItemKind) -> usize {
+        let id = event.item_id.as_deref().unwrap_or_default();
+        let found = self.find(id, event.output_index, kind);
+        found.unwrap_or_else(|| self.push(OutputItem::unannounced(kind), event.output_index))
+    }
+
+    /// Returns the index of an item: by its id, else by its number, else the last one of its kind that has not ended.
+    /// Gateways give items new ids in each event, or the same number to all of them.
+    fn find(&self, id: &str, number: Option<u64>, kind: ItemKind) -> Option<usize> {
+        let is_kind = |at: &usize| self.items[*at].kind == kind;
+        let by_id = self.items.iter().rposition(|item| item.has_id(id)).filter(is_kind);
+        let by_number = || number.and_then(|number| self.by_number.get(&number)).copied();
+        let open = |item: &OutputItem| item.kind == kind && !item.has_ended();
+        by_id.or_else(|| by_number().filter(is_kind)).or_else(|| self.items.iter().rposition(open))
+    }
+
+    /// Emits a piece of a message.
+    fn say(&mut self, at: usize, piece: &str, out: &mut Vec<Chunk>) {
+        if piece.is_empty() {
+            return;
+        }
+        let gap = if mem::take(&mut self.gap.text) { "\n\n" } else { "" };
+        self.items[at].text.push_str(piece);
+        out.push(Chunk::Text(format!("{gap}{piece}")));
+    }
+
+    /// Emits a piece of reasoning, unless the item's reasoning is emitted in another form.
+    fn think(&mut self, at: usize, form: ThoughtForm, piece: &str, out: &mut Vec<Chunk>) {
+        if piece.is_empty() || *self.items[at].thoughts.get_or_insert(form) != form {
+            return;
+        }
+        let gap = if mem::take(&mut self.gap.thoughts) { "\n\n" } else { "" };
+        self.thoughts = true;
+        out.push(Chunk::Thought(format!("{gap}{piece}")));
+    }
+
+    fn grow(&mut self, size: usize) -> Result<(), StreamError> {
+        self.size = self.size.saturating_add(size);
+        if self.size > self.max_size {
+            let error = too_big("The model's answer", self.max_size, "answer-bytes");
+            return Err(RequestFailure::terminal(error).into());
+        }
+        Ok(())
+    }
+
+    /// Returns the end of the answer.
+    pub(super) fn end(&self) -> Option<&AnswerEnd> {
+        self.end.as_ref()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.end == Some(AnswerEnd::Completed)
+    }
+
+    /// Returns the complete calls.
+    pub(super) fn calls(&self, tools: &[ToolDeclaration]) -> impl Iterator<Item = Call> {
+        let whole = self.is_whole();
+        let calls = self.items.iter().filter(move |item| item.is_sound_call(whole));
+        calls.enumerate().filter_map(|(n, item)| item.call(n, tools))
+    }
+
+    pub(super) fn has_calls(&self) -> bool {
+        self.items.iter().any(|item| item.is_sound_call(self.is_whole()))
+    }
+
+    /// Returns `true` if there is an incomplete call, which cannot be made.
+    pub(super) fn has_unsound_calls(&self) -> bool {
+        let mut calls = self.items.iter().filter(|item| item.kind == ItemKind::Call);
+        calls.any(|item| !item.is_sound_call(self.is_whole()))
+    }
+
+    pub(super) fn has_thoughts(&self) -> bool {
+        self.items.iter().any(|item| item.kind == ItemKind::Reasoning)
+    }
+
+    /// Returns `true` if there is visible text.
+    pub(super) fn has_text(&self) -> bool {
+        self.items.iter().any(|item| is_visible(&item.text))
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Returns the items, if they have more than text.
+    pub(super) fn native(&self, model: &str) -> Option<Native> {
+        if !self.items.iter().any(OutputItem::is_native) {
+            return None;
+        }
+        let parts = self.items.iter().filter_map(|item| item.native(self.is_whole())).collect();
+        Some(Native { backend: BACKEND.to_owned(), model: model.to_owned(), parts })
+    }
+}
+
+/// Returns the error that an event reports.
+fn reported(data: &[u8]) -> StreamError {
+    StreamError::Reported(String::from_utf8_lossy(data).into_owned())
+}
+
+/// Estimates the additional memory in bytes of parsed JSON.
+fn values(json: &[u8]) -> usize {
+    (1 + memchr::memchr_iter(b',', json).count()) * VALUE
+}

@@ -1,0 +1,290 @@
+//! Converts conversations to input items of the API. The model's own items are sent back as they came, in their order.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::mem;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::events::{part_texts, text};
+use super::item::ItemKind;
+use super::quirks::ResponsesQuirk;
+use crate::names::{self, Ids};
+use crate::openai::quirks::ServerQuirks;
+use crate::{Assistant, Message, Native, Prompt, ToolResult, history};
+use tandem_content::media::Media;
+
+/// Backend name of native answers.
+pub(super) const BACKEND: &str = "openai-responses";
+/// Text of a result without a text.
+const NOTHING: &str = "(nothing)";
+/// Text in the user's name before the images of results.
+const SEEN: &str = "[What the tools above have to show:]";
+
+/// Reasoning that a server has refused, by the hashes of its encrypted contents.
+pub(super) type RefusedReasoning = HashSet<u64>;
+
+/// Capabilities of the target model.
+#[derive(Clone, Copy)]
+pub(super) struct ResponsesTarget<'a> {
+    pub(super) model: &'a str,
+    pub(super) quirks: &'a ServerQuirks<ResponsesQuirk>,
+    pub(super) refused: &'a RefusedReasoning,
+}
+
+/// One item of the input.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum InputItem<'a> {
+    /// An item as it was received.
+    Native(&'a Map<String, Value>),
+    /// An item as it was received, except for a few fields.
+    Changed(Map<String, Value>),
+    Own(OwnItem<'a>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum OwnItem<'a> {
+    Message { role: &'static str, content: Vec<Content<'a>> },
+    FunctionCall { call_id: String, name: Cow<'a, str>, arguments: String },
+    FunctionCallOutput { call_id: String, output: Output<'a> },
+}
+
+/// Output of a call.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Output<'a> {
+    Text(&'a str),
+    Parts(Vec<Content<'a>>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Content<'a> {
+    InputText { text: Cow<'a, str> },
+    OutputText { text: &'a str },
+    InputImage { image_url: String },
+    InputFile { filename: &'static str, file_data: String },
+}
+
+/// Converts a hardened conversation; `nudge` is added to its end as text of the user.
+pub(super) fn items<'a>(
+    hardened: &'a [Arc<Message>],
+    target: ResponsesTarget<'_>,
+    nudge: Option<&'a str>,
+) -> Vec<InputItem<'a>> {
+    let mut ids = Ids::default();
+    let mut called = Vec::new();
+    let mut items = Vec::with_capacity(hardened.len());
+    for message in hardened {
+        match &**message {
+            Message::User(parts) => {
+                let content = parts.iter().map(|part| said(part, target)).collect();
+                items.push(OwnItem::Message { role: "user", content }.into());
+            }
+            Message::Assistant(answer) => {
+                let answered;
+                (answered, called) =
+                    echoed(answer, target, &mut ids).unwrap_or_else(|| retold(answer, &mut ids));
+                items.extend(answered);
+            }
+            Message::Results(results) => {
+                items.extend(outputs(results, mem::take(&mut called), target));
+            }
+        }
+    }
+    if let Some(nudge) = nudge {
+        let text = Content::InputText { text: nudge.into() };
+        match items.last_mut() {
+            Some(InputItem::Own(OwnItem::Message { content, .. })) => content.push(text),
+            _ => items.push(OwnItem::Message { role: "user", content: vec![text] }.into()),
+        }
+    }
+    items
+}
+
+/// Repairs a conversation before it is converted.
+pub(super) fn hardened(prompt: &Prompt, target: ResponsesTarget<'_>) -> Vec<Arc<Message>> {
+    history::harden(&prompt.messages, |answer, native| {
+        holds(native, answer) && !kept(native, target).is_empty()
+    })
+}
+
+/// Returns the hashes of the reasoning in a conversation.
+pub(super) fn reasoning(messages: &[Arc<Message>]) -> impl Iterator<Item = u64> {
+    let natives = messages.iter().filter_map(|message| match &**message {
+        Message::Assistant(answer) => answer.native.as_ref(),
+        Message::User(_) | Message::Results(_) => None,
+    });
+    let parts = natives.filter(|native| native.backend == BACKEND).flat_map(|it| &it.parts);
+    parts.filter_map(Value::as_object).filter(|item| is_reasoning(item)).map(hash)
+}
+
+impl<'a> From<OwnItem<'a>> for InputItem<'a> {
+    fn from(own: OwnItem<'a>) -> Self {
+        Self::Own(own)
+    }
+}
+
+fn said<'a>(part: &'a crate::Part, target: ResponsesTarget<'_>) -> Content<'a> {
+    match part {
+        crate::Part::Text(text) => Content::InputText { text: text.into() },
+        crate::Part::Media(media) => shown(media, target),
+    }
+}
+
+/// Converts media, or replaces them with a text that the model cannot see them.
+fn shown<'a>(media: &Media, target: ResponsesTarget<'_>) -> Content<'a> {
+    let kind = media.mime_type.as_str();
+    let url = || format!("data:{kind};base64,{}", media.data);
+    let told =
+        |what| Content::InputText { text: format!("[{kind}: this model cannot {what}.]").into() };
+    if target.quirks.has(ResponsesQuirk::NoImages) {
+        return told("see it");
+    }
+    if kind.starts_with("image/") {
+        return Content::InputImage { image_url: url() };
+    }
+    if kind == "application/pdf" {
+        return Content::InputFile { filename: "document.pdf", file_data: url() };
+    }
+    told("read it")
+}
+
+/// Returns the answer's native items and the ids of its calls, if the items are this API's and fit the answer.
+fn echoed<'a>(
+    answer: &'a Assistant,
+    target: ResponsesTarget<'_>,
+    ids: &mut Ids,
+) -> Option<(Vec<InputItem<'a>>, Vec<String>)> {
+    let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
+    let kept = kept(native, target);
+    if kept.is_empty() {
+        return None;
+    }
+    // The API refuses an id without the reasoning that came before it.
+    let mut reasoning =
+        native.parts.iter().filter_map(Value::as_object).filter(|it| is_reasoning(it));
+    let keeps_ids = native.model == target.model && reasoning.all(|item| is_sendable(item, target));
+    let mut called = Vec::new();
+    let items = kept.into_iter().map(|item| {
+        let mut changed = Cow::Borrowed(item);
+        if ItemKind::of(item) == ItemKind::Call {
+            let came = text(item, "call_id");
+            let id = ids.unique(came);
+            if id != came {
+                changed.to_mut().insert("call_id".to_owned(), json!(id));
+            }
+            called.push(id);
+        }
+        if !keeps_ids {
+            let fields = changed.to_mut();
+            fields.shift_remove("id");
+            fields.shift_remove("status");
+        }
+        if target.quirks.has(ResponsesQuirk::NoPhase) && item.contains_key("phase") {
+            changed.to_mut().shift_remove("phase");
+        }
+        match changed {
+            Cow::Borrowed(item) => InputItem::Native(item),
+            Cow::Owned(item) => InputItem::Changed(item),
+        }
+    });
+    let items = items.collect();
+    Some((items, called))
+}
+
+/// Returns `true` if the native items are this API's and have the same calls as the answer.
+fn holds(native: &Native, answer: &Assistant) -> bool {
+    let items = native.parts.iter().filter_map(Value::as_object);
+    let calls = items.filter(|item| ItemKind::of(item) == ItemKind::Call);
+    let called = calls.map(|call| text(call, "name"));
+    native.backend == BACKEND
+        && called.eq(answer.calls.iter().map(|call| names::accepted(&call.name)))
+}
+
+/// Returns the native items that the API accepts back. Reasoning that nothing follows is left out, because the API
+/// refuses such reasoning: the item after it was not complete.
+fn kept<'a>(native: &'a Native, target: ResponsesTarget<'_>) -> Vec<&'a Map<String, Value>> {
+    let own = native.model == target.model;
+    let items = native.parts.iter().filter_map(Value::as_object);
+    let mut kept: Vec<_> = items
+        .filter(|item| match ItemKind::of(item) {
+            ItemKind::Message => part_texts(item, "content").any(|text| !text.trim().is_empty()),
+            ItemKind::Call => true,
+            ItemKind::Reasoning => own && is_sendable(item, target),
+            ItemKind::Other => own,
+        })
+        .collect();
+    while kept.pop_if(|last| is_reasoning(last)).is_some() {}
+    kept
+}
+
+fn is_reasoning(item: &Map<String, Value>) -> bool {
+    ItemKind::of(item) == ItemKind::Reasoning
+}
+
+/// Returns `true` if reasoning can be sent back: encrypted or as text, and not refused. The server stores nothing, so it
+/// would not find other reasoning by its id.
+fn is_sendable(item: &Map<String, Value>, target: ResponsesTarget<'_>) -> bool {
+    let has_content =
+        !text(item, "encrypted_content").is_empty() || part_texts(item, "content").next().is_some();
+    has_content && !target.refused.contains(&hash(item))
+}
+
+fn hash(item: &Map<String, Value>) -> u64 {
+    // Encrypted contents are kilobytes long; hashes are enough to recognise them.
+    let mut hasher = DefaultHasher::new();
+    text(item, "encrypted_content").hash(&mut hasher);
+    text(item, "id").hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Converts an answer that has no native items for this API.
+fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<InputItem<'a>>, Vec<String>) {
+    let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
+    let message = text.map(|text| OwnItem::Message {
+        role: "assistant",
+        content: vec![Content::OutputText { text }],
+    });
+    let called: Vec<_> = answer.calls.iter().map(|call| ids.unique(&call.id)).collect();
+    let calls = answer.calls.iter().zip(&called).map(|(call, id)| OwnItem::FunctionCall {
+        call_id: id.clone(),
+        name: names::accepted(&call.name),
+        arguments: names::arguments(&call.args).to_string(),
+    });
+    (message.into_iter().chain(calls).map(InputItem::Own).collect(), called)
+}
+
+/// Returns one output for each call, and one message with all media of the results if outputs can only be text.
+fn outputs<'a>(
+    results: &'a [ToolResult],
+    called: Vec<String>,
+    target: ResponsesTarget<'_>,
+) -> Vec<InputItem<'a>> {
+    let apart = target.quirks.has(ResponsesQuirk::TextOutputs);
+    let output = |(result, call_id): (&'a ToolResult, String)| {
+        let text = if result.text.is_empty() { NOTHING } else { &result.text };
+        let output = if result.media.is_empty() || apart {
+            Output::Text(text)
+        } else {
+            let media = result.media.iter().map(|media| shown(media, target));
+            let text = Content::InputText { text: text.into() };
+            Output::Parts([text].into_iter().chain(media).collect())
+        };
+        OwnItem::FunctionCallOutput { call_id, output }.into()
+    };
+    let mut items: Vec<_> = results.iter().zip(called).map(output).collect();
+    let media = results.iter().flat_map(|result| &result.media).filter(|_| apart);
+    let media: Vec<_> = media.map(|media| shown(media, target)).collect();
+    if !media.is_empty() {
+        let seen = Content::InputText { text: SEEN.into() };
+        let content = [seen].into_iter().chain(media).collect();
+        items.push(OwnItem::Message { role: "user", content }.into());
+    }
+    items
+}

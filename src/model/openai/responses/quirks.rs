@@ -1,0 +1,84 @@
+//! Quirks of servers with the Responses API.
+
+use std::collections::BTreeSet;
+
+use crate::http;
+use crate::openai::quirks::{Features, ServerQuirks};
+use crate::report::Report;
+
+/// A property in which servers differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ResponsesQuirk {
+    /// The limit of an answer is refused.
+    NoAnswerLimit,
+    /// Summaries of reasoning are refused, as `OpenAI` does for organizations that are not verified.
+    NoSummary,
+    /// A thinking level is refused.
+    NoEffort,
+    /// Encrypted reasoning is refused: the model does not reason.
+    NoEncryption,
+    /// `reasoning` is refused.
+    NoReasoning,
+    /// `prompt_cache_key` is refused.
+    NoCacheKey,
+    /// `parallel_tool_calls` is refused.
+    NoParallel,
+    /// The `phase` of a message is refused.
+    NoPhase,
+    /// The output of a call can only be text.
+    TextOutputs,
+    /// Images are refused.
+    NoImages,
+    /// Only the simplest JSON Schemas are understood.
+    SimpleSchemas,
+}
+
+/// Returns the quirks that are assumed before the first request to a server.
+pub(super) fn assumed(url: &str) -> ServerQuirks<ResponsesQuirk> {
+    let simple = http::is_self_hosted(url).then_some(ResponsesQuirk::SimpleSchemas);
+    ServerQuirks::new(url, BTreeSet::from_iter(simple))
+}
+
+/// Returns the quirks that may be behind an error, the likeliest first.
+pub(super) fn suspects(report: &Report, features: Features) -> Vec<ResponsesQuirk> {
+    if !matches!(report.status, 400 | 415 | 422 | 500) {
+        return Vec::new();
+    }
+    let says = |words: &[&str]| report.says(words) || report.is(words);
+    let refused =
+        says(&["support", "unknown", "unrecognized", "unexpected", "permitted", "invalid"]);
+    let image = says(&["image", "vision", "multimodal", "mmproj"]);
+    let output = features.media_in_results && says(&["output"]);
+    // Names of fields are tested first, because the words further down also occur in messages about other things.
+    let table = [
+        (ResponsesQuirk::NoAnswerLimit, report.is_about_answer_limit()),
+        (ResponsesQuirk::NoAnswerLimit, refused && says(&["max_output_tokens"])),
+        (ResponsesQuirk::NoSummary, says(&["reasoning.summary", "reasoning summar"])),
+        (ResponsesQuirk::NoEffort, says(&["reasoning.effort"])),
+        (
+            ResponsesQuirk::NoEncryption,
+            says(&["include", "encrypted content is not", "reasoning.encrypted_content"]),
+        ),
+        (ResponsesQuirk::NoCacheKey, says(&["prompt_cache_key"])),
+        (ResponsesQuirk::NoParallel, says(&["parallel_tool_calls"])),
+        (ResponsesQuirk::NoPhase, says(&["phase"])),
+        (ResponsesQuirk::NoReasoning, refused && says(&["reasoning"])),
+        (ResponsesQuirk::TextOutputs, output && says(&["string", "text", "type"])),
+        (ResponsesQuirk::NoImages, image && features.images),
+        (ResponsesQuirk::SimpleSchemas, says(&["grammar", "schema"])),
+    ];
+    table.into_iter().filter(|(_, suspected)| *suspected).map(|(quirk, _)| quirk).collect()
+}
+
+/// Returns `true` if the server refuses earlier reasoning.
+pub(super) fn refuses_reasoning(report: &Report) -> bool {
+    if !matches!(report.status, 400 | 404 | 422) {
+        return false;
+    }
+    let encrypted = report.says(&["encrypted content", "encrypted_content"]);
+    report.is(&["invalid_encrypted_content"])
+        || encrypted && report.says(&["verified", "decrypt"])
+        // Reasoning and the item after it refer to each other.
+        || report.says(&["without its required"])
+        || report.says(&["items are not persisted"])
+}
