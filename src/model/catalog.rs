@@ -47,10 +47,10 @@ pub struct ModelProperties {
     pub continuation: bool,
     /// Prices of the model's tokens.
     pub prices: Prices,
-    /// API of `OpenAI`'s to ask first, if known.
+    /// API to ask first, of a model of `OpenAI`'s own or of one of which the user has said so.
     pub wire: Option<OpenAiWire>,
-    /// `true` if the id names the API, so that no other one is asked.
-    pub forces_wire: bool,
+    /// API that the id names, so that no other one is asked.
+    pub forced_wire: Option<OpenAiWire>,
 }
 
 /// Ways to set the amount of thinking: by level, by budget, or not at all.
@@ -173,17 +173,15 @@ impl Catalog {
     /// provider (`openai:gpt-5`), it belongs to the Gemini API.
     pub fn lookup(&self, id: &str) -> ModelProperties {
         let (provider, own) = self.resolve(id);
-        let forced = OpenAiWire::forced_by(id);
         let mut model = ModelProperties { id: own.to_owned(), ..ModelProperties::default() };
-        let id = provider.qualify(own);
-        for row in self.rows.iter().filter(|row| id.starts_with(row.prefix())) {
+        let full = provider.qualify(own);
+        for row in self.rows.iter().filter(|row| full.starts_with(row.prefix())) {
             row.add_to(&mut model);
-            if let Some(prices) = row.prices.as_ref().filter(|_| row.is_same_model(&id)) {
+            if let Some(prices) = row.prices.as_ref().filter(|_| row.is_same_model(&full)) {
                 model.prices = prices.clone();
             }
         }
-        model.wire = forced.or(model.wire);
-        model.forces_wire = forced.is_some();
+        model.forced_wire = OpenAiWire::forced_by(id);
         model
     }
 }
@@ -471,20 +469,20 @@ mod tests {
         use OpenAiWire::{Chat, Responses};
         let catalog = Catalog::embedded();
         for (id, wire, forced) in [
-            ("openai:gpt-5.1", None, false),
-            ("openai:gpt-5.3-codex", Some(Responses), false),
-            ("openai:gpt-5.4-mini-2026-03-17", Some(Responses), false),
-            ("openai:gpt-5.6-sol", Some(Responses), false),
-            ("openai:gpt-6.1-terra", Some(Responses), false),
-            ("openai:gpt-6.9-nova", Some(Responses), false),
-            ("openai:gpt-oss-120b", None, false),
-            ("openai:some/model-7b", None, false),
-            ("openai-chat:gpt-6-sol", Some(Chat), true),
-            ("openai-responses:some/model-7b", Some(Responses), true),
-            ("gemini-3.8-flash", None, false),
+            ("openai:gpt-5.1", Some(Chat), None),
+            ("openai:gpt-5.3-codex", Some(Responses), None),
+            ("openai:gpt-5.4-mini-2026-03-17", Some(Responses), None),
+            ("openai:gpt-5.6-sol", Some(Responses), None),
+            ("openai:gpt-6.1-terra", Some(Responses), None),
+            ("openai:gpt-6.9-nova", Some(Responses), None),
+            ("openai:gpt-oss-120b", None, None),
+            ("openai:some/model-7b", None, None),
+            ("openai-chat:gpt-6-sol", Some(Responses), Some(Chat)),
+            ("openai-responses:some/model-7b", None, Some(Responses)),
+            ("gemini-3.8-flash", None, None),
         ] {
             let model = catalog.lookup(id);
-            assert_eq!((model.wire, model.forces_wire), (wire, forced), "{id}");
+            assert_eq!((model.wire, model.forced_wire), (wire, forced), "{id}");
         }
         let json = r#"{"models": [{"id": "openai:qwen3*", "wire": "responses"}]}"#;
         let catalog = catalog.clone().with_overrides(json).unwrap();

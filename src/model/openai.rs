@@ -49,9 +49,9 @@ impl OpenAi {
         options: RequestOptions,
         learned: Arc<LearnedWires>,
     ) -> Result<Self, Error> {
-        let name = match model.wire {
-            Some(wire) if model.forces_wire => format!("{}:{}", wire.provider_name(), model.id),
-            _ => Provider::OpenAi.qualify(&model.id),
+        let name = match model.forced_wire {
+            Some(wire) => format!("{}:{}", wire.provider_name(), model.id),
+            None => Provider::OpenAi.qualify(&model.id),
         };
         let server = Arc::new(OpenAiServer::new(model, ApiClient::new(connect, options)));
         let completions = Arc::new(CompletionsApi::new(Arc::clone(&server))?);
@@ -94,7 +94,7 @@ impl OpenAiApis {
             Err(Unanswered::Failed(error)) => return Err(error),
             Err(Unanswered::OtherApi(trouble)) => trouble,
         };
-        if self.server.model.forces_wire {
+        if self.server.model.forced_wire.is_some() {
             return Err(self.final_error(first, trouble).await);
         }
         let second = first.other();
@@ -121,10 +121,9 @@ impl OpenAiApis {
     /// Returns the API to ask first: the one that the id forces, else the one that has answered before, else the one of
     /// the catalog, else chat completions, which more servers have.
     fn first_wire(&self, served: Option<&ServedModel>) -> OpenAiWire {
-        let catalog::ModelProperties { wire, forces_wire, .. } = &self.server.model;
+        let catalog::ModelProperties { wire, forced_wire, .. } = &self.server.model;
         let learned = || served.and_then(|served| self.learned.find(served));
-        let learned = if *forces_wire { None } else { learned() };
-        learned.or(*wire).unwrap_or(OpenAiWire::Chat)
+        forced_wire.or_else(learned).or(*wire).unwrap_or(OpenAiWire::Chat)
     }
 
     async fn ask(

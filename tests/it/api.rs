@@ -113,7 +113,8 @@ fn finished(Finish { reason, usage, .. }: &Finish) -> String {
 /// Returns the lines for the provider's own form of an answer.
 fn kept(Native { backend, model, parts }: &Native, asked: &str) -> Vec<String> {
     // An id without a provider is one of the Gemini API.
-    let id = if backend == "gemini" { model.clone() } else { format!("{backend}:{model}") };
+    let provider = backend.trim_end_matches("-responses");
+    let id = if backend == "gemini" { model.clone() } else { format!("{provider}:{model}") };
     assert_eq!(id, asked);
     parts.iter().map(|part| format!("native: {part}")).collect()
 }
@@ -144,7 +145,7 @@ pub(crate) async fn plays_however_cut<M: Model>(
     let bytes = Reply::stream(whole.clone()).cut_at((1..whole.len()).collect());
     let replies: Vec<_> = replies.chain(cut).chain([bytes]).collect();
     let times = replies.len();
-    let server = Server::start(replies).await;
+    let server = Server::with_pages(replies, &[]).await;
     let model = model(&server);
     for time in 0..times {
         let lines = ask(&model, prompt(vec![user("hi")])).await;

@@ -48,6 +48,7 @@ mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod replayed;
+mod responses;
 mod sandbox;
 mod sandboxed;
 mod secrecy;

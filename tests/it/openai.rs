@@ -30,7 +30,8 @@ fn endpoint(url: String) -> Endpoint {
 
 fn model_at(endpoint: Endpoint, options: RequestOptions) -> OpenAi {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
-    OpenAi::new(Catalog::embedded().lookup(&format!("openai:{MODEL}")), connect, options).unwrap()
+    let model = Catalog::embedded().lookup(&format!("openai:{MODEL}"));
+    OpenAi::new(model, connect, options, Arc::default()).unwrap()
 }
 
 pub(crate) fn model(server: &Server, options: RequestOptions) -> OpenAi {

@@ -65,7 +65,7 @@ async fn turn(session: &Arc<Session>, prompt: &str) -> Vec<String> {
 }
 
 async fn server(wire: &Wire, answers: Vec<crate::api::server::Reply>) -> Server {
-    Server::with_pages(answers, &(wire.pages)()).await
+    Server::of_pages(answers, &(wire.pages)(), wire.check).await
 }
 
 /// Returns the bodies of the requests for answers, as they were sent.
@@ -179,8 +179,13 @@ async fn a_conversation_goes_on_with_a_model_of_any_other_api() {
 /// Returns what the last request says of thinking, wherever the API has it.
 fn thinking(server: &Server) -> Vec<serde_json::Value> {
     let body = server.asked().pop().unwrap().body;
-    let fields =
-        ["/generationConfig/thinkingConfig", "/reasoning_effort", "/output_config", "/think"];
+    let fields = [
+        "/generationConfig/thinkingConfig",
+        "/reasoning_effort",
+        "/output_config",
+        "/think",
+        "/reasoning/effort",
+    ];
     fields.iter().filter_map(|field| body.pointer(field).cloned()).collect()
 }
 

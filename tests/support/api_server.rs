@@ -82,11 +82,18 @@ pub struct Server {
     gone: tokio::sync::Mutex<mpsc::UnboundedReceiver<()>>,
 }
 
+/// A check of a request, which is given the bodies of the replies so far. The reply that it returns, a refusal, takes no
+/// turn.
+pub type Check = fn(&Asked, &[Vec<u8>]) -> Option<Reply>;
+
 /// JSON that is answered at some paths, apart from the replies; `None` if there are replies alone.
 type Pages = Arc<Mutex<Option<Vec<(String, Value)>>>>;
 
 struct Script {
     replies: Mutex<VecDeque<Reply>>,
+    check: Option<Check>,
+    /// Bodies of the replies so far.
+    given: Mutex<Vec<Vec<u8>>>,
     pages: Pages,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: mpsc::UnboundedSender<()>,
@@ -191,25 +198,44 @@ impl Drop for Guard {
 impl Server {
     /// Replies in this order; to any further request with an error that is final.
     pub async fn start(replies: Vec<Reply>) -> Self {
-        Self::begin(replies, None).await
+        Self::begin(replies, None, None).await
     }
 
     /// Replies in this order; but at these paths with their JSON, and to any other `GET` that there
     /// is nothing.
     pub async fn with_pages(replies: Vec<Reply>, pages: &[(&str, Value)]) -> Self {
-        let pages = pages.iter().map(|(path, json)| ((*path).to_owned(), json.clone()));
-        Self::begin(replies, Some(pages.collect())).await
+        Self::of_pages(replies, pages, None).await
     }
 
-    async fn begin(replies: Vec<Reply>, pages: Option<Vec<(String, Value)>>) -> Self {
+    /// The same, but refuses what `check` refuses.
+    pub async fn of_pages(
+        replies: Vec<Reply>,
+        pages: &[(&str, Value)],
+        check: Option<Check>,
+    ) -> Self {
+        let pages = pages.iter().map(|(path, json)| ((*path).to_owned(), json.clone()));
+        Self::begin(replies, Some(pages.collect()), check).await
+    }
+
+    async fn begin(
+        replies: Vec<Reply>,
+        pages: Option<Vec<(String, Value)>>,
+        check: Option<Check>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::default();
         let (sender, gone) = mpsc::unbounded_channel();
         let replies = Mutex::new(replies.into());
         let pages: Pages = Arc::new(Mutex::new(pages));
-        let script =
-            Script { replies, pages: Arc::clone(&pages), asked: Arc::clone(&asked), gone: sender };
+        let script = Script {
+            replies,
+            check,
+            given: Mutex::default(),
+            pages: Arc::clone(&pages),
+            asked: Arc::clone(&asked),
+            gone: sender,
+        };
         let router = Router::new().fallback(reply).with_state(Arc::new(script));
         // Small pieces go out at once.
         let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
@@ -259,12 +285,18 @@ async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<
     if let Some(page) = page {
         return page.into_response(script.gone.clone());
     }
-    script.asked.lock().unwrap().push(Asked {
+    let asked = Asked {
         what: format!("{} {}", head.method, head.uri),
         headers: head.headers,
         body: serde_json::from_slice(&body).unwrap_or_default(),
+    };
+    script.asked.lock().unwrap().push(asked.clone());
+    let refusal = script.check.and_then(|check| check(&asked, &script.given.lock().unwrap()));
+    let reply = refusal.unwrap_or_else(|| {
+        let reply = script.replies.lock().unwrap().pop_front();
+        let reply = reply.unwrap_or_else(|| Reply::error(418, "there is no reply to this"));
+        script.given.lock().unwrap().push(reply.body.concat());
+        reply
     });
-    let reply = script.replies.lock().unwrap().pop_front();
-    let reply = reply.unwrap_or_else(|| Reply::error(418, "there is no reply to this"));
     reply.into_response(script.gone.clone())
 }

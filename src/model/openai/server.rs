@@ -70,9 +70,10 @@ impl OpenAiServer {
     }
 
     /// Returns the limit of an answer that follows from the context window alone. Servers that are paid by the token
-    /// have limits of their own.
+    /// have limits of their own, and so have `OpenAI`'s models behind a gateway that people run.
     pub(super) fn derived_limit(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<u64> {
-        let has_none = self.set_limit().is_some() || !http::is_self_hosted(&endpoint.url);
+        let is_paid = !http::is_self_hosted(&endpoint.url) || self.model.wire.is_some();
+        let has_none = self.set_limit().is_some() || is_paid;
         if has_none { None } else { room::of_answer(self.window(endpoint), prompt) }
     }
 

@@ -84,7 +84,10 @@ async fn what_the_file_of_models_says_counts() {
     let catalog = Catalog::embedded().clone().with_overrides(catalog).unwrap();
     let connect: Connect = Arc::new(|| Err(String::new()));
     let model = catalog.lookup(&format!("openai:{MODEL}"));
-    assert_eq!(OpenAi::new(model, connect, options()).unwrap().input_limit(), Some(5000));
+    assert_eq!(
+        OpenAi::new(model, connect, options(), Arc::default()).unwrap().input_limit(),
+        Some(5000)
+    );
 }
 
 /// Asks a server whose context window is of so many tokens.

@@ -183,7 +183,7 @@ async fn a_limit_is_sent_only_if_one_is_known_and_under_the_name_that_is_taken()
     let endpoint = endpoint(format!("{}/v1", server.address()));
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     let limited = catalog.lookup(&format!("openai:{MODEL}"));
-    let limited = OpenAi::new(limited, connect, options()).unwrap();
+    let limited = OpenAi::new(limited, connect, options(), Arc::default()).unwrap();
     let (lines, _) = ask(&limited, plain()).await;
     assert_lines(&lines, &["text: ok", STOP]);
     let bodies: Vec<_> = server.asked().into_iter().map(|asked| asked.body).collect();
@@ -233,7 +233,8 @@ async fn another_server_is_another_matter() {
         let url = &urls[usize::from(second_counts.load(Relaxed))];
         Ok(endpoint(format!("{url}/v1")))
     });
-    let model = OpenAi::new(Catalog::embedded().lookup("openai:x"), connect, options()).unwrap();
+    let model = Catalog::embedded().lookup("openai:x");
+    let model = OpenAi::new(model, connect, options(), Arc::default()).unwrap();
     ask(&model, plain()).await;
     moved.store(true, Relaxed);
     ask(&model, plain()).await;
@@ -295,6 +296,7 @@ async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     assert_eq!(server.asked()[0].body["reasoning_effort"], "high");
     let options = RequestOptions { thinking: Some("LOUD".to_owned()), ..crate::api::options() };
     let connect: Connect = Arc::new(|| Err(String::new()));
-    let error = OpenAi::new(Catalog::embedded().lookup("openai:x"), connect, options).err();
+    let model = Catalog::embedded().lookup("openai:x");
+    let error = OpenAi::new(model, connect, options, Arc::default()).err();
     expect!["Unknown thinking level `LOUD` for `x`. Known levels: none, minimal, low, medium, high, xhigh."].assert_eq(&error.unwrap().to_string());
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tandem_model::Model;
 
 use crate::api::options;
-use crate::api::server::{Reply, Server};
+use crate::api::server::{Check, Reply, Server};
 
 /// An API, and a conversation on it.
 pub(super) struct Wire {
@@ -14,6 +14,8 @@ pub(super) struct Wire {
     pub(super) model: fn(&Server) -> Arc<dyn Model>,
     /// Answers of the server at other paths.
     pub(super) pages: fn() -> Vec<(&'static str, Value)>,
+    /// The check of each request, of a stand-in that is strict.
+    pub(super) check: Option<Check>,
     /// It thinks `I must look`, says `Looking.` and calls `glob` with `{"pattern": "a"}` and `{}`;
     /// that costs 20 and 10 tokens. If it can sign anything, the signature is `c2lnbmVk`.
     pub(super) step: fn() -> Reply,
@@ -26,6 +28,7 @@ pub(super) const WIRES: &[Wire] = &[
         name: "gemini",
         model: |server| Arc::new(crate::gemini::gemini(server, options())),
         pages: Vec::new,
+        check: None,
         step: || {
             let parts = json!([
                 { "text": "I must look", "thought": true },
@@ -42,6 +45,7 @@ pub(super) const WIRES: &[Wire] = &[
         name: "openai",
         model: |server| Arc::new(crate::openai::model(server, options())),
         pages: Vec::new,
+        check: None,
         step: || {
             let call = |id: &str, n: u64, arguments: &str| {
                 json!({ "index": n, "id": id,
@@ -58,9 +62,30 @@ pub(super) const WIRES: &[Wire] = &[
         last: || openai(vec![json!({ "content": "All is well." })], "stop", (30, 5)),
     },
     Wire {
+        name: "responses",
+        model: |server| Arc::new(crate::responses::model(server, options())),
+        pages: Vec::new,
+        check: Some(crate::responses::check),
+        step: || {
+            use crate::responses::{call, message, reasoning};
+            let step = [
+                reasoning("rs_1", "c2lnbmVk", "I must look"),
+                message("msg_1", "Looking.", "commentary"),
+                call("fc_1", "c1", "{\"pattern\":\"a\"}"),
+                call("fc_2", "c2", "{}"),
+            ];
+            crate::responses::answer_of(&step, (20, 10))
+        },
+        last: || {
+            let last = crate::responses::message("msg_2", "All is well.", "final_answer");
+            crate::responses::answer_of(&[last], (30, 5))
+        },
+    },
+    Wire {
         name: "anthropic",
         model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
         pages: Vec::new,
+        check: None,
         step: || {
             let call =
                 |id: &str| json!({ "type": "tool_use", "id": id, "name": "glob", "input": {} });
@@ -99,6 +124,7 @@ pub(super) const WIRES: &[Wire] = &[
             let able = crate::ollama::shown(&["tools", "thinking"]);
             vec![("/api/show", able), ("/api/ps", json!({ "models": [] }))]
         },
+        check: None,
         step: || {
             let call = |args: Value| json!({ "function": { "name": "glob", "arguments": args } });
             let messages = vec![
@@ -114,6 +140,7 @@ pub(super) const WIRES: &[Wire] = &[
         name: "anthropic",
         model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
         pages: Vec::new,
+        check: None,
         step: || {
             let call = |id: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": "glob", "input": input });
             let blocks = json!([

@@ -113,6 +113,7 @@ impl ResponsesAnswer {
                     self.finish_item(item, event.output_index, out);
                 }
             }
+            _ if kind.ends_with(".delta") && delta.is_empty() => {}
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.grow(delta.len())?;
                 let at = self.place(&event, ItemKind::Message);

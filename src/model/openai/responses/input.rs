@@ -181,7 +181,7 @@ fn echoed<'a>(
             }
             called.push(id);
         }
-        if !keeps_ids {
+        if !keeps_ids && !is_reasoning(item) {
             let fields = changed.to_mut();
             fields.shift_remove("id");
             fields.shift_remove("status");

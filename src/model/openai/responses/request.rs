@@ -112,12 +112,11 @@ fn declaration(tool: &ToolDeclaration, simple: bool) -> Value {
     })
 }
 
-/// Returns the key under which the server caches the beginning of a conversation. The key is made from the
-/// conversation's beginning, so that a loaded or forked session has the key of the original. It has far less than the 64
-/// characters that the API allows.
+/// Returns the key under which the server caches the beginning of a conversation. The key is made from the first message,
+/// so that a loaded or forked session has the key of the original. It has far less than the 64 characters that the API
+/// allows.
 fn cache_key(prompt: &Prompt) -> String {
     let mut hasher = DefaultHasher::new();
-    prompt.system.hash(&mut hasher);
     let first = prompt.messages.first().map(|message| &**message);
     if let Some(Message::User(parts)) = first {
         for part in parts {

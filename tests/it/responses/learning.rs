@@ -1,0 +1,136 @@
+//! Differences of servers, which are found out from their errors, once, and remembered.
+
+use super::*;
+use tandem_content::media::Media;
+
+/// The first request is refused with this; the next one, and all after it, differ from it as `check` says: it is given
+/// the body before and the body after.
+async fn check(asked: Prompt, refusal: Reply, check: impl Fn(&Value, &Value)) {
+    let server = lenient(vec![refusal, text("ok"), text("ok")]).await;
+    let model = model(&server, options());
+    for _ in 0..2 {
+        let (lines, _) = ask(&model, asked.clone()).await;
+        assert_lines(&lines, &["text: ok", STOP]);
+    }
+    let bodies: Vec<_> = server.asked().into_iter().map(|asked| asked.body).collect();
+    assert_eq!(bodies.len(), 3, "it is not refused twice");
+    check(&bodies[0], &bodies[1]);
+    assert_eq!(bodies[1], bodies[2]);
+}
+
+fn plain() -> Prompt {
+    Prompt { thinking: Some("high".to_owned()), ..prompt(vec![user("hi")]) }
+}
+
+/// A conversation with a message that has a phase, and an image in a result.
+fn with_image() -> Prompt {
+    let call = Call { id: "c1".to_owned(), name: "glob".to_owned(), args: json!({}) };
+    let parts = vec![message("msg_1", "Looking.", "commentary"), super::call("fc_1", "c1", "{}")];
+    let (backend, model) = ("openai-responses".to_owned(), "gpt-6-sol".to_owned());
+    let native = Some(tandem_model::Native { backend, model, parts });
+    let said = Assistant { text: "Looking.".to_owned(), calls: vec![call], native };
+    let seen = ToolResult { media: vec![Media::new("image/png", b"x")], ..result("c1", "done") };
+    prompt(vec![
+        user("hi"),
+        Arc::new(Message::Assistant(said)),
+        Arc::new(Message::Results(vec![seen])),
+    ])
+}
+
+#[tokio::test]
+async fn a_field_that_a_server_refuses_is_left_out() {
+    for (message, param, code, field) in [
+        (
+            "Unknown parameter: 'prompt_cache_key'.",
+            "prompt_cache_key",
+            "unknown_parameter",
+            "prompt_cache_key",
+        ),
+        ("parallel_tool_calls is not supported", "", "", "parallel_tool_calls"),
+        ("Encrypted content is not supported with this model.", "include", "", "include"),
+        ("Unsupported parameter: 'include'", "include", "unsupported_parameter", "include"),
+    ] {
+        check(plain(), refused(400, message, param, code), |before, after| {
+            assert!(before.get(field).is_some() && after.get(field).is_none(), "{message}");
+            assert_eq!(after["reasoning"], before["reasoning"]);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn summaries_a_level_or_all_reasoning_may_be_refused() {
+    let verify = "Your organization must be verified to generate reasoning summaries. Please go to \
+                  settings and click on Verify Organization.";
+    for (message, param, after_it) in [
+        (verify, "reasoning.summary", json!({ "effort": "high" })),
+        (
+            "Unsupported parameter: 'reasoning.effort'",
+            "reasoning.effort",
+            json!({ "summary": "auto" }),
+        ),
+        ("Unrecognized request argument supplied: reasoning", "", Value::Null),
+    ] {
+        check(plain(), refused(400, message, param, "unsupported_value"), |before, after| {
+            assert_eq!(before["reasoning"], json!({ "effort": "high", "summary": "auto" }));
+            assert_eq!(after["reasoning"], after_it, "{message}");
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_phase_is_left_out_where_it_is_unknown() {
+    let refusal = refused(400, "Unknown parameter: 'input[1].phase'.", "input[1].phase", "");
+    check(with_image(), refusal, |before, after| {
+        assert_eq!(before["input"][1]["phase"], "commentary");
+        assert!(after["input"][1].get("phase").is_none());
+        assert_eq!(after["input"][1]["content"], before["input"][1]["content"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn images_of_results_come_after_them_or_not_at_all() {
+    let refusal = refused(400, "input[3].output: Input should be a valid string", "", "");
+    check(with_image(), refusal, |before, after| {
+        assert_eq!(before["input"][3]["output"][1]["type"], "input_image");
+        assert_eq!(after["input"][3]["output"], "done");
+        assert_eq!(after["input"][4]["role"], "user");
+        assert_eq!(after["input"][4]["content"][1]["type"], "input_image");
+    })
+    .await;
+    let refusal = refused(400, "this model has no vision", "", "");
+    check(with_image(), refusal, |_, after| {
+        let unseen = after["input"][3]["output"][1]["text"].as_str().unwrap();
+        assert_eq!(unseen, "[image/png: this model cannot see it.]");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn several_ways_are_learnt_one_after_the_other_and_no_request_counts_as_failed() {
+    let refusals = [
+        refused(400, "Unknown parameter: 'prompt_cache_key'.", "prompt_cache_key", ""),
+        refused(400, "must be verified to generate reasoning summaries", "reasoning.summary", ""),
+        refused(400, "Encrypted content is not supported with this model.", "include", ""),
+    ];
+    let replies = refusals.into_iter().chain([text("ok")]).collect();
+    let server = lenient(replies).await;
+    let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
+    assert_lines(&lines, &["text: ok", STOP]);
+    let fields = server.asked().pop().unwrap().body.as_object().unwrap().clone();
+    let fields: Vec<_> = fields.keys().map(String::as_str).collect();
+    let left =
+        ["model", "stream", "store", "instructions", "input", "tools", "parallel_tool_calls"];
+    assert_eq!(fields, left);
+}
+
+#[tokio::test]
+async fn a_refusal_that_stays_ends() {
+    let refusal = || refused(400, "Unknown parameter: 'prompt_cache_key'.", "prompt_cache_key", "");
+    let server = lenient(vec![refusal(), refusal()]).await;
+    let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
+    assert!(lines[0].starts_with("error: Rejected("), "{lines:?}");
+    assert_eq!(server.asked().len(), 2);
+}

@@ -1,0 +1,128 @@
+//! Requests: each field of them, and the ways to say how much the model thinks.
+
+use super::*;
+use tandem_content::media::Media;
+use tandem_model::Part;
+use tandem_model::history::CONTINUE;
+
+#[tokio::test]
+async fn a_request_stores_nothing_and_asks_for_encrypted_reasoning_with_summaries() {
+    let server = start(vec![text("ok")]).await;
+    let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
+    assert_lines(&lines, &["text: ok", STOP]);
+    let asked = server.asked().pop().unwrap();
+    assert_eq!(asked.what, "POST /v1/responses");
+    assert_eq!(asked.headers["authorization"], format!("Bearer {KEY}"));
+    let mut body = asked.body;
+    let key = body.as_object_mut().unwrap().shift_remove("prompt_cache_key").unwrap();
+    assert!(key.as_str().unwrap().starts_with("tandem-"), "{key}");
+    assert_eq!(
+        body,
+        json!({
+            "model": "gpt-6-sol", "stream": true, "store": false,
+            "include": ["reasoning.encrypted_content"],
+            "instructions": "Be brief.",
+            "input": [{ "type": "message", "role": "user",
+                "content": [{ "type": "input_text", "text": "hi" }] }],
+            "tools": [{ "type": "function", "name": "glob", "description": "Finds files.",
+                "parameters": { "type": "object", "properties": {} }, "strict": false }],
+            "parallel_tool_calls": true,
+            "reasoning": { "summary": "auto" },
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_keeps_the_key_of_its_cache_and_another_one_has_another() {
+    let key =
+        async |messages| sent(MODEL, prompt(messages), options()).await["prompt_cache_key"].clone();
+    let first = key(vec![user("hi")]).await;
+    let said = Assistant { text: "Hello.".to_owned(), ..Assistant::default() };
+    let later = vec![user("hi"), Arc::new(Message::Assistant(said)), user("and now?")];
+    assert_eq!(key(later).await, first);
+    assert_ne!(key(vec![user("ho")]).await, first);
+}
+
+#[tokio::test]
+async fn a_level_is_the_effort_and_without_thinking_there_is_no_summary() {
+    for (level, reasoning) in [
+        ("HIGH", json!({ "effort": "high", "summary": "auto" })),
+        ("max", json!({ "effort": "max", "summary": "auto" })),
+        ("none", json!({ "effort": "none" })),
+    ] {
+        let set = RequestOptions { thinking: Some(level.to_owned()), ..options() };
+        let body = sent(MODEL, prompt(vec![user("hi")]), set).await;
+        assert_eq!(body["reasoning"], reasoning);
+        let asked = Prompt { thinking: Some(level.to_owned()), ..prompt(vec![user("hi")]) };
+        assert_eq!(sent(MODEL, asked, options()).await["reasoning"], reasoning);
+    }
+}
+
+#[tokio::test]
+async fn a_level_that_the_model_does_not_have_is_refused_here() {
+    for (id, level, known) in [
+        ("openai:gpt-6.1-sol", "none", "low, medium, high, xhigh, max"),
+        ("openai:gpt-6-sol", "minimal", "none, low, medium, high, xhigh, max"),
+        ("openai:gpt-5.4", "max", "none, low, medium, high, xhigh"),
+    ] {
+        let options = RequestOptions { thinking: Some(level.to_owned()), ..options() };
+        let connect: Connect = Arc::new(|| Err(String::new()));
+        let model = Catalog::embedded().lookup(id);
+        let own = model.id.clone();
+        let error = OpenAi::new(model, connect, options, Arc::default()).err().unwrap();
+        let expected =
+            format!("Unknown thinking level `{level}` for `{own}`. Known levels: {known}.");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+/// A prompt with an image, a document and something that no model reads.
+fn media() -> Vec<Media> {
+    ["image/png", "application/pdf", "audio/wav"].map(|kind| Media::new(kind, b"x")).to_vec()
+}
+
+fn shown() -> [Value; 3] {
+    [
+        json!({ "type": "input_image", "image_url": "data:image/png;base64,eA==" }),
+        json!({ "type": "input_file", "filename": "document.pdf",
+            "file_data": "data:application/pdf;base64,eA==" }),
+        json!({ "type": "input_text", "text": "[audio/wav: this model cannot read it.]" }),
+    ]
+}
+
+#[tokio::test]
+async fn images_and_documents_are_parts_of_a_message_or_of_an_output() {
+    let parts = media().into_iter().map(Part::Media);
+    let parts = [Part::Text("look".to_owned())].into_iter().chain(parts).collect();
+    let calls = vec![Call { id: "c1".to_owned(), name: "glob".to_owned(), args: json!({}) }];
+    let said = Assistant { calls, ..Assistant::default() };
+    let seen = ToolResult { media: media(), ..result("c1", "done") };
+    let messages = vec![
+        Arc::new(Message::User(parts)),
+        Arc::new(Message::Assistant(said)),
+        Arc::new(Message::Results(vec![seen])),
+    ];
+    let body = sent(MODEL, prompt(messages), options()).await;
+    let text = |text: &str| json!({ "type": "input_text", "text": text });
+    let [image, document, sound] = shown();
+    let first = json!([text("look"), image, document, sound]);
+    assert_eq!(body["input"][0]["content"], first);
+    assert_eq!(body["input"][1]["type"], "function_call");
+    let [image, document, sound] = shown();
+    let output = json!([text("done"), image, document, sound]);
+    assert_eq!(
+        body["input"][2],
+        json!({ "type": "function_call_output", "call_id": "c1", "output": output })
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_that_ends_with_the_model_is_asked_to_go_on() {
+    let said = Assistant { text: "Hello.".to_owned(), ..Assistant::default() };
+    let body =
+        sent(MODEL, prompt(vec![user("hi"), Arc::new(Message::Assistant(said))]), options()).await;
+    let output = json!([{ "type": "output_text", "text": "Hello." }]);
+    let expected = json!({ "type": "message", "role": "assistant", "content": output });
+    assert_eq!(body["input"][1], expected);
+    assert_eq!(body["input"][2]["content"][0]["text"], CONTINUE);
+}

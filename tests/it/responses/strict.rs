@@ -1,0 +1,419 @@
+//! What the Responses API refuses, and chat completions for models that need it.
+//!
+//! The names of fields are those of the types in `OpenAI`'s own client for Python, version 3.57; the words of the
+//! refusals are those that people have reported.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::api::server::{Asked, Reply};
+
+/// Fields of a request.
+const FIELDS: &[&str] = &[
+    "access_programs",
+    "background",
+    "background_options",
+    "context_management",
+    "conversation",
+    "image",
+    "include",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "metadata",
+    "model",
+    "moderation",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "stream",
+    "stream_options",
+    "temperature",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+];
+
+/// Returns the refusal of a request; `given` has the bodies of the replies so far.
+pub(crate) fn check(asked: &Asked, given: &[Vec<u8>]) -> Option<Reply> {
+    let refused = match asked.what.as_str() {
+        "POST /v1/responses" => Request { body: &asked.body, issued: issued(given) }.check(),
+        "POST /v1/chat/completions" => chat(&asked.body),
+        path => return Some(Reply::error(404, format!("{path} is not here"))),
+    };
+    refused.err().map(|refusal| refusal.reply())
+}
+
+/// Refuses tools, as chat completions do for the models of this API.
+fn chat(body: &Value) -> Result<(), Refusal> {
+    let model = body["model"].as_str().unwrap_or_default();
+    if body.get("tools").is_none() {
+        let message =
+            "This model is only supported in v1/responses and not in v1/chat/completions.";
+        return Err(Refusal { status: 404, ..Refusal::new(message, "model") });
+    }
+    Err(Refusal::new(
+        format!(
+            "Function tools with reasoning_effort are not supported for {model} in \
+             /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort \
+             to 'none'."
+        ),
+        "reasoning_effort",
+    ))
+}
+
+struct Refusal {
+    status: u16,
+    message: String,
+    param: String,
+    code: Value,
+}
+
+impl Refusal {
+    fn new(message: impl Into<String>, param: impl Into<String>) -> Self {
+        Self { status: 400, message: message.into(), param: param.into(), code: Value::Null }
+    }
+
+    fn code(self, code: &str) -> Self {
+        Self { code: json!(code), ..self }
+    }
+
+    fn reply(&self) -> Reply {
+        let Self { status, message, param, code } = self;
+        let error = json!({ "message": message, "type": "invalid_request_error", "param": param,
+            "code": code });
+        Reply::error(*status, json!({ "error": error }).to_string())
+    }
+}
+
+/// Returns the items of each reply so far, as they ended.
+fn issued(given: &[Vec<u8>]) -> Vec<Vec<Value>> {
+    let items = |body: &Vec<u8>| {
+        let text = String::from_utf8_lossy(body).into_owned();
+        let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        let events = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        let ends = events.filter(|event| event["type"] == "response.output_item.done");
+        ends.map(|event| event["item"].clone()).collect()
+    };
+    given.iter().map(items).collect()
+}
+
+struct Request<'a> {
+    body: &'a Value,
+    issued: Vec<Vec<Value>>,
+}
+
+impl Request<'_> {
+    fn check(&self) -> Result<(), Refusal> {
+        let body = self.body.as_object().expect("a request is an object");
+        known(body, FIELDS, "")?;
+        self.check_settings(body)?;
+        for (n, tool) in array(&self.body["tools"]).iter().enumerate() {
+            check_tool(tool, n)?;
+        }
+        let items = array(&self.body["input"]);
+        let items: Vec<_> = items.iter().map(|item| item.as_object().expect("an item")).collect();
+        for (n, item) in items.iter().enumerate() {
+            check_item(item, &format!("input[{n}]"))?;
+        }
+        self.check_ids(&items)?;
+        check_order(&items)?;
+        check_calls(&items)
+    }
+
+    fn check_settings(&self, body: &Map<String, Value>) -> Result<(), Refusal> {
+        let model = body["model"].as_str().expect("a model");
+        assert_eq!((&body["stream"], &body["store"]), (&json!(true), &json!(false)));
+        if let Some(key) = body.get("prompt_cache_key").and_then(Value::as_str) {
+            longest(key, 64, "prompt_cache_key")?;
+        }
+        for include in array(&self.body["include"]) {
+            if include != "reasoning.encrypted_content" {
+                return Err(Refusal::new(format!("Invalid value: {include}"), "include"));
+            }
+        }
+        let Some(reasoning) = body.get("reasoning").and_then(Value::as_object) else {
+            return Ok(());
+        };
+        known(reasoning, &["context", "effort", "mode", "summary"], "reasoning.")?;
+        let without_none = ["gpt-6.1-sol", "gpt-6-astra"].contains(&model);
+        let efforts = ["none", "low", "medium", "high", "xhigh", "max"];
+        let effort = reasoning.get("effort").and_then(Value::as_str);
+        if effort.is_some_and(|it| !efforts.contains(&it) || it == "none" && without_none) {
+            let message = format!("Unsupported value: '{}' is not supported.", effort.unwrap());
+            return Err(Refusal::new(message, "reasoning.effort").code("unsupported_value"));
+        }
+        match reasoning.get("summary").map(|it| it.as_str().unwrap_or_default()) {
+            None | Some("auto" | "concise" | "detailed") => Ok(()),
+            Some(other) => {
+                Err(Refusal::new(format!("Invalid value: '{other}'."), "reasoning.summary"))
+            }
+        }
+    }
+
+    /// Refuses items that claim to be the model's and are not, or that miss the reasoning before them.
+    fn check_ids(&self, items: &[&Map<String, Value>]) -> Result<(), Refusal> {
+        let mut seen = HashSet::new();
+        let mut last = (0, 0);
+        for item in items {
+            let Some(id) = item.get("id").and_then(Value::as_str) else { continue };
+            if !seen.insert(id) {
+                return Err(Refusal::new(format!("Duplicate item found with id {id}."), "input"));
+            }
+            let place = self.issued.iter().enumerate().find_map(|(reply, issued)| {
+                Some((reply, issued.iter().position(|it| it["id"] == id)?))
+            });
+            let Some((reply, at)) = place else {
+                let message = format!(
+                    "Item with id '{id}' not found. Items are not persisted when `store` is set to \
+                     false."
+                );
+                return Err(Refusal { status: 404, ..Refusal::new(message, "input") });
+            };
+            let issued = &self.issued[reply];
+            if issued[at].as_object() != Some(*item) {
+                let message = "The encrypted content could not be verified.";
+                return Err(Refusal::new(message, "input").code("invalid_encrypted_content"));
+            }
+            assert!((reply, at) >= last, "{id} is out of order");
+            last = (reply, at);
+            let before = at.checked_sub(1).map(|before| &issued[before]);
+            let reasoning = before.filter(|before| before["type"] == "reasoning");
+            if let Some(needed) = reasoning.and_then(|it| it["id"].as_str())
+                && !seen.contains(needed)
+            {
+                return Err(Refusal::new(
+                    format!(
+                        "Item '{id}' of type '{}' was provided without its required 'reasoning' \
+                         item: '{needed}'.",
+                        kind(item)
+                    ),
+                    "input",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_tool(tool: &Value, n: usize) -> Result<(), Refusal> {
+    let tool = tool.as_object().expect("a tool");
+    let fields = ["type", "name", "description", "parameters", "strict"];
+    known(tool, &fields, &format!("tools[{n}]."))?;
+    pattern(tool["name"].as_str().unwrap_or_default(), &format!("tools[{n}].name"))?;
+    // Without `strict`, a schema has to be strict.
+    if tool.get("strict") != Some(&json!(false)) {
+        let message =
+            "Invalid schema for function: 'additionalProperties' is required to be false.";
+        return Err(Refusal::new(message, format!("tools[{n}].parameters")));
+    }
+    Ok(())
+}
+
+fn check_item(item: &Map<String, Value>, at: &str) -> Result<(), Refusal> {
+    let within = format!("{at}.");
+    match kind(item) {
+        "message" => {
+            known(item, &["type", "role", "content", "id", "status", "phase"], &within)?;
+            let role = item["role"].as_str().expect("a role");
+            let allowed: &[&str] = match role {
+                "assistant" => &["output_text", "refusal"],
+                _ => &["input_text", "input_image", "input_file"],
+            };
+            parts(&item["content"], allowed, &format!("{at}.content"))
+        }
+        "reasoning" => {
+            let fields = ["type", "id", "summary", "content", "encrypted_content", "status"];
+            known(item, &fields, &within)?;
+            assert!(item["summary"].is_array() && item["id"].is_string(), "{at} is not whole");
+            let encrypted = item.get("encrypted_content").and_then(Value::as_str);
+            assert!(encrypted.is_some_and(|it| !it.is_empty()), "{at} cannot be known");
+            Ok(())
+        }
+        "function_call" => {
+            known(item, &["type", "id", "call_id", "name", "arguments", "status"], &within)?;
+            longest(item["call_id"].as_str().expect("an id"), 64, &format!("{at}.call_id"))?;
+            pattern(item["call_id"].as_str().unwrap(), &format!("{at}.call_id"))?;
+            pattern(item["name"].as_str().expect("a name"), &format!("{at}.name"))?;
+            let arguments = item["arguments"].as_str().expect("arguments are text");
+            assert!(serde_json::from_str::<Map<String, Value>>(arguments).is_ok(), "{arguments}");
+            Ok(())
+        }
+        "function_call_output" => {
+            known(item, &["type", "call_id", "output"], &within)?;
+            match &item["output"] {
+                Value::String(_) => Ok(()),
+                output => {
+                    let allowed = ["input_text", "input_image", "input_file"];
+                    parts(output, &allowed, &format!("{at}.output"))
+                }
+            }
+        }
+        other => Err(Refusal::new(format!("Invalid value: '{other}'."), format!("{at}.type"))),
+    }
+}
+
+fn parts(parts: &Value, allowed: &[&str], at: &str) -> Result<(), Refusal> {
+    assert!(!array(parts).is_empty(), "{at} is empty");
+    for (n, part) in array(parts).iter().enumerate() {
+        let part = part.as_object().expect("a part");
+        if !allowed.contains(&kind(part)) {
+            let message = format!("Invalid value: '{}'.", kind(part));
+            return Err(Refusal::new(message, format!("{at}[{n}]")));
+        }
+        let fields: &[&str] = match kind(part) {
+            "output_text" => &["type", "text", "annotations", "logprobs"],
+            "refusal" => &["type", "refusal"],
+            "input_text" => &["type", "text"],
+            "input_image" => &["type", "image_url", "detail"],
+            _ => &["type", "filename", "file_data"],
+        };
+        known(part, fields, &format!("{at}[{n}]."))?;
+    }
+    Ok(())
+}
+
+/// Refuses reasoning that nothing of the model follows.
+fn check_order(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
+    for (n, item) in items.iter().enumerate().filter(|(_, item)| kind(item) == "reasoning") {
+        let is_models = |next: &&Map<String, Value>| match kind(next) {
+            "message" => next["role"] == "assistant",
+            "reasoning" | "function_call" => true,
+            _ => false,
+        };
+        if !items.get(n + 1).is_some_and(is_models) {
+            let id = item["id"].as_str().unwrap();
+            let message = format!(
+                "Item '{id}' of type 'reasoning' was provided without its required following item."
+            );
+            return Err(Refusal::new(message, "input"));
+        }
+    }
+    Ok(())
+}
+
+fn check_calls(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
+    let ids = |wanted: &str| -> Vec<&str> {
+        let of_kind = items.iter().filter(|item| kind(item) == wanted);
+        of_kind.map(|item| item["call_id"].as_str().unwrap()).collect()
+    };
+    let (calls, outputs) = (ids("function_call"), ids("function_call_output"));
+    if let Some(id) = outputs.iter().find(|id| !calls.contains(id)) {
+        let message = format!("No tool call found for function call output with call_id {id}.");
+        return Err(Refusal::new(message, "input"));
+    }
+    if let Some(id) = calls.iter().find(|id| !outputs.contains(id)) {
+        return Err(Refusal::new(format!("No tool output found for function call {id}."), "input"));
+    }
+    Ok(())
+}
+
+fn kind(item: &Map<String, Value>) -> &str {
+    item.get("type").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn known(object: &Map<String, Value>, fields: &[&str], within: &str) -> Result<(), Refusal> {
+    match object.keys().find(|field| !fields.contains(&field.as_str())) {
+        Some(field) => {
+            let param = format!("{within}{field}");
+            let message = format!("Unknown parameter: '{param}'.");
+            Err(Refusal::new(message, param).code("unknown_parameter"))
+        }
+        None => Ok(()),
+    }
+}
+
+fn longest(text: &str, most: usize, param: &str) -> Result<(), Refusal> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "Invalid '{param}': string too long. Expected a string with maximum length {most}, but got a \
+         string with length {} instead.",
+        text.len()
+    );
+    Err(Refusal::new(message, param).code("string_above_max_length"))
+}
+
+fn pattern(text: &str, param: &str) -> Result<(), Refusal> {
+    let valid = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if !text.is_empty() && text.len() <= 64 && text.chars().all(valid) {
+        return Ok(());
+    }
+    let message = format!(
+        "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern \
+         '^[a-zA-Z0-9_-]+$'."
+    );
+    Err(Refusal::new(message, param).code("invalid_value"))
+}
+
+/// A request that the API takes.
+fn good() -> Value {
+    json!({
+        "model": "gpt-6-sol", "stream": true, "store": false,
+        "include": ["reasoning.encrypted_content"],
+        "prompt_cache_key": "k",
+        "input": [
+            { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "hi" }] },
+            { "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc" },
+            { "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "glob",
+              "arguments": "{}" },
+            { "type": "function_call_output", "call_id": "c1", "output": "ran" },
+        ],
+        "tools": [{ "type": "function", "name": "glob", "parameters": {}, "strict": false }],
+    })
+}
+
+#[track_caller]
+fn refuses(change: impl Fn(&mut Value), words: &str) {
+    let reply = super::items(&[
+        json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc" }),
+        json!({ "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "glob",
+            "arguments": "{}" }),
+    ]);
+    let mut body = good();
+    change(&mut body);
+    let request = Request { body: &body, issued: issued(&[reply.into_bytes()]) };
+    let refusal = request.check().err().map(|refusal| refusal.message).unwrap_or_default();
+    assert!(refusal.contains(words) && words.is_empty() == refusal.is_empty(), "{refusal}");
+}
+
+#[test]
+fn the_stand_in_refuses_what_the_api_refuses() {
+    refuses(|_| (), "");
+    refuses(|body| body["max_tokens"] = json!(5), "Unknown parameter: 'max_tokens'");
+    refuses(|body| body["prompt_cache_key"] = json!("k".repeat(65)), "maximum length 64");
+    refuses(|body| body["tools"][0]["strict"] = Value::Null, "additionalProperties");
+    refuses(|body| body["tools"][0]["name"] = json!("a.b"), "tools[0].name");
+    refuses(|body| body["reasoning"] = json!({ "effort": "loud" }), "'loud' is not supported");
+    refuses(|body| body["input"][2]["call_id"] = json!("c".repeat(65)), "maximum length 64");
+    refuses(|body| body["input"][2]["call_id"] = json!("c:1"), "does not match pattern");
+    refuses(|body| body["input"][0]["extra"] = json!(1), "Unknown parameter: 'input[0].extra'");
+    refuses(|body| body["input"][1]["id"] = json!("rs_2"), "'rs_2' not found");
+    refuses(|body| body["input"][1]["encrypted_content"] = json!("x"), "could not be verified");
+    let without =
+        |n: usize| move |body: &mut Value| drop(body["input"].as_array_mut().unwrap().remove(n));
+    refuses(without(1), "without its required 'reasoning' item: 'rs_1'");
+    refuses(without(3), "No tool output found for function call c1");
+    let output_alone = |body: &mut Value| drop(body["input"].as_array_mut().unwrap().drain(1..3));
+    refuses(output_alone, "No tool call found");
+    let cut = |body: &mut Value| body["input"].as_array_mut().unwrap().truncate(2);
+    refuses(cut, "without its required following item");
+}
