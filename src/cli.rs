@@ -316,7 +316,7 @@ Environment:
   ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or
                                         ANTHROPIC_AUTH_TOKEN, a bearer token for a gateway
   ANTHROPIC_BASE_URL                    a gateway instead of Anthropic's server
-  OPENAI_API_KEY                        the key for models like openai:gpt-5
+  OPENAI_API_KEY                        the key for models like openai:gpt-6.1-sol
   OPENAI_BASE_URL                       another server of the same API: a gateway, vLLM, llama.cpp
   OLLAMA_HOST                           Ollama's address [http://127.0.0.1:11434]
   HTTPS_PROXY, NO_PROXY                 as everywhere

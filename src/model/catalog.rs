@@ -10,9 +10,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::openai::OpenAiWire;
 use super::price::Prices;
-use super::provider::Provider;
+use super::provider::{OpenAiWire, Provider};
 use super::thinking::ThinkingLevels;
 
 const EMBEDDED: &str = include_str!("catalog.json");

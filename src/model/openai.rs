@@ -19,12 +19,12 @@ use super::emit::{self, Emitter};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
-use super::provider::Provider;
+use super::provider::{OpenAiWire, Provider};
 use super::request_loop::{self, ApiClient, Unanswered};
 use super::retry::Trouble;
 use super::{Chunk, Error, Finish, Model, Prompt, ThinkingLevels, catalog};
 
-pub use self::wires::{LearnedWires, OpenAiWire};
+pub use self::wires::LearnedWires;
 
 /// A model behind chat completions or the Responses API.
 pub struct OpenAi {

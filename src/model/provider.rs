@@ -3,9 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
-
-use super::openai::OpenAiWire;
+use serde::{Deserialize, Serialize};
 
 /// A provider's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
@@ -114,6 +112,43 @@ impl Provider {
         match self {
             Self::Gemini => id.to_owned(),
             _ => format!("{self}:{id}"),
+        }
+    }
+}
+
+/// An API of `OpenAI` and of servers that follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OpenAiWire {
+    /// Chat completions: `POST /chat/completions`.
+    Chat,
+    /// The Responses API: `POST /responses`.
+    Responses,
+}
+
+impl OpenAiWire {
+    /// All APIs.
+    pub const ALL: [Self; 2] = [Self::Chat, Self::Responses];
+
+    /// Returns the name in ids that force this API: `openai-responses:ID`.
+    pub fn provider_name(self) -> &'static str {
+        match self {
+            Self::Chat => "openai-chat",
+            Self::Responses => "openai-responses",
+        }
+    }
+
+    /// Returns the API that an id forces, if it forces one.
+    pub(super) fn forced_by(id: &str) -> Option<Self> {
+        let (name, _) = id.split_once(':')?;
+        Self::ALL.into_iter().find(|wire| wire.provider_name() == name)
+    }
+
+    /// Returns the other API.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Chat => Self::Responses,
+            Self::Responses => Self::Chat,
         }
     }
 }

@@ -89,12 +89,23 @@ pub(super) struct KnownModels {
     pub(super) is_fetching: bool,
 }
 
-/// Returns the models whose ids contain the typed text; models that begin with it come first.
+/// Names of providers in ids, and the names that stand for one of the provider's APIs.
+const API_NAMES: [(&str, &str); 2] =
+    [("openai:", "openai-chat:"), ("openai:", "openai-responses:")];
+
+/// Returns the models whose ids contain the typed text; models that begin with it come first. After the name of an API, the
+/// models are those of its provider.
 pub(super) fn models(typed: &str, models: &[String]) -> Option<Completion> {
-    let mut fitting: Vec<_> = models.iter().filter(|id| id.contains(typed)).collect();
+    let (provider, api) = API_NAMES.into_iter().find(|(_, api)| typed.starts_with(api)).unzip();
+    let named = |id: &String| match (provider, api) {
+        (Some(provider), Some(api)) => Some(format!("{api}{}", id.strip_prefix(provider)?)),
+        _ => Some(id.clone()),
+    };
+    let ids = models.iter().filter_map(named);
+    let mut fitting: Vec<_> = ids.filter(|id| id.contains(typed) && id != typed).collect();
     fitting.sort_by_key(|id| !id.starts_with(typed));
-    let candidate = |id: &String| CompletionCandidate { text: id.clone(), help: String::new() };
-    let candidates = fitting.into_iter().filter(|id| *id != typed).take(MOST).map(candidate);
+    let candidate = |text| CompletionCandidate { text, help: String::new() };
+    let candidates = fitting.into_iter().take(MOST).map(candidate);
     Completion::new(SET_MODEL.len(), candidates.collect(), false)
 }
 
@@ -231,6 +242,8 @@ mod tests {
         assert_eq!(texts("/model set smo"), ["openai:smol"]);
         assert_eq!(texts("/model set pr"), ["pro", "gemini-pro", "openai:pro-1"]);
         assert_eq!(texts("/model set pro"), ["gemini-pro", "openai:pro-1"]);
+        assert_eq!(texts("/model set openai-chat:s"), ["openai-chat:smol"]);
+        assert_eq!(texts("/model set openai-responses:pro"), ["openai-responses:pro-1"]);
         assert_eq!(model_id("/model show"), None);
     }
 

@@ -18,11 +18,18 @@ pub(super) struct ServerQuirks<Q> {
 /// Features of a prompt that a server may refuse.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Features {
-    pub(super) images: bool,
-    /// `true` if the results of calls have images or documents.
-    pub(super) media_in_results: bool,
+    pub(super) media: MediaPlace,
     pub(super) silent_calls: bool,
     pub(super) answers: bool,
+}
+
+/// Place of the images and documents of a prompt. Media in results may be refused where media in messages are not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MediaPlace {
+    #[default]
+    Nowhere,
+    Messages,
+    Results,
 }
 
 impl<Q> Default for ServerQuirks<Q> {
@@ -64,7 +71,9 @@ impl Features {
         for message in &prompt.messages {
             match &**message {
                 Message::User(parts) => {
-                    features.images |= parts.iter().any(|part| matches!(part, Part::Media(_)));
+                    if parts.iter().any(|part| matches!(part, Part::Media(_))) {
+                        features.media = features.media.max(MediaPlace::Messages);
+                    }
                 }
                 Message::Assistant(answer) => {
                     features.answers = true;
@@ -72,12 +81,12 @@ impl Features {
                         !answer.calls.is_empty() && answer.text.trim().is_empty();
                 }
                 Message::Results(results) => {
-                    features.media_in_results |=
-                        results.iter().any(|result| !result.media.is_empty());
+                    if results.iter().any(|result| !result.media.is_empty()) {
+                        features.media = MediaPlace::Results;
+                    }
                 }
             }
         }
-        features.images |= features.media_in_results;
         features
     }
 }

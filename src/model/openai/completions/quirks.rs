@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::http;
-use crate::openai::quirks::{Features, ServerQuirks};
+use crate::openai::quirks::{Features, MediaPlace, ServerQuirks};
 use crate::report::Report;
 
 /// A property in which servers differ.
@@ -89,7 +89,7 @@ pub(super) fn suspects(
         (Quirk::ShortIds, says(&["length of 9", "must be a-z"])),
         (Quirk::WantsReasoning, reasoning && missing),
         (Quirk::NoReasoning, reasoning && !missing && features.answers),
-        (Quirk::NoImages, image && features.images),
+        (Quirk::NoImages, image && features.media != MediaPlace::Nowhere),
         (Quirk::Developer, role && !says(&["alternate"])),
         (Quirk::SimpleSchemas, says(&["grammar", "schema"])),
         (Quirk::EmptyContent, (content || template) && features.silent_calls),

@@ -103,6 +103,9 @@ impl ResponsesAnswer {
         out: &mut Vec<Chunk>,
     ) -> Result<(), StreamError> {
         let delta = event.delta.as_deref().unwrap_or_default();
+        if delta.is_empty() && kind.rsplit('.').next() == Some("delta") {
+            return Ok(());
+        }
         match kind {
             "response.output_item.added" | "response.output_item.done" => {
                 let Some(item) = event.item else { return Ok(()) };
@@ -113,7 +116,6 @@ impl ResponsesAnswer {
                     self.finish_item(item, event.output_index, out);
                 }
             }
-            _ if kind.ends_with(".delta") && delta.is_empty() => {}
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.grow(delta.len())?;
                 let at = self.place(&event, ItemKind::Message);
@@ -327,4 +329,69 @@ fn reported(data: &[u8]) -> StreamError {
 /// Estimates the additional memory in bytes of parsed JSON.
 fn values(json: &[u8]) -> usize {
     (1 + memchr::memchr_iter(b',', json).count()) * VALUE
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(events: &[serde_json::Value], text: &str, arguments: &[&str]) {
+        let mut answer = ResponsesAnswer::new(100_000);
+        let mut out = Vec::new();
+        for event in events {
+            answer.take(event.to_string().as_bytes(), &mut out).unwrap();
+        }
+        let said = out.iter().filter_map(|chunk| match chunk {
+            Chunk::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        assert_eq!(said.collect::<String>(), text);
+        let calls: Vec<_> = answer.calls(&[]).map(|call| call.args.to_string()).collect();
+        assert_eq!(calls, arguments);
+    }
+
+    #[test]
+    fn deltas_without_a_beginning_begin_an_item() {
+        let delta = |delta: &str| json!({ "type": "response.output_text.delta", "delta": delta });
+        check(&[delta("a"), delta("b")], "ab", &[]);
+    }
+
+    #[test]
+    fn a_call_is_one_that_was_ended_or_whose_answer_was_completed() {
+        let call = json!({ "type": "function_call", "id": "fc", "call_id": "c", "name": "glob" });
+        let begun =
+            json!({ "type": "response.output_item.added", "output_index": 0, "item": call });
+        let arguments = json!({ "type": "response.function_call_arguments.delta", "item_id": "fc",
+            "delta": "{\"a\":1}" });
+        let done = json!({ "type": "response.output_item.done", "output_index": 0, "item": call });
+        let end = |kind: &str| json!({ "type": format!("response.{kind}"), "response": {} });
+        let open = [begun, arguments];
+        let with = |event: &serde_json::Value| [&open[..], std::slice::from_ref(event)].concat();
+        check(&open, "", &[]);
+        check(&with(&done), "", &["{\"a\":1}"]);
+        check(&with(&end("completed")), "", &["{\"a\":1}"]);
+        check(&with(&end("incomplete")), "", &[]);
+    }
+
+    #[test]
+    fn tokens_may_be_missing_or_of_another_type() {
+        let usage = |usage: serde_json::Value| {
+            let mut answer = ResponsesAnswer::new(1000);
+            let end = json!({ "type": "response.completed", "response": { "usage": usage } });
+            answer.take(end.to_string().as_bytes(), &mut Vec::new()).unwrap();
+            answer.usage()
+        };
+        assert_eq!(usage(json!(null)), Usage::default());
+        assert_eq!(usage(json!("12")), Usage::default());
+        let some =
+            usage(json!({ "input_tokens": 5, "output_tokens": "7", "input_tokens_details": 1 }));
+        assert_eq!(some, Usage { input: 5, ..Usage::default() });
+        let all = usage(json!({ "input_tokens": 50, "output_tokens": 9,
+            "input_tokens_details": { "cached_tokens": 30, "cache_write_tokens": 10 },
+            "output_tokens_details": { "reasoning_tokens": 4 } }));
+        assert_eq!(all, Usage { input: 50, cached: 30, written: 10, output: 5, thoughts: 4 });
+    }
 }

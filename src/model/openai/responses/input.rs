@@ -180,6 +180,12 @@ fn echoed<'a>(
                 changed.to_mut().insert("call_id".to_owned(), json!(id));
             }
             called.push(id);
+            // Arguments of any other kind are refused.
+            if !text(item, "arguments").trim_start().starts_with('{') {
+                let arguments = serde_json::from_str(text(item, "arguments")).unwrap_or_default();
+                let arguments = names::arguments(&arguments).to_string();
+                changed.to_mut().insert("arguments".to_owned(), json!(arguments));
+            }
         }
         if !keeps_ids && !is_reasoning(item) {
             let fields = changed.to_mut();
@@ -288,3 +294,6 @@ fn outputs<'a>(
     }
     items
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::http;
-use crate::openai::quirks::{Features, ServerQuirks};
+use crate::openai::quirks::{Features, MediaPlace, ServerQuirks};
 use crate::report::Report;
 
 /// A property in which servers differ.
@@ -48,7 +48,7 @@ pub(super) fn suspects(report: &Report, features: Features) -> Vec<ResponsesQuir
     let refused =
         says(&["support", "unknown", "unrecognized", "unexpected", "permitted", "invalid"]);
     let image = says(&["image", "vision", "multimodal", "mmproj"]);
-    let output = features.media_in_results && says(&["output"]);
+    let output = features.media == MediaPlace::Results && says(&["output"]);
     // Names of fields are tested first, because the words further down also occur in messages about other things.
     let table = [
         (ResponsesQuirk::NoAnswerLimit, report.is_about_answer_limit()),
@@ -64,7 +64,7 @@ pub(super) fn suspects(report: &Report, features: Features) -> Vec<ResponsesQuir
         (ResponsesQuirk::NoPhase, says(&["phase"])),
         (ResponsesQuirk::NoReasoning, refused && says(&["reasoning"])),
         (ResponsesQuirk::TextOutputs, output && says(&["string", "text", "type"])),
-        (ResponsesQuirk::NoImages, image && features.images),
+        (ResponsesQuirk::NoImages, image && features.media != MediaPlace::Nowhere),
         (ResponsesQuirk::SimpleSchemas, says(&["grammar", "schema"])),
     ];
     table.into_iter().filter(|(_, suspected)| *suspected).map(|(quirk, _)| quirk).collect()
