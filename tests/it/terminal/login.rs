@@ -70,7 +70,7 @@ fn a_key_is_typed_unseen_and_nothing_is_kept_that_could_not_be_checked() {
 fn a_key_that_is_set_up_decides_whose_model_answers() {
     for (vars, model) in [
         ("ANTHROPIC_API_KEY=x", "anthropic:claude-sonnet-5-5 · default"),
-        ("OPENAI_API_KEY=x", "openai:gpt-5 · default"),
+        ("OPENAI_API_KEY=x", "openai:gpt-6.1-sol · default"),
         ("OPENAI_API_KEY=x GEMINI_API_KEY=y", "gemini-3.8-flash · default"),
     ] {
         let Some(terminal) = Terminal::open() else { return };
