@@ -79,16 +79,16 @@ struct Refusal {
     status: u16,
     message: String,
     param: String,
-    code: Value,
+    code: Option<String>,
 }
 
 impl Refusal {
     fn new(message: impl Into<String>, param: impl Into<String>) -> Self {
-        Self { status: 400, message: message.into(), param: param.into(), code: Value::Null }
+        Self { status: 400, message: message.into(), param: param.into(), code: None }
     }
 
     fn code(self, code: &str) -> Self {
-        Self { code: json!(code), ..self }
+        Self { code: Some(code.to_owned()), ..self }
     }
 
     fn reply(&self) -> Reply {

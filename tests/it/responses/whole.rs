@@ -32,7 +32,8 @@ fn setup(server: &Server, model: &str) -> Setup {
 #[tokio::test]
 async fn a_call_makes_the_round_through_the_program() {
     let written = message("msg_2", "Written.", "final_answer");
-    let server = start(vec![answer(&write()), answer(&[written.clone()]), text("Bye.")]).await;
+    let server =
+        start(vec![answer(&write()), answer(std::slice::from_ref(&written)), text("Bye.")]).await;
     let mut agent = setup(&server, MODEL).arg("--thinking").arg("high").start();
     let id = agent.prompt("write hi").await;
     assert_eq!(said(&agent.until_answered(id, "allow").await), "Writing. Written.");
@@ -66,7 +67,8 @@ async fn a_session_that_is_loaded_forked_or_rewound_sends_what_it_would_have_sen
     let written = message("msg_2", "Written.", "final_answer");
     let more = ["two", "three", "four", "five"];
     let more = more.iter().map(|id| answer(&[message(&format!("msg_{id}"), id, "final_answer")]));
-    let replies = [answer(&write()), answer(&[written.clone()])].into_iter().chain(more);
+    let replies =
+        [answer(&write()), answer(std::slice::from_ref(&written))].into_iter().chain(more);
     let server = start(replies.collect()).await;
     let home = TempDir::new().unwrap();
     let home = home.path();
