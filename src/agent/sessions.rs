@@ -5,12 +5,13 @@ mod checkpoints;
 mod export;
 mod find;
 mod fork;
+mod lease;
 mod retention;
 mod search;
 
 use std::any::Any;
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::future::ready;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -30,6 +31,7 @@ pub use self::export::{
 };
 pub use self::find::{FindError, WantedSession, find};
 pub use self::fork::{ForkError, fork, fork_ended};
+pub use self::lease::{Lease, Leased, Leases};
 pub use self::retention::{Retention, remove_old};
 pub use self::search::{SearchHit, search};
 use crate::KeyedMutex;
@@ -114,9 +116,6 @@ impl std::error::Error for LoadError {}
 
 /// State that a front end keeps beside a session while the session is loaded.
 pub trait SessionView: Any + Send + Sync {
-    /// Returns the number of clients of the front end that use the session now.
-    fn watchers(self: Arc<Self>) -> usize;
-
     /// Ends what the front end does for the session, which has been unloaded or deleted.
     fn unloaded(&self);
 }
@@ -138,7 +137,7 @@ pub struct SessionSummary {
     pub last_activity: Option<Millis>,
     /// `true` while a turn runs.
     pub busy: bool,
-    /// Number of front ends and clients that use the session now.
+    /// Number of leases: front ends and clients that use the session now.
     pub watchers: usize,
 }
 
@@ -153,10 +152,6 @@ pub struct Sessions {
     creation: Mutex<()>,
     // The key is the id that a client chose, or else the session's own.
     loaded: Mutex<HashMap<String, Arc<LoadedSession>>>,
-    /// Lock between looks at all sessions and the choice of a session that is not in use. A look holds a reference to
-    /// each session, which would count as a use. The lock is held for reading during a look, for writing during a
-    /// choice. It is taken before `loaded`.
-    looks: RwLock<()>,
     /// Store of the logs; `None` if sessions end with the process.
     store: Option<Arc<dyn Store>>,
     /// Policy on the turns that other processes have left: which of them are resumed here.
@@ -200,7 +195,6 @@ impl Sessions {
             policy,
             creation: Mutex::default(),
             loaded: Mutex::default(),
-            looks: RwLock::default(),
             loading: KeyedMutex::default(),
             unloading: Mutex::default(),
         })
@@ -226,7 +220,7 @@ impl Sessions {
         &self,
         request: &SessionRequest,
         prepare: impl FnOnce(&Session),
-    ) -> Result<Arc<LoadedSession>, CreateError> {
+    ) -> Result<Leased<LoadedSession>, CreateError> {
         let _creation = self.creation.lock();
         let id = uuid::Uuid::now_v7().to_string();
         self.add(None, request, self.new_storage(&id), prepare)
@@ -239,7 +233,7 @@ impl Sessions {
         id: &str,
         request: &SessionRequest,
         prepare: impl FnOnce(&Session),
-    ) -> Result<(Arc<LoadedSession>, bool), CreateError> {
+    ) -> Result<(Leased<LoadedSession>, bool), CreateError> {
         if let Some(opened) = self.open(id) {
             return Ok((opened, false));
         }
@@ -284,7 +278,7 @@ impl Sessions {
         id: &str,
         more: Vec<PathBuf>,
         prepare: impl FnOnce(&Session),
-    ) -> Result<Option<Arc<LoadedSession>>, LoadError> {
+    ) -> Result<Option<Leased<LoadedSession>>, LoadError> {
         if let Some(opened) = self.open(id) {
             opened.begun().await;
             return Ok(Some(opened));
@@ -319,11 +313,11 @@ impl Sessions {
         &self,
         orphan: &Orphan,
         prepare: impl FnOnce(&Session),
-    ) -> Result<Arc<LoadedSession>, LoadError> {
+    ) -> Result<Leased<LoadedSession>, LoadError> {
         let gone = || LoadError::Store(StoreError::NotFound(orphan.id.clone()));
         let store = self.store.as_ref().ok_or_else(gone)?;
         let _loading = self.loading.lock(&orphan.id).await;
-        if let Some(opened) = self.find_live(&orphan.id) {
+        if let Some(opened) = self.find_live(&orphan.id).and_then(|live| live.lease()) {
             opened.begun().await;
             return Ok(opened);
         }
@@ -338,7 +332,7 @@ impl Sessions {
         stored: StoredSession,
         more: Vec<PathBuf>,
         prepare: impl FnOnce(&Session),
-    ) -> Result<Arc<LoadedSession>, LoadError> {
+    ) -> Result<Leased<LoadedSession>, LoadError> {
         let request = SessionRequest {
             directory: Some(stored.head().directory.clone()),
             more,
@@ -377,7 +371,7 @@ impl Sessions {
         request: &SessionRequest,
         storage: Storage,
         prepare: impl FnOnce(&Session),
-    ) -> Result<Arc<LoadedSession>, CreateError> {
+    ) -> Result<Leased<LoadedSession>, CreateError> {
         let most = self.limits.loaded;
         if self.loaded.lock().len() >= most
             && !self.unload_abandoned()
@@ -389,6 +383,8 @@ impl Sessions {
         let session = (self.make)(request, storage).map_err(CreateError::Refused)?;
         prepare(&session);
         let id = id.unwrap_or(session.id()).to_owned();
+        // The caller's lease is taken before the session can be found, so that the session is not unloaded again at once.
+        let (leases, lease) = Leases::with_first();
         let begun = CancellationToken::new();
         if stored_before.is_none() {
             begun.cancel();
@@ -399,6 +395,7 @@ impl Sessions {
             stored_before,
             begun,
             last_use: Arc::new(LastUse::now()),
+            leases,
             views: Mutex::default(),
         });
         self.loaded.lock().insert(id, Arc::clone(&added));
@@ -412,7 +409,7 @@ impl Sessions {
                 }
             });
         }
-        Ok(added)
+        Ok(Leased::new(added, lease))
     }
 
     /// Unloads a session whose events this process no longer stores, and returns `true`; returns `false` for any other
@@ -433,9 +430,9 @@ impl Sessions {
     }
 
     /// Returns the loaded session with an id, and notes the use. The id is the session's own id, or the id that a
-    /// client chose. The session stays loaded as long as the caller holds it.
-    pub fn open(&self, id: &str) -> Option<Arc<LoadedSession>> {
-        let opened = self.find_live(id)?;
+    /// client chose.
+    pub fn open(&self, id: &str) -> Option<Leased<LoadedSession>> {
+        let opened = self.find_live(id)?.lease()?;
         opened.last_use.used();
         Some(opened)
     }
@@ -451,7 +448,7 @@ impl Sessions {
         self.find_loaded(id).filter(|loaded| !self.forget_abandoned(loaded))
     }
 
-    /// Returns the loaded session of an id like [`Sessions::open`], but does not note a use.
+    /// Returns the loaded session of an id like [`Sessions::open`], but without a lease, and notes no use.
     pub fn find_loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
         let loaded = self.loaded.lock();
         let of_id = || loaded.values().find(|loaded| loaded.session.id() == id);
@@ -462,9 +459,7 @@ impl Sessions {
     /// turns, calls and questions that the last process left open are closed or resumed, and returns the session.
     pub async fn settled(&self, id: &str) -> Option<Arc<LoadedSession>> {
         drop(self.loading.lock(&stored_id(id)).await);
-        // The wait holds only the token, because a holder of the session would count as a watcher.
-        let begun = self.find_live(id)?.begun();
-        begun.await;
+        self.find_live(id)?.begun().await;
         self.find_live(id)
     }
 
@@ -512,24 +507,15 @@ impl Sessions {
         stored
     }
 
-    /// Returns all loaded sessions, in no order. A session counts as used as long as the caller holds it.
+    /// Returns all loaded sessions, in no order, without leases.
     pub fn loaded(&self) -> Vec<Arc<LoadedSession>> {
         self.loaded.lock().values().map(Arc::clone).collect()
-    }
-
-    /// Calls `look` with all loaded sessions, in no order. That does not count as a use: a thread that chooses an
-    /// unused session waits until the look has ended.
-    pub fn look<T>(&self, look: impl FnOnce(Vec<Arc<LoadedSession>>) -> T) -> T {
-        // The lock is recursive, because a look within a look must not wait for a writer that waits for the outer look.
-        let _looking = self.looks.read_recursive();
-        look(self.loaded())
     }
 
     /// Describes all loaded sessions, the last active first.
     pub fn list(&self) -> Vec<SessionSummary> {
         // The sessions are described without the lock of `loaded`, because a long log may have to be read.
-        let describe = |loaded: Vec<_>| loaded.iter().map(LoadedSession::summary).collect();
-        let mut list: Vec<_> = self.look(describe);
+        let mut list: Vec<_> = self.loaded().iter().map(|loaded| loaded.summary()).collect();
         list.sort_by_key(|summary| Reverse(summary.last_activity));
         list
     }
@@ -539,18 +525,17 @@ impl Sessions {
     pub fn unload_idle(&self) {
         let Some(idle) = self.limits.idle else { return };
         let now = Instant::now();
-        let is_idle = |loaded: &Arc<LoadedSession>| {
+        let is_idle = |loaded: &LoadedSession| {
             if loaded.is_in_use() {
                 loaded.last_use.touch();
             }
             now.saturating_duration_since(loaded.last_use.at()) >= idle
         };
         let unloaded: Vec<_> = {
-            let _choosing = self.looks.write();
             let mut loaded = self.loaded.lock();
             let idle = loaded.values().filter(|loaded| is_idle(loaded));
             let idle: Vec<_> = idle.map(|loaded| loaded.id.clone()).collect();
-            idle.iter().filter_map(|id| self.remove(&mut loaded, id)).collect()
+            idle.iter().filter_map(|id| self.remove_unused(&mut loaded, id)).collect()
         };
         for unloaded in &unloaded {
             unloaded.end();
@@ -560,25 +545,44 @@ impl Sessions {
     /// Unloads the least recently used of the sessions that `is_meant` selects and that are not in use now, if sessions
     /// are stored. Returns `false` if there is no such session.
     pub fn unload_unused(&self, is_meant: impl Fn(&LoadedSession) -> bool) -> bool {
-        if self.store.is_none() {
-            return false;
-        }
-        let choosing = self.looks.write();
-        let mut loaded = self.loaded.lock();
-        let unused = loaded.values().filter(|loaded| is_meant(loaded) && !loaded.is_in_use());
-        let longest = unused.map(|loaded| (loaded.last_use.at(), loaded.id.clone())).min();
-        let unloaded = longest.and_then(|(_, id)| self.remove(&mut loaded, &id));
-        drop((loaded, choosing));
+        let used_at = |loaded: &LoadedSession| is_meant(loaded).then(|| loaded.last_use.at());
+        self.store.is_some() && self.unload_first(used_at)
+    }
+
+    /// Unloads the session that was [abandoned](LastUse::abandon) first, of the sessions that are not in use. Returns
+    /// `false` if there is no such session.
+    fn unload_abandoned(&self) -> bool {
+        self.unload_first(|loaded| loaded.last_use.abandoned_at())
+    }
+
+    /// Unloads the session that is not in use and for which `at` returns the earliest time. Returns `false` if there is
+    /// no such session.
+    fn unload_first(&self, at: impl Fn(&LoadedSession) -> Option<Instant>) -> bool {
+        let unloaded = {
+            let mut loaded = self.loaded.lock();
+            let meant = loaded.values().filter_map(|it| Some((at(it)?, it.id.clone())));
+            let meant: BTreeSet<_> = meant.collect();
+            meant.iter().find_map(|(_, id)| self.remove_unused(&mut loaded, id))
+        };
         unloaded.inspect(|unloaded| unloaded.end()).is_some()
     }
 
     /// Returns the sessions that are in use now, in no order. These sessions are not unloaded to make room for others.
     pub fn in_use(&self) -> Vec<Arc<Session>> {
-        // A look holds references to the sessions, which would count as uses.
-        let _choosing = self.looks.write();
         let loaded = self.loaded.lock();
         let used = loaded.values().filter(|loaded| loaded.is_in_use());
         used.map(|loaded| Arc::clone(&loaded.session)).collect()
+    }
+
+    /// Removes a session from the registry unless the session is in use; the caller ends it.
+    fn remove_unused(
+        &self,
+        loaded: &mut HashMap<String, Arc<LoadedSession>>,
+        id: &str,
+    ) -> Option<Arc<LoadedSession>> {
+        let found = loaded.get(id)?;
+        let is_unused = found.leases.close_unused(|| found.session.turns().running().is_some());
+        if is_unused { self.remove(loaded, id) } else { None }
     }
 
     /// Removes a session from the registry; the caller ends it. The session is loaded again only when all of it is
@@ -589,26 +593,13 @@ impl Sessions {
         id: &str,
     ) -> Option<Arc<LoadedSession>> {
         let removed = loaded.remove(id)?;
+        removed.leases.close();
         if self.store.is_some() {
             let mut unloading = self.unloading.lock();
             unloading.retain(|_, session| !session.persistence().has_ended());
             unloading.insert(removed.session.id().to_owned(), Arc::clone(&removed.session));
         }
         Some(removed)
-    }
-
-    /// Unloads the session that was [abandoned](LastUse::abandon) first, of the sessions that are not in use. Returns
-    /// `false` if there is no such session.
-    fn unload_abandoned(&self) -> bool {
-        let choosing = self.looks.write();
-        let mut loaded = self.loaded.lock();
-        let unused = loaded.values().filter(|loaded| !loaded.is_in_use());
-        let abandoned = unused
-            .filter_map(|loaded| Some((loaded.last_use.abandoned_at()?, loaded.id.clone())))
-            .min();
-        let unloaded = abandoned.and_then(|(_, id)| self.remove(&mut loaded, &id));
-        drop((loaded, choosing));
-        unloaded.inspect(|unloaded| unloaded.end()).is_some()
     }
 
     /// Ends a loaded session and removes it from the registry; its stored log is not deleted. Returns `false` if no
@@ -661,8 +652,7 @@ pub fn begun_id(sender: &str, message: &str, prompt: &[PromptPart], use_number: 
     ContentId::of(message.as_bytes()).to_uuid().to_string()
 }
 
-/// A session in the registry. The session stays loaded as long as a front end holds a reference to this, which counts
-/// as a watcher.
+/// A session in the registry. The session stays loaded as long as a front end holds a lease of it.
 pub struct LoadedSession {
     id: String,
     session: Arc<Session>,
@@ -671,6 +661,7 @@ pub struct LoadedSession {
     /// Token that fires when the turns, calls and questions that the last process left open are closed, or resumed.
     begun: CancellationToken,
     last_use: Arc<LastUse>,
+    leases: Leases,
     /// Views of the front ends, at most one of each type.
     views: Mutex<Vec<Arc<dyn SessionView>>>,
 }
@@ -693,8 +684,7 @@ impl LoadedSession {
         self.stored_before
     }
 
-    /// Waits until the turns, calls and questions that the last process left open are closed or resumed. The future
-    /// holds no reference to the session.
+    /// Waits until the turns, calls and questions that the last process left open are closed or resumed.
     pub fn begun(&self) -> WaitForCancellationFutureOwned {
         self.begun.clone().cancelled_owned()
     }
@@ -704,13 +694,23 @@ impl LoadedSession {
         self.begun.is_cancelled()
     }
 
-    /// Returns the times of use. A view may hold these, because a reference to them does not count as a watcher.
+    /// Returns the times of use.
     pub fn last_use(&self) -> &Arc<LastUse> {
         &self.last_use
     }
 
-    /// Returns a front end's view of the session, made at first use. A view must not hold a reference to this, which
-    /// would count as a watcher.
+    /// Returns the session with a lease; `None` if the session is unloaded.
+    pub fn lease(self: &Arc<Self>) -> Option<Leased<Self>> {
+        Some(Leased::new(Arc::clone(self), self.leases.lease()?))
+    }
+
+    /// Returns the leases of the session.
+    pub fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Returns a front end's view of the session, made at first use. A view must not hold a lease, which would keep the
+    /// session loaded for ever.
     pub fn view<V: SessionView>(&self, make: impl FnOnce() -> Arc<V>) -> Arc<V> {
         let mut views = self.views.lock();
         let same = |view: &Arc<dyn SessionView>| {
@@ -725,8 +725,8 @@ impl LoadedSession {
         view
     }
 
-    /// Describes the session; the caller does not count as a watcher.
-    pub fn summary(self: &Arc<Self>) -> SessionSummary {
+    /// Describes the session.
+    pub fn summary(&self) -> SessionSummary {
         let (state, last_activity) = self.session.state_with_activity(|state| {
             (state.title.clone(), state.last_prompt.clone(), state.turns)
         });
@@ -739,25 +739,13 @@ impl LoadedSession {
             directory: self.session.roots().first().cloned().unwrap_or_default(),
             last_activity,
             busy: self.session.turns().running().is_some(),
-            watchers: self.watchers(2),
+            watchers: self.leases.held(),
         }
     }
 
-    /// Returns the number of watchers: the references to this session without `own` of them, plus the clients of all
-    /// views. `own` counts the registry's reference, and a reference of the caller that must not count.
-    fn watchers(self: &Arc<Self>, own: usize) -> usize {
-        // The references are counted before the views: a front end holds a reference while it looks for its view, so it
-        // is counted at least once.
-        let holders = Arc::strong_count(self).saturating_sub(own);
-        let views = self.views.lock();
-        let clients = views.iter().map(|view| SessionView::watchers(Arc::clone(view)));
-        holders + clients.sum::<usize>()
-    }
-
-    /// Returns `true` if a turn runs, or the session has a watcher. Must be called on the registry's reference, because
-    /// any other reference counts as a watcher.
-    fn is_in_use(self: &Arc<Self>) -> bool {
-        self.watchers(1) > 0 || self.session.turns().running().is_some()
+    /// Returns `true` if a turn runs, or a lease is held.
+    fn is_in_use(&self) -> bool {
+        self.leases.held() > 0 || self.session.turns().running().is_some()
     }
 
     fn end(&self) {

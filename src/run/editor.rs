@@ -54,7 +54,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     };
     let joined = match &first {
         Some(first) => {
-            let opened = (Arc::clone(&sessions), Arc::clone(first));
+            let opened = (Arc::clone(&sessions), first.clone());
             SessionServer::begin(agent, &opened, &making, &settings).await?
         }
         None => SessionServer::none(),

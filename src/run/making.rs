@@ -16,7 +16,8 @@ use tandem_agent::session::{
     Head, Parts, SavedWorkspace, Session, Storage, Store, StoreHealth, Upkeep,
 };
 use tandem_agent::sessions::{
-    LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession, find, fork,
+    Leased, LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession,
+    find, fork,
 };
 use tandem_host::Host;
 use tandem_host::scratch::Scratch;
@@ -163,7 +164,7 @@ impl Making {
         &self,
         wanted: &WantedSession,
         sessions: &Sessions,
-    ) -> anyhow::Result<Arc<LoadedSession>> {
+    ) -> anyhow::Result<Leased<LoadedSession>> {
         if let Some(id) = self.wanted(wanted, sessions).await? {
             return load(sessions, &id).await;
         }
@@ -296,10 +297,10 @@ impl Making {
 }
 
 /// A registry of sessions, and the session that the process works with.
-pub(super) type OpenedSession = (Arc<Sessions>, Arc<LoadedSession>);
+pub(super) type OpenedSession = (Arc<Sessions>, Leased<LoadedSession>);
 
 /// Loads a stored session. A checkpoint is copied first, and the copy is loaded.
-async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Arc<LoadedSession>> {
+async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Leased<LoadedSession>> {
     let mut id = id.to_owned();
     if let (Some(store), Ok(Some(Head { tag: Some(_), .. }))) =
         (sessions.store(), sessions.head(&id).await)

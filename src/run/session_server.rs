@@ -41,7 +41,7 @@ impl SessionServer {
         settings: &Settings,
     ) -> anyhow::Result<Self> {
         let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
-        let own = Arc::new(OwnSession::new(Arc::clone(first)));
+        let own = Arc::new(OwnSession::new(first.clone()));
         let service = editor_service(agent, sessions, own, making, settings)?;
         let limits = making.limits(settings);
         let mut options = options(&agent.a2a, &limits, making)?;
@@ -50,7 +50,7 @@ impl SessionServer {
         let listener = a2a::listen((Ipv4Addr::LOCALHOST, port).into()).await?;
         let address = options.network.url(listening_address(&listener)?);
         let ending = a2a::Ending::default();
-        let (sessions, first) = (Arc::clone(sessions), Arc::clone(first));
+        let (sessions, first) = (Arc::clone(sessions), first.clone());
         let served = ServedSessions::Shared { sessions, first };
         let serving = tokio::spawn(a2a::serve(listener, served, options, ending.clone()));
         Ok(Self(Some(RunningServer { serving, ending, address, connected })))

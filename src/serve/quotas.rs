@@ -180,7 +180,7 @@ impl Meter {
     ) -> Result<Reservation, QuotaError> {
         let most = self.quotas.sessions;
         let (room, others) = self.reserve(owner, QuotaKind::Sessions);
-        while owned(sessions, owner, <[_]>::len).saturating_add(others) > most {
+        while owned(sessions, owner).len().saturating_add(others) > most {
             let is_theirs =
                 |loaded: &LoadedSession| loaded.session().with_access(|it| it.is_owner(owner));
             if !sessions.unload_unused(is_theirs) {
@@ -210,14 +210,13 @@ impl Meter {
         sessions: &Sessions,
     ) -> Result<Reservation, QuotaError> {
         let (room, others) = self.reserve(owner, QuotaKind::Turns);
-        let turns = owned(sessions, owner, |owned| {
-            let turns = owned.iter().map(|loaded| {
-                let session = loaded.session();
-                self.count(owner, session);
-                turns_of(session)
-            });
-            turns.sum::<usize>()
+        let turns = owned(sessions, owner);
+        let turns = turns.iter().map(|loaded| {
+            let session = loaded.session();
+            self.count(owner, session);
+            turns_of(session)
         });
+        let turns = turns.sum::<usize>();
         let most = self.quotas.turns;
         if turns.saturating_add(others) > most {
             return Err(used_up("principal-turns", most as u64, "turns at once", LATER));
@@ -235,14 +234,12 @@ impl Meter {
 
     /// Counts the tokens of all loaded sessions, so that they are not lost when a session is unloaded.
     pub fn count_all(&self, sessions: &Sessions) {
-        sessions.look(|all| {
-            for loaded in all {
-                let owner = loaded.session().with_access(|access| access.owner.clone());
-                if let Some(owner) = owner {
-                    self.count(&owner, loaded.session());
-                }
+        for loaded in sessions.loaded() {
+            let owner = loaded.session().with_access(|access| access.owner.clone());
+            if let Some(owner) = owner {
+                self.count(&owner, loaded.session());
             }
-        });
+        }
     }
 
     /// Counts the tokens of a session that were not counted before.
@@ -355,16 +352,11 @@ fn turns_of(session: &Session) -> usize {
     usize::from(session.turns().running().is_some()) + session.turns().waiting()
 }
 
-/// Calls `look` with the loaded sessions of an owner.
-fn owned<T>(
-    sessions: &Sessions,
-    owner: &PrincipalId,
-    look: impl FnOnce(&[Arc<LoadedSession>]) -> T,
-) -> T {
-    sessions.look(|mut all| {
-        all.retain(|loaded| loaded.session().with_access(|access| access.is_owner(owner)));
-        look(&all)
-    })
+/// Returns the loaded sessions of an owner.
+fn owned(sessions: &Sessions, owner: &PrincipalId) -> Vec<Arc<LoadedSession>> {
+    let mut loaded = sessions.loaded();
+    loaded.retain(|loaded| loaded.session().with_access(|access| access.is_owner(owner)));
+    loaded
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use super::context::SessionContext;
 use super::orders::{OrderReply, OrderedCall, TerminalCall};
 use super::server::{A2aServer, CallOrigin};
 use tandem_agent::session::{Origin, Reader, Session, StoreError};
+use tandem_agent::sessions::Leased;
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::attach::{
@@ -77,7 +78,7 @@ struct Seat {
 }
 
 struct JoinedSession {
-    context: Arc<SessionContext>,
+    context: Leased<SessionContext>,
     /// Name of the terminal.
     terminal: String,
     origin: Origin,
@@ -125,7 +126,7 @@ impl rpc::Handler for Seat {
                 if method != PROMPT {
                     return responder.send(done);
                 }
-                let context = Arc::clone(&joined.context);
+                let context = joined.context.clone();
                 // The response is sent only when the prompt is durable.
                 tokio::spawn(async move {
                     let promised = context.promised().await.map_err(|error| refused(error.message));
@@ -195,7 +196,7 @@ impl Seat {
             Ok(asked) => asked,
             Err(error) => return responder.send(Err::<(), _>(error)),
         };
-        let (context, ended) = (Arc::clone(&joined.context), self.ended.clone());
+        let (context, ended) = (joined.context.clone(), self.ended.clone());
         let reader = self.principal.clone();
         tokio::spawn(async move {
             let mut log = context.events(since.from);
@@ -282,7 +283,7 @@ impl Seat {
         let before = self.ordered.lock().replace(is_done);
         let call = TerminalCall::new(&joined.context, method, &joined.terminal, params);
         let caller = terminal_caller(&self.principal, joined.origin.clone());
-        let (server, context) = (Arc::clone(&self.server), Arc::clone(&joined.context));
+        let (server, context) = (Arc::clone(&self.server), joined.context.clone());
         tokio::spawn(for_client(client_address(), async move {
             if let Some(before) = before {
                 // The sender is only dropped, never used, so an error is the signal.

@@ -1,7 +1,6 @@
 //! Slash commands for clients: their list, and their execution (RFC 3.3, and
 //! "Custom endpoints" of the server document; `docs/protocols.md` says where both are).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,6 +15,7 @@ use tandem_agent::commands::{Argument, Command, Registry};
 use tandem_agent::session::{
     Access, CallStarted, Event, PromptPart, PromptTags, Session, SessionCommand, TurnId,
 };
+use tandem_agent::sessions::Leased;
 use tandem_serve::principals::{DRIVE, Principal, WATCH};
 use tandem_serve::quotas::Reservation;
 use tandem_wire::jsonrpc::Error;
@@ -140,7 +140,7 @@ impl A2aServer {
         &self,
         session: &SessionName,
         principal: &Principal,
-    ) -> Option<Arc<SessionContext>> {
+    ) -> Option<Leased<SessionContext>> {
         let contexts = self.contexts.of(principal);
         match &session.task {
             Some(task) => contexts.task(task, WATCH).ok().map(|(context, _)| context),
@@ -155,7 +155,7 @@ impl A2aServer {
         session: &SessionName,
         principal: &Principal,
         prompt: &[PromptPart],
-    ) -> Result<(Arc<SessionContext>, Option<Reservation>), Error> {
+    ) -> Result<(Leased<SessionContext>, Option<Reservation>), Error> {
         self.check_open()?;
         let contexts = self.contexts.of(principal);
         let context = match &session.task {

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tandem_agent::session::{
     FollowedSession, Reader, Session, SessionAccess, StoreError, TaskEvent, TurnId, TurnRecord,
 };
-use tandem_agent::sessions::{LastUse, LoadedSession, SessionView, stored_id};
+use tandem_agent::sessions::{LastUse, Leased, Leases, LoadedSession, SessionView, stored_id};
 use tandem_serve::principals::{Principal, SessionRight};
 pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus, error};
@@ -55,6 +55,7 @@ pub(super) struct SessionContext {
     /// notifications are notified from there on; `None` once their notifiers run again, or for a new session.
     pub(super) restores_from: Mutex<Option<usize>>,
     last_use: Arc<LastUse>,
+    leases: Leases,
     /// The last turn that each sender of messages knows of.
     known: Mutex<KnownTurns>,
     /// The calls whose questions are open, and the time since which no terminal was attached to answer each.
@@ -73,9 +74,14 @@ enum SessionHost {
 }
 
 impl SessionContext {
-    /// Returns the context of a session in the registry, creating it at first use.
+    /// Returns the context of a session in the registry, creating it at first use. The context has no lease.
     pub(super) fn of(loaded: &LoadedSession) -> Arc<Self> {
         loaded.view(|| Self::new(loaded))
+    }
+
+    /// Returns the context of a session in the registry, with the caller's lease of the session.
+    pub(super) fn leased(loaded: &Leased<LoadedSession>) -> Leased<Self> {
+        Leased::new(Self::of(loaded), loaded.lease().clone())
     }
 
     fn new(loaded: &LoadedSession) -> Arc<Self> {
@@ -87,12 +93,12 @@ impl SessionContext {
         let id = name.unwrap_or_else(|| loaded.id().to_owned());
         let logs = (session.events(0), session.events(0));
         let restores_from = loaded.stored_before();
-        let last_use = Arc::clone(loaded.last_use());
-        Self::of_host(id, SessionHost::Here(session), logs, (restores_from, last_use))
+        let use_of = (Arc::clone(loaded.last_use()), loaded.leases().clone());
+        Self::of_host(id, SessionHost::Here(session), logs, restores_from, use_of)
     }
 
-    /// Creates the context of a session that another node owns.
-    pub(super) fn elsewhere(session: FollowedSession) -> Arc<Self> {
+    /// Creates the context of a session that another node owns, with the first lease.
+    pub(super) fn elsewhere(session: FollowedSession) -> Leased<Self> {
         let name = session.look(|state| state.context_name.clone());
         // Clients may know the session by its id in the store, or by the name that they chose.
         let is_owned = session.with_access(|access| access.owner.is_some());
@@ -100,14 +106,17 @@ impl SessionContext {
         let id = name.unwrap_or_else(|| session.id().to_owned());
         let logs = (session.events(0), session.events(0));
         let host = SessionHost::Elsewhere(Arc::new(session));
-        Self::of_host(id, host, logs, (None, Arc::new(LastUse::now())))
+        let (leases, lease) = Leases::with_first();
+        let use_of = (Arc::new(LastUse::now()), leases);
+        Leased::new(Self::of_host(id, host, logs, None, use_of), lease)
     }
 
     fn of_host(
         id: String,
         host: SessionHost,
         (log, more): (Reader, Reader),
-        (restores_from, last_use): (Option<usize>, Arc<LastUse>),
+        restores_from: Option<usize>,
+        (last_use, leases): (Arc<LastUse>, Leases),
     ) -> Arc<Self> {
         let story = Arc::new(Mutex::new(Story::new(log)));
         let keeping = story::keep_up(Arc::clone(&story), more);
@@ -122,10 +131,22 @@ impl SessionContext {
             cancelling: tokio::sync::Mutex::default(),
             restores_from: Mutex::new(restores_from),
             last_use,
+            leases,
             known: Mutex::default(),
             asking: Mutex::default(),
             attached: AtomicUsize::new(0),
         })
+    }
+
+    /// Returns the context with a lease; `None` if the session is unloaded, or this node follows it no more.
+    pub(super) fn lease(self: &Arc<Self>) -> Option<Leased<Self>> {
+        Some(Leased::new(Arc::clone(self), self.leases.lease()?))
+    }
+
+    /// Stops giving out leases of a session that this node follows, unless the session is in use: unless a lease is
+    /// held, or a client has used the session in the time `idle`. Returns `true` if the session is not in use.
+    pub(super) fn close_unused(&self, idle: Duration) -> bool {
+        self.leases.close_unused(|| self.last_use.at().elapsed() < idle)
     }
 
     /// Returns the session if this node owns it, else an error that tells the client to ask again.
@@ -265,11 +286,6 @@ impl SessionContext {
             }
         };
         timeout(CATCHING_UP, caught_up).await.unwrap_or(Ok(()))
-    }
-
-    /// Returns the time of the last use of the session.
-    pub(super) fn used_at(&self) -> Instant {
-        self.last_use.at()
     }
 
     /// Returns the right of a principal in the session; `None` if the principal must not know of the session.
@@ -496,11 +512,6 @@ pub(super) fn right(session: &Session, principal: &Principal) -> Option<SessionR
 }
 
 impl SessionView for SessionContext {
-    fn watchers(self: Arc<Self>) -> usize {
-        // The session's own view, this argument and the notifiers are no watchers.
-        Arc::strong_count(&self).saturating_sub(2 + self.push.len())
-    }
-
     fn unloaded(&self) {
         self.push.clear();
     }

@@ -19,7 +19,7 @@ use super::audit::Audit;
 use super::context::SessionContext;
 use super::servers::Allowed;
 use tandem_agent::session::{AGENT_ENDS, Head, Orphan, ResumePolicy, Session, Store, StoreError};
-use tandem_agent::sessions::{LoadError, LoadedSession, Sessions};
+use tandem_agent::sessions::{Leased, LoadError, LoadedSession, Sessions};
 use tandem_serve::quotas::Meter;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -35,7 +35,7 @@ pub enum ServedSessions {
         /// The registry that holds the sessions.
         sessions: Arc<Sessions>,
         /// The session for clients that name no context.
-        first: Arc<LoadedSession>,
+        first: Leased<LoadedSession>,
     },
     /// One session for each context; clients begin them.
     PerContext {
@@ -51,7 +51,7 @@ pub enum ServedSessions {
 pub(super) struct Contexts {
     served: ServedSessions,
     /// The context of the shared session; `None` if clients begin the sessions.
-    shared: Option<Arc<SessionContext>>,
+    shared: Option<Leased<SessionContext>>,
     followed: FollowedContexts,
     /// The MCP servers that clients may add to a session.
     servers: Allowed,
@@ -80,7 +80,7 @@ impl Contexts {
         let shared = match &served {
             ServedSessions::Shared { first, .. } => {
                 first.session().persistence().announce(port);
-                Some(SessionContext::of(first))
+                Some(SessionContext::leased(first))
             }
             ServedSessions::PerContext { .. } => None,
         };
@@ -135,7 +135,7 @@ impl Contexts {
     }
 
     /// Returns the context of the shared session, if there is one.
-    pub(super) fn shared(&self) -> Option<&Arc<SessionContext>> {
+    pub(super) fn shared(&self) -> Option<&Leased<SessionContext>> {
         self.shared.as_ref()
     }
 
@@ -154,7 +154,10 @@ impl Contexts {
     }
 
     /// Takes over an orphaned session.
-    pub(super) async fn take_over(&self, orphan: &Orphan) -> Result<Arc<LoadedSession>, LoadError> {
+    pub(super) async fn take_over(
+        &self,
+        orphan: &Orphan,
+    ) -> Result<Leased<LoadedSession>, LoadError> {
         self.registry().take_over(orphan, |session| self.prepare(session)).await
     }
 
@@ -247,11 +250,9 @@ impl Contexts {
     /// for too long.
     pub(super) fn sweep(&self) {
         let ServedSessions::PerContext { sessions, question, .. } = &self.served else { return };
-        sessions.look(|loaded| {
-            for it in loaded {
-                SessionContext::of(&it).expire_questions(*question);
-            }
-        });
+        for context in self.all() {
+            context.expire_questions(*question);
+        }
         self.meter.count_all(sessions);
         sessions.unload_idle();
         self.followed.leave_unused(sessions.limits().idle.unwrap_or(*question));

@@ -12,10 +12,13 @@ use super::frames::{Frame, FramesKey, StreamEnd};
 use super::results::{TurnChanges, made_or_empty};
 use super::updates::{self, TaskNames, TaskUpdate};
 use tandem_agent::session::{Entry, Event, Reader};
+use tandem_agent::sessions::{Lease, Leased};
 
 /// Reader of a session's frames from a log index on, at its own pace.
 pub(super) struct Follow {
     pub(super) context: Arc<SessionContext>,
+    /// Lease that keeps the session loaded for the reader; `None` for a reader that does not keep the session loaded.
+    _lease: Option<Lease>,
     dialect: Dialect,
     text_only: bool,
     log: Reader,
@@ -33,10 +36,17 @@ struct MakingFrames {
 }
 
 impl Follow {
+    /// Makes a reader that keeps the session loaded.
+    pub(super) fn leased(context: &Leased<SessionContext>, from: usize, dialect: Dialect) -> Self {
+        Self { _lease: Some(context.lease().clone()), ..Self::new(context, from, dialect) }
+    }
+
+    /// Makes a reader that does not keep the session loaded.
     pub(super) fn new(context: &Arc<SessionContext>, from: usize, dialect: Dialect) -> Self {
         Self {
             log: context.events(from),
             context: Arc::clone(context),
+            _lease: None,
             dialect,
             text_only: false,
             made: Arc::new([]),

@@ -177,7 +177,7 @@ impl MessageEffect {
     fn again(&self, dialect: Dialect, reader: &Principal) -> Option<Streaming> {
         let is_here =
             |context: &Arc<SessionContext>| context.is_open_to(reader) && !context.has_moved();
-        let context = self.context.upgrade().filter(is_here)?;
+        let context = self.context.upgrade().filter(is_here)?.lease()?;
         context.used();
         let span = if self.began {
             turns::joined(&context, self.turn, self.from)

@@ -27,6 +27,7 @@ use super::subscription::{Span, Streaming};
 use super::turns::{MessageTarget, PromptReply};
 use super::{card, commands, list, monitoring, turns};
 use tandem_agent::session::{Event, Mode, Session, TurnId, TurnRecord};
+use tandem_agent::sessions::Leased;
 use tandem_serve::principals::{ANSWER, DRIVE, SessionRight, WATCH};
 use tandem_wire::a2a::{Task, TaskState, error};
 use tandem_wire::jsonrpc::Error;
@@ -237,7 +238,7 @@ impl A2aServer {
                 let dialect_name = dialect.name().to_owned();
                 let call = OrderedCall::Message { form, params, dialect: dialect_name };
                 let (span, unknown) = self.order(followed, call, caller).await?.stream()?;
-                let (context, reader) = (Arc::clone(context), caller.principal.clone());
+                let (context, reader) = (context.clone(), caller.principal.clone());
                 return Ok(Streaming { context, span, dialect, unknown, reader });
             }
             let id = open.as_ref().or_else(|| self.contexts.shared()).map(|it| it.id.clone());
@@ -397,7 +398,7 @@ impl A2aServer {
     ) -> Result<Reply, Error> {
         let Configuration { history, at_once, text_only, .. } = message.sent.configuration;
         let streaming = self.stream(message, caller, dialect).await?;
-        let (context, turn) = (Arc::clone(&streaming.context), streaming.span.turn);
+        let (context, turn) = (streaming.context.clone(), streaming.span.turn);
         let unknown = streaming.unknown;
         let (asked_back, auto_execute_refused) =
             (streaming.span.asked_back, streaming.span.auto_execute_refused);
@@ -425,7 +426,7 @@ impl A2aServer {
         sent: &Sent,
         contexts: VisibleContexts<'_>,
         dialect: Dialect,
-    ) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
+    ) -> Result<(Leased<SessionContext>, Option<TurnId>), Error> {
         let Some(id) = &sent.task else {
             // In 1.0, the server must use the id that a client names, or refuse it (section 3.4.1). In 0.3
             // the server chooses the ids, and its answer has the id that is valid.

@@ -18,11 +18,6 @@ const MOST: usize = 32;
 pub(super) struct Push(pub(super) Mutex<HashMap<String, AbortOnDropHandle<()>>>);
 
 impl Push {
-    /// Returns the number of running notifiers, each of which holds the session's context.
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().values().filter(|notifies| !notifies.is_finished()).count()
-    }
-
     /// Checks that there is room for the configuration `key`. If the session is full, configurations whose
     /// task has ended are deleted first.
     pub(super) fn room(&self, session: &Session, key: Option<&str>) -> Result<(), Error> {

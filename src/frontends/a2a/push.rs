@@ -16,6 +16,7 @@ use super::requests::PushName;
 use super::server::{A2aServer, CallOrigin};
 use super::webhook::{self, Delivery, WebhookUrl, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
+use tandem_agent::sessions::Leased;
 use tandem_serve::principals::SessionRight;
 use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error, v03};
 use tandem_wire::jsonrpc::Error;
@@ -188,7 +189,7 @@ impl A2aServer {
         &self,
         PushName { task, id }: &PushName,
         caller: &CallOrigin,
-    ) -> Result<(Arc<SessionContext>, String), Error> {
+    ) -> Result<(Leased<SessionContext>, String), Error> {
         let (context, _) = self.contexts.of(&caller.principal).task(task, SessionRight::Own)?;
         Ok((context, format!("{task}/{id}")))
     }

@@ -21,6 +21,7 @@ use super::subscription::{Span, Subscription};
 use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::{PromptPart, ServerStatus, Session};
+use tandem_agent::sessions::Leased;
 use tandem_serve::principals::{Principal, WATCH};
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
@@ -263,7 +264,7 @@ impl A2aServer {
         &self,
         body: &Value,
         caller: &CallOrigin,
-    ) -> Result<(Arc<SessionContext>, BegunCommand), Error> {
+    ) -> Result<(Leased<SessionContext>, BegunCommand), Error> {
         let request = ExecuteCommand::read(body)?;
         let ExecuteCommand { command: name, args, session: named } = &request;
         let id = SessionId { task: named.task.as_deref(), context: named.context.as_deref() };

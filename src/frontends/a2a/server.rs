@@ -22,6 +22,7 @@ use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{ClientName, Origin, StoreHealth};
+use tandem_agent::sessions::Leased;
 use tandem_serve::network::{NetworkOptions, ServerNetwork};
 use tandem_serve::principals::{AccessOptions, Principal, Principals};
 use tandem_serve::quotas::{Meter, Quotas};
@@ -178,7 +179,7 @@ impl A2aServer {
         &self,
         principal: &Principal,
         named: &SessionId<'_>,
-    ) -> Result<Option<Arc<SessionContext>>, Error> {
+    ) -> Result<Option<Leased<SessionContext>>, Error> {
         let Some(id) = named.id() else { return Ok(None) };
         let visible = self.contexts.of(principal);
         if self.ending.draining() {

@@ -12,6 +12,7 @@ use super::dialect::Dialect;
 use super::follow::Follow;
 use super::frames::{Frame, StreamEnd};
 use tandem_agent::session::TurnId;
+use tandem_agent::sessions::Leased;
 use tandem_serve::principals::Principal;
 use tandem_wire::a2a::{Task, error};
 use tandem_wire::jsonrpc::Error;
@@ -128,7 +129,7 @@ impl Span {
 
 /// A stream before it is read.
 pub(super) struct Streaming {
-    pub(super) context: Arc<SessionContext>,
+    pub(super) context: Leased<SessionContext>,
     pub(super) span: Span,
     pub(super) dialect: Dialect,
     /// Outcome for the context that the client named, if the context was not known.
@@ -187,12 +188,12 @@ pub(super) struct Subscription {
 
 impl Subscription {
     pub(super) fn new(
-        context: &Arc<SessionContext>,
+        context: &Leased<SessionContext>,
         span: Span,
         dialect: Dialect,
         reader: Principal,
     ) -> Self {
-        let follow = Follow::new(context, span.from, dialect).in_text(span.text_only);
+        let follow = Follow::leased(context, span.from, dialect).in_text(span.text_only);
         Self { follow, reader, ended: span.over, is_closed: false, span }
     }
 

@@ -35,6 +35,7 @@ use super::monitoring::call_span;
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{REVOKED, Span, Streaming, not_shared};
+use tandem_agent::sessions::Leased;
 use tandem_serve::connection_room::ConnectionSlot;
 use tandem_serve::principals::Principal;
 use tandem_wire::jsonrpc::Error;
@@ -142,7 +143,7 @@ impl Drop for OpenSocket {
 struct Active {
     /// Id of the call, as raw JSON.
     id: String,
-    context: Arc<SessionContext>,
+    context: Leased<SessionContext>,
     span: Span,
 }
 
@@ -247,7 +248,7 @@ impl SocketClient {
 
     /// Starts to follow the shared session, and sends its open questions.
     async fn join(&mut self) -> Result<(), Over> {
-        let Some(context) = self.server.contexts.shared().map(Arc::clone) else { return Ok(()) };
+        let Some(context) = self.server.contexts.shared().cloned() else { return Ok(()) };
         if !context.is_open_to(&self.caller.principal) {
             return Ok(());
         }
@@ -261,7 +262,7 @@ impl SocketClient {
         for index in asked.into_iter().filter(|index| *index < now) {
             self.ask(&context, index).await?;
         }
-        self.follows.push(Follow::new(&context, now, self.dialect()));
+        self.follows.push(Follow::leased(&context, now, self.dialect()));
         Ok(())
     }
 
@@ -535,7 +536,7 @@ impl SocketClient {
     fn follow(&mut self, streaming: &Streaming) {
         let context = &streaming.context;
         if !self.follows.iter().any(|follow| follow.context.is_of(context)) {
-            self.follows.push(Follow::new(context, streaming.span.from, self.dialect()));
+            self.follows.push(Follow::leased(context, streaming.span.from, self.dialect()));
         }
     }
 

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use tandem_agent::session::{Origin, Session};
-use tandem_agent::sessions::{CreateError, LoadedSession, SessionRequest, Sessions};
+use tandem_agent::sessions::{CreateError, Leased, LoadedSession, SessionRequest, Sessions};
 use tandem_model::provider::Provider;
 use tandem_wire::acp::Dialect;
 use tandem_wire::jsonrpc::{Error, Params};
@@ -89,35 +89,35 @@ pub type ConnectAcp =
 #[derive(Default)]
 pub struct OwnSession {
     /// The session, once it is created. The lock is held during the creation, so that only one session is created.
-    session: Mutex<Option<Arc<LoadedSession>>>,
+    session: Mutex<Option<Leased<LoadedSession>>>,
     /// `true` once an editor drives the session.
     taken: AtomicBool,
 }
 
 impl OwnSession {
     /// Wraps the session of a process that has already created its session.
-    pub fn new(session: Arc<LoadedSession>) -> Self {
+    pub fn new(session: Leased<LoadedSession>) -> Self {
         Self { session: Mutex::new(Some(session)), taken: AtomicBool::new(false) }
     }
 
     /// Returns the session, if it has been created.
-    fn get(&self) -> Option<Arc<LoadedSession>> {
+    fn get(&self) -> Option<Leased<LoadedSession>> {
         self.session.lock().clone()
     }
 
-    fn get_or_create(&self, sessions: &Sessions) -> Result<Arc<LoadedSession>, CreateError> {
+    fn get_or_create(&self, sessions: &Sessions) -> Result<Leased<LoadedSession>, CreateError> {
         let mut session = self.session.lock();
         self.taken.store(true, Ordering::Relaxed);
         if let Some(session) = &*session {
-            return Ok(Arc::clone(session));
+            return Ok(session.clone());
         }
         let created = sessions.create(&SessionRequest::default(), |_| ())?;
-        Ok(Arc::clone(session.insert(created)))
+        Ok(session.insert(created).clone())
     }
 
     /// Returns the session to an editor that wants a new session in `directory`, if the session works there, has no
     /// prompt yet and has not been taken by another editor.
-    fn take_unused(&self, directory: &Path) -> Option<Arc<LoadedSession>> {
+    fn take_unused(&self, directory: &Path) -> Option<Leased<LoadedSession>> {
         let session = self.get().filter(|session| session.session().roots() == [directory])?;
         let is_unused = session.summary().prompts == 0 && !self.taken.swap(true, Ordering::Relaxed);
         is_unused.then_some(session)

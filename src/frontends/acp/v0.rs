@@ -17,7 +17,7 @@ use self::view::{AcpClient, EditorView};
 use crate::{Connection, Login};
 use parking_lot::Mutex;
 use tandem_agent::session::{PromptPart, Session, TurnId};
-use tandem_agent::sessions::LoadedSession;
+use tandem_agent::sessions::{Leased, LoadedSession};
 use tandem_wire::acp::v0::{
     CANCEL_SEND_MESSAGE, InitializeParams, InitializeResponse, SEND_USER_MESSAGE,
     SendUserMessageParams, UserMessageChunk, VERSION,
@@ -33,14 +33,14 @@ pub(crate) struct Editor {
     client: Arc<AcpClient>,
     /// Last turn that the editor began. The lock is held while the next turn begins.
     turn: Mutex<Option<TurnId>>,
-    /// Reference that keeps the session loaded.
-    _loaded: Arc<LoadedSession>,
+    /// Lease that keeps the session loaded.
+    _loaded: Leased<LoadedSession>,
     _view: AbortOnDropHandle<()>,
 }
 
 impl Editor {
     /// Creates the handler, and begins to show the editor the session's events.
-    pub(crate) fn new(connection: &Connection, loaded: Arc<LoadedSession>) -> Self {
+    pub(crate) fn new(connection: &Connection, loaded: Leased<LoadedSession>) -> Self {
         let Connection { service, peer, .. } = connection;
         let (session, login) = (Arc::clone(loaded.session()), Arc::clone(&service.login));
         let client = Arc::new(AcpClient::new(service.origin.clone()));

@@ -17,7 +17,9 @@ use tandem_agent::session::{
     Batch, Event, Holder, Listed, Origin, Parts, PromptTags, Query, ResumePolicy, Session,
     StopReason, Store, StoreError, ToolOutcome, TurnId, read_stored,
 };
-use tandem_agent::sessions::{LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions};
+use tandem_agent::sessions::{
+    Leased, LoadError, LoadedSession, SessionLimits, SessionRequest, Sessions,
+};
 use tandem_host::{Access, Tool, ToolKind, ToolOutput};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error};
@@ -87,11 +89,11 @@ fn look() -> Fake {
     Fake::new("look", ToolKind::Read, Access::Nothing)
 }
 
-fn create(sessions: &Sessions) -> Arc<LoadedSession> {
+fn create(sessions: &Sessions) -> Leased<LoadedSession> {
     sessions.create(&SessionRequest::default(), |_| ()).unwrap()
 }
 
-async fn load(sessions: &Sessions, id: &str) -> Arc<LoadedSession> {
+async fn load(sessions: &Sessions, id: &str) -> Leased<LoadedSession> {
     sessions.load(id, Vec::new(), |_| ()).await.unwrap().unwrap()
 }
 

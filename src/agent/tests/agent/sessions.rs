@@ -1,5 +1,6 @@
 //! The registry of sessions: create, open, list, unload, delete.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tandem_agent::session::{Origin, Parts, PromptPart, Session, TurnId};
 use tandem_agent::sessions::{
-    CreateError, LoadedSession, MakeSession, SessionLimits, SessionRequest, SessionView, Sessions,
+    CreateError, Leased, LoadedSession, MakeSession, SessionLimits, SessionRequest, SessionView,
+    Sessions,
 };
 use tandem_host::ToolKind;
 use tandem_model::replay::Replay;
@@ -37,7 +39,7 @@ fn questions() -> Value {
     json!([[{ "call": { "name": "t" } }], [{ "text": "done" }]])
 }
 
-fn create(sessions: &Sessions) -> Arc<LoadedSession> {
+fn create(sessions: &Sessions) -> Leased<LoadedSession> {
     sessions.create(&SessionRequest::default(), |_| ()).unwrap()
 }
 
@@ -58,18 +60,13 @@ async fn asked(loaded: &LoadedSession) {
     }
 }
 
-/// A front end with this many clients.
+/// A front end's view.
 #[derive(Default)]
 struct Clients {
-    watchers: AtomicUsize,
     unloaded: AtomicUsize,
 }
 
 impl SessionView for Clients {
-    fn watchers(self: Arc<Self>) -> usize {
-        self.watchers.load(Ordering::SeqCst)
-    }
-
     fn unloaded(&self) {
         self.unloaded.fetch_add(1, Ordering::SeqCst);
     }
@@ -138,15 +135,18 @@ async fn the_list_begins_with_the_session_that_was_active_last() {
 }
 
 #[tokio::test]
-async fn the_list_counts_holders_and_clients_of_front_ends() {
+async fn the_list_counts_the_leases_of_front_ends_and_their_clients() {
     let sessions = answering(questions(), 9);
     let id = unwatched(&sessions);
     assert_eq!(sessions.list()[0].watchers, 0);
     let held = sessions.open(&id).unwrap();
     assert_eq!(sessions.list()[0].watchers, 1);
-    let clients = held.view(Arc::<Clients>::default);
-    clients.watchers.store(3, Ordering::SeqCst);
+    let clients = [(); 3].map(|()| held.clone());
     assert_eq!(sessions.list()[0].watchers, 4);
+    let looked_at = (sessions.loaded(), sessions.find_loaded(&id));
+    assert_eq!(sessions.list()[0].watchers, 4, "a look is no use");
+    drop((clients, looked_at));
+    assert_eq!(sessions.list()[0].watchers, 1);
     prompt(&held, "go");
     asked(&held).await;
     assert!(sessions.list()[0].busy);
@@ -182,15 +182,14 @@ async fn the_idle_time_begins_when_nobody_watches_any_more() {
     let sessions = registry(9);
     let held = create(&sessions);
     let id = held.id().to_owned();
-    let view = held.view(Arc::<Clients>::default);
-    view.watchers.store(1, Ordering::SeqCst);
+    let client = held.clone();
     advance(2 * IDLE).await;
     sessions.unload_idle();
     drop(held);
     advance(2 * IDLE).await;
     sessions.unload_idle();
     assert!(sessions.contains(&id), "a client of a front end watches");
-    view.watchers.store(0, Ordering::SeqCst);
+    drop(client);
     advance(IDLE / 2).await;
     sessions.unload_idle();
     assert!(sessions.contains(&id), "it was watched half the idle time ago");
@@ -321,23 +320,27 @@ async fn a_session_that_somebody_only_looks_at_gives_way_to_a_new_one() {
     futures::future::try_join_all(looking).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_session_is_loaded_again_while_it_is_unloaded() {
-    let directory = tempfile::tempdir().unwrap();
+/// A registry that stores its sessions in a directory, and the id of a session in which a turn has ended.
+async fn storing(directory: &Path) -> (Arc<Sessions>, String) {
     let script = json!({ "when": "", "answers": [[{ "text": "hello" }]] }).to_string();
     let make: MakeSession = Arc::new(move |_, storage| {
         let model = Arc::new(Replay::from_script(&script).unwrap());
         Ok(Session::new(Parts { storage, ..parts(model) }))
     });
-    let store = Arc::new(FileStore::new(directory.path().to_owned()));
+    let store = Arc::new(FileStore::new(directory.to_owned()));
     let limits = SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 };
     let sessions = Sessions::with_store(make, limits, Some(store));
-    let id = {
-        let loaded = create(&sessions);
-        prompt(&loaded, "go");
-        timeout(LONG, loaded.session().turns().idle()).await.unwrap();
-        loaded.id().to_owned()
-    };
+    let loaded = create(&sessions);
+    prompt(&loaded, "go");
+    timeout(LONG, loaded.session().turns().idle()).await.unwrap();
+    let id = loaded.id().to_owned();
+    (sessions, id)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_session_is_loaded_again_while_it_is_unloaded() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sessions, id) = storing(directory.path()).await;
     let at_once = Arc::new(Barrier::new(2));
     for _ in 0..100 {
         let (unloading, both) = (Arc::clone(&sessions), Arc::clone(&at_once));

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::future::ready;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 
@@ -14,7 +13,7 @@ use super::super::read::AgentSettings;
 use super::super::requests::SessionId;
 use super::super::server::A2aServer;
 use tandem_agent::session::Listed;
-use tandem_agent::sessions::SessionSummary;
+use tandem_agent::sessions::{Leased, SessionSummary};
 use tandem_content::shorten::first_chars;
 use tandem_serve::principals::Principal;
 use tandem_wire::attach::{ListedSession, SessionSelector, refused};
@@ -32,7 +31,7 @@ pub(super) async fn wanted(
     server: &A2aServer,
     principal: &Principal,
     wanted: &SessionSelector,
-) -> Result<Result<Arc<SessionContext>, Vec<ListedSession>>, Error> {
+) -> Result<Result<Leased<SessionContext>, Vec<ListedSession>>, Error> {
     let contexts = server.contexts.of(principal);
     let new = |directory: &str| {
         let workspace = Some(PathBuf::from(directory));
@@ -84,7 +83,7 @@ async fn open_exactly(
     server: &A2aServer,
     principal: &Principal,
     id: &str,
-) -> Result<Option<Arc<SessionContext>>, Error> {
+) -> Result<Option<Leased<SessionContext>>, Error> {
     let session = SessionId { task: None, context: Some(id) };
     let loaded = server.load(principal, &session).await;
     let _stays_loaded = loaded.map_err(|error| refused(error.message))?;

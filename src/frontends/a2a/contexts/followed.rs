@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::super::context::SessionContext;
 use tandem_agent::KeyedMutex;
 use tandem_agent::session::{FollowedSession, Store};
-use tandem_agent::sessions::{CreateError, LoadError, SessionLimits};
+use tandem_agent::sessions::{CreateError, Leased, LoadError, SessionLimits};
 
 /// The sessions that this node follows.
 #[derive(Default)]
@@ -30,9 +30,9 @@ impl FollowedContexts {
         store: &Arc<dyn Store>,
         id: &str,
         limits: SessionLimits,
-    ) -> Result<Option<Arc<SessionContext>>, LoadError> {
+    ) -> Result<Option<Leased<SessionContext>>, LoadError> {
         let _opening = self.opening.lock(id).await;
-        let known = self.by_id.lock().get(id).filter(|context| !context.has_moved()).cloned();
+        let known = self.find(|by_id| by_id.get(id).filter(|context| !context.has_moved()));
         if known.is_some() {
             return Ok(known);
         }
@@ -49,7 +49,7 @@ impl FollowedContexts {
         if by_id.len() >= most {
             return Err(LoadError::Create(CreateError::Full(most)));
         }
-        by_id.insert(id.to_owned(), Arc::clone(&context));
+        by_id.insert(id.to_owned(), Arc::clone(&*context));
         Ok(Some(context))
     }
 
@@ -58,24 +58,19 @@ impl FollowedContexts {
         self.by_id.lock().remove(id);
     }
 
-    /// Calls `look` with all followed sessions, by their ids in the store, under the lock. Holding
-    /// the lock instead of clones keeps the reference counts right: [`Self::leave_unused`] counts
-    /// any further holder as a use.
-    pub(super) fn look<T>(
+    /// Returns the session that `find` selects from the followed sessions, by their ids in the store.
+    pub(super) fn find(
         &self,
-        look: impl FnOnce(&HashMap<String, Arc<SessionContext>>) -> T,
-    ) -> T {
-        look(&self.by_id.lock())
+        find: impl FnOnce(&HashMap<String, Arc<SessionContext>>) -> Option<&Arc<SessionContext>>,
+    ) -> Option<Leased<SessionContext>> {
+        find(&self.by_id.lock()).and_then(SessionContext::lease)
     }
 
     /// Stops following the sessions that have moved, and those that no client has used for the time
     /// `idle`.
     pub(super) fn leave_unused(&self, idle: Duration) {
-        let is_used = |context: &Arc<SessionContext>| {
-            // The map itself is one holder. Any further holder uses the session.
-            !context.has_moved()
-                && (Arc::strong_count(context) > 1 || context.used_at().elapsed() < idle)
-        };
+        let is_used =
+            |context: &Arc<SessionContext>| !context.has_moved() && !context.close_unused(idle);
         self.by_id.lock().retain(|_, context| is_used(context));
     }
 

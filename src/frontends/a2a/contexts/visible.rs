@@ -1,6 +1,6 @@
 //! The sessions of a server, as one principal may see them.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use tandem_agent::session::{
     SessionState, StoreError, TaskEvent, TurnId, read_stored,
 };
 use tandem_agent::sessions::{
-    CreateError, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
-    owned_id, stored_id,
+    CreateError, Leased, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions,
+    begun_id, owned_id, stored_id,
 };
 use tandem_serve::principals::{DRIVE, Principal, SessionRight};
 use tandem_serve::quotas::{QuotaError, Reservation};
@@ -158,11 +158,9 @@ impl<'a> VisibleContexts<'a> {
     pub(in super::super) async fn all_begun(&self) {
         let begun = async {
             loop {
-                // The waits hold only the futures, because a holder of a session would count as a watcher.
-                let waits: Vec<_> = self.all.registry().look(|loaded| {
-                    let waited = |it: &&Arc<LoadedSession>| !it.has_begun() && self.sees(it);
-                    loaded.iter().filter(waited).map(|it| it.begun()).collect()
-                });
+                let loaded = self.all.registry().loaded();
+                let waited = loaded.iter().filter(|it| !it.has_begun() && self.sees(it));
+                let waits: Vec<_> = waited.map(|it| it.begun()).collect();
                 if waits.is_empty() {
                     return;
                 }
@@ -175,11 +173,10 @@ impl<'a> VisibleContexts<'a> {
 
     /// Returns descriptions of the loaded sessions that the principal may see, the last active first.
     pub(in super::super) fn list(&self) -> Vec<SessionSummary> {
-        let ids: HashSet<_> = self.all.registry().look(|loaded| {
-            loaded.iter().filter(|it| self.sees(it)).map(|it| it.id().to_owned()).collect()
-        });
-        let mut list = self.all.registry().list();
-        list.retain(|summary| ids.contains(&summary.id));
+        let mut seen = self.all.registry().loaded();
+        seen.retain(|loaded| self.sees(loaded));
+        let mut list: Vec<_> = seen.iter().map(|loaded| loaded.summary()).collect();
+        list.sort_by_key(|summary| Reverse(summary.last_activity));
         list
     }
 
@@ -351,7 +348,7 @@ impl<'a> VisibleContexts<'a> {
     /// 2. Return the followed session, if its owner still lives.
     /// 3. For each id that the store may have for the session, check that the principal may see it, and load
     ///    or follow it.
-    async fn load(&self, id: &str) -> Result<Option<Arc<SessionContext>>, Error> {
+    async fn load(&self, id: &str) -> Result<Option<Leased<SessionContext>>, Error> {
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
             return Ok(None);
         };
@@ -363,7 +360,7 @@ impl<'a> VisibleContexts<'a> {
         if let Some(loaded) = found.filter(|_| forgotten.is_none()) {
             loaded.begun().await;
             self.all.followed.remove(loaded.session().id());
-            return Ok(Some(SessionContext::of(&loaded)));
+            return Ok(Some(SessionContext::leased(&loaded)));
         }
         let candidates = match self.find_followed(id, Naming::Any) {
             Some(followed) if self.has_owner(&followed).await? => return Ok(Some(followed)),
@@ -393,7 +390,7 @@ impl<'a> VisibleContexts<'a> {
             let context = match sessions.load(&id, Vec::new(), prepare).await {
                 Ok(Some(loaded)) => {
                     self.all.followed.remove(loaded.session().id());
-                    SessionContext::of(&loaded)
+                    SessionContext::leased(&loaded)
                 }
                 Ok(None) => continue,
                 Err(error) => self.follow(sessions, &stored_id(&id), error).await?,
@@ -410,7 +407,7 @@ impl<'a> VisibleContexts<'a> {
     pub(in super::super) async fn load_caught_up(
         &self,
         id: &str,
-    ) -> Result<Option<Arc<SessionContext>>, Error> {
+    ) -> Result<Option<Leased<SessionContext>>, Error> {
         let open = self.load(id).await?;
         let Some(context) = &open else { return Ok(None) };
         let caught_up = self.caught_up(context).await;
@@ -454,7 +451,7 @@ impl<'a> VisibleContexts<'a> {
         sessions: &Sessions,
         id: &str,
         error: LoadError,
-    ) -> Result<Arc<SessionContext>, Error> {
+    ) -> Result<Leased<SessionContext>, Error> {
         let (LoadError::Store(StoreError::Held(..)), Some(store)) =
             (&error, self.all.shared_store())
         else {
@@ -474,11 +471,11 @@ impl<'a> VisibleContexts<'a> {
     }
 
     /// Returns the loaded session that the principal calls `id`.
-    fn find_loaded(&self, id: &str, naming: Naming) -> Option<Arc<LoadedSession>> {
+    fn find_loaded(&self, id: &str, naming: Naming) -> Option<Leased<LoadedSession>> {
         let registry = self.all.registry();
         let found = self.candidates(id).iter().find_map(|id| registry.find_loaded(id));
         if let Some(found) = found {
-            return Some(found).filter(|found| self.sees(found));
+            return found.lease().filter(|found| self.sees(found));
         }
         let is_meant = |loaded: &Arc<LoadedSession>| {
             let session = loaded.session();
@@ -486,11 +483,9 @@ impl<'a> VisibleContexts<'a> {
                 && session.context_name().as_deref() == Some(id)
         };
         // The name is not unique among owners. If it fits more than one session, no session is found.
-        registry.look(|loaded| {
-            let mut named = loaded.into_iter().filter(is_meant);
-            let first = named.next()?;
-            named.next().is_none().then_some(first)
-        })
+        let mut named = registry.loaded().into_iter().filter(is_meant);
+        let first = named.next()?;
+        if named.next().is_some() { None } else { first.lease() }
     }
 
     /// Returns `true` if the principal may name a session of this access by the context id that its owner
@@ -505,37 +500,37 @@ impl<'a> VisibleContexts<'a> {
     }
 
     /// Returns the followed session that the principal calls `id`.
-    fn find_followed(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+    fn find_followed(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
         let candidates = self.candidates(id);
         let is_there = |context: &&Arc<SessionContext>| !context.has_moved();
-        self.all.followed.look(|followed| {
+        self.all.followed.find(|followed| {
             let found =
                 candidates.iter().find_map(|id| followed.get(&stored_id(id)).filter(is_there));
             if let Some(found) = found {
-                return Some(found).filter(|found| found.is_open_to(self.principal)).cloned();
+                return Some(found).filter(|found| found.is_open_to(self.principal));
             }
             let mut named = followed.values().filter(is_there).filter(|context| {
                 context.with_access(|access| self.may_name(access, naming))
                     && context.context_name().as_deref() == Some(id)
             });
             let first = named.next()?;
-            named.next().is_none().then(|| Arc::clone(first))
+            named.next().is_none().then_some(first)
         })
     }
 
     /// Returns the session that the principal calls `id`, if it is loaded or followed.
-    fn find_known(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
-        let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::of(&loaded));
+    fn find_known(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
+        let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::leased(&loaded));
         loaded.or_else(|| self.find_followed(id, naming))
     }
 
     /// Returns the context of an id, if this node has its session loaded or follows the session on another node. Notes
     /// that the session is in use, so that it is not unloaded soon.
-    pub(in super::super) fn get(&self, id: &str) -> Option<Arc<SessionContext>> {
+    pub(in super::super) fn get(&self, id: &str) -> Option<Leased<SessionContext>> {
         self.opened(id, Naming::Any)
     }
 
-    fn opened(&self, id: &str, naming: Naming) -> Option<Arc<SessionContext>> {
+    fn opened(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
         let context = self.find_known(id, naming)?;
         context.used();
         Some(context)
@@ -547,7 +542,7 @@ impl<'a> VisibleContexts<'a> {
         &self,
         id: &str,
         need: SessionRight,
-    ) -> Result<(Arc<SessionContext>, Option<TurnId>), Error> {
+    ) -> Result<(Leased<SessionContext>, Option<TurnId>), Error> {
         let of_turn = || {
             let (context, turn) = id.rsplit_once('.')?;
             let turn = TurnId(turn.parse().ok()?);
@@ -573,11 +568,11 @@ impl<'a> VisibleContexts<'a> {
     }
 
     /// Returns the context of an id; without a known id, the shared context, if there is one.
-    pub(in super::super) fn find(&self, id: Option<&str>) -> Option<Arc<SessionContext>> {
+    pub(in super::super) fn find(&self, id: Option<&str>) -> Option<Leased<SessionContext>> {
         id.and_then(|id| self.opened(id, Naming::Shared)).or_else(|| {
             self.all.shared.as_ref().map(|shared| {
                 shared.used();
-                Arc::clone(shared)
+                shared.clone()
             })
         })
     }
@@ -659,7 +654,7 @@ impl<'a> VisibleContexts<'a> {
         id: Option<&str>,
         begins: Option<&str>,
         settings: &AgentSettings,
-    ) -> Result<Arc<SessionContext>, Error> {
+    ) -> Result<Leased<SessionContext>, Error> {
         if let Some(sessions) = self.all.sessions() {
             sessions.unload_idle();
         }
@@ -695,7 +690,7 @@ impl<'a> VisibleContexts<'a> {
         chosen: Option<&str>,
         begins: Option<&str>,
         settings: &AgentSettings,
-    ) -> Result<(Arc<SessionContext>, bool), Error> {
+    ) -> Result<(Leased<SessionContext>, bool), Error> {
         let is_wrong =
             |id: &str| id.len() > LONGEST_ID || id.contains(|c: char| c.is_control() || c == '.');
         if chosen.is_some_and(is_wrong) {
@@ -735,7 +730,7 @@ impl<'a> VisibleContexts<'a> {
             None => sessions.create(&request, prepare).map(|created| (created, true)),
         };
         let (loaded, is_new) = begun.map_err(refused)?;
-        let context = SessionContext::of(&loaded);
+        let context = SessionContext::leased(&loaded);
         if is_new {
             self.all.audit.begun(self.principal, &context);
         }

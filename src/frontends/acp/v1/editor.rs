@@ -14,7 +14,7 @@ use super::queue::{RequestQueues, WaitingRequest};
 use super::remote::RemoteSessions;
 use crate::Connection;
 use tandem_agent::session::{BuffersGuard, Session, TerminalsGuard};
-use tandem_agent::sessions::LoadedSession;
+use tandem_agent::sessions::{Leased, LoadedSession};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
@@ -39,7 +39,7 @@ pub(super) type OpenedSessions = Arc<Mutex<HashMap<String, Arc<OpenedSession>>>>
 
 /// A session that the editor has opened. The session stays loaded as long as this value lives.
 pub(super) struct OpenedSession {
-    pub(super) loaded: Arc<LoadedSession>,
+    pub(super) loaded: Leased<LoadedSession>,
     pub(super) client: Arc<SessionClient>,
     pub(super) _view: AbortOnDropHandle<()>,
     /// Guard: while it lives, the session reads and writes files through the editor.

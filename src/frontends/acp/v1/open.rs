@@ -17,7 +17,9 @@ use super::view::{Start, View};
 use crate::servers::{EditorServer, config};
 use crate::{Connection, EditorService};
 use tandem_agent::session::{Origin, ServerConfig, Session, StoreError};
-use tandem_agent::sessions::{CreateError, LoadError, LoadedSession, SessionRequest, stored_id};
+use tandem_agent::sessions::{
+    CreateError, Leased, LoadError, LoadedSession, SessionRequest, stored_id,
+};
 use tandem_wire::acp::v1::{
     Empty, LOAD_SESSION, McpServer, NamedValue, OpenSessionParams, RESUME_SESSION, SessionIdParams,
     SessionSetup,
@@ -150,7 +152,7 @@ impl Opener {
     /// session's events as they happen.
     async fn open(
         self,
-        loaded: Arc<LoadedSession>,
+        loaded: Leased<LoadedSession>,
         responder: Responder,
         start: Start,
         lock: Option<SessionLock>,
@@ -192,7 +194,7 @@ impl Opener {
 /// Result of opening a session.
 enum Opening {
     /// The session is loaded in this process.
-    Loaded(Arc<LoadedSession>),
+    Loaded(Leased<LoadedSession>),
     /// The session is open in another process and was joined; holds that process's result for the editor's request.
     Joined(Box<RawValue>),
 }
@@ -245,7 +247,7 @@ impl Joiner {
 
 /// Creates a session. If the process's own session is unused and works in the wanted directory alone, returns that
 /// session.
-fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSession>, Error> {
+fn create(service: &EditorService, setup: SessionSetup) -> Result<Leased<LoadedSession>, Error> {
     let directory = directory(&setup.cwd)?;
     let more = more_directories(&setup)?;
     // Programs that connect over a port may work only in directories where the process's own session works.
@@ -272,7 +274,7 @@ fn create(service: &EditorService, setup: SessionSetup) -> Result<Arc<LoadedSess
 async fn load(
     service: &EditorService,
     OpenSessionParams { session_id, setup }: OpenSessionParams,
-) -> Result<Arc<LoadedSession>, Unloaded> {
+) -> Result<Leased<LoadedSession>, Unloaded> {
     let (sessions, cwd) = (&service.sessions, directory(&setup.cwd)?);
     let opened = sessions.open(&session_id);
     let is_at = match &opened {
@@ -319,7 +321,8 @@ async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
     let session = opened.session();
     opened.client.cancel_own(session);
     opened.client.answered().await;
-    if opened.loaded.summary().watchers > 0 {
+    // One of the leases is the one that this editor holds.
+    if opened.loaded.leases().held() > 1 {
         return;
     }
     service.sessions.delete(opened.loaded.id());
