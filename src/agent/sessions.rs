@@ -290,10 +290,7 @@ impl Sessions {
             opened.begun().await;
             return Ok(Some(opened));
         }
-        let unloading = self.unloading.lock().remove(&id);
-        if let Some(unloading) = unloading {
-            unloading.persistence().ended().await;
-        }
+        self.unloaded(&id).await;
         let log_bytes = self.limits.log_bytes;
         let stored = match StoredSession::open(store, &id, log_bytes, self.policy).await {
             Err(StoreError::NotFound(_)) => return Ok(None),
@@ -305,6 +302,19 @@ impl Sessions {
             return Ok(None);
         }
         self.add_stored(stored, more, prepare).await.map(Some)
+    }
+
+    /// Waits until all events of a session that is being unloaded are stored.
+    pub async fn unloaded(&self, id: &str) {
+        let id = stored_id(id);
+        let unloading = self.unloading.lock().get(&id).map(Arc::clone);
+        let Some(unloading) = unloading else { return };
+        unloading.persistence().ended().await;
+        // The entry is removed only now: this future may be dropped earlier, and the next caller must wait, too.
+        let mut all = self.unloading.lock();
+        if all.get(&id).is_some_and(|session| Arc::ptr_eq(session, &unloading)) {
+            all.remove(&id);
+        }
     }
 
     /// Takes over an orphan: a session in which a turn runs or waits, although no live process has the session.
@@ -450,9 +460,7 @@ impl Sessions {
 
     /// Returns the loaded session of an id like [`Sessions::open`], but without a lease, and notes no use.
     pub fn find_loaded(&self, id: &str) -> Option<Arc<LoadedSession>> {
-        let loaded = self.loaded.lock();
-        let of_id = || loaded.values().find(|loaded| loaded.session.id() == id);
-        loaded.get(id).or_else(of_id).map(Arc::clone)
+        find_in(&self.loaded.lock(), id).map(Arc::clone)
     }
 
     /// Waits until no load of the session of an id is under way. If the session is loaded then, also waits until the
@@ -602,10 +610,14 @@ impl Sessions {
         Some(removed)
     }
 
-    /// Ends a loaded session and removes it from the registry; its stored log is not deleted. Returns `false` if no
-    /// session is loaded under this id.
+    /// Ends a loaded session and removes it from the registry; its stored log is not deleted. The id is the session's
+    /// own id, or the id that a client chose. Returns `false` if no session is loaded under this id.
     pub fn delete(&self, id: &str) -> bool {
-        let deleted = self.remove(&mut self.loaded.lock(), id);
+        let deleted = {
+            let mut loaded = self.loaded.lock();
+            let key = find_in(&loaded, id).map(|found| found.id.clone());
+            key.and_then(|key| self.remove(&mut loaded, &key))
+        };
         deleted.inspect(|deleted| deleted.end()).is_some()
     }
 
@@ -625,6 +637,14 @@ impl Sessions {
             session.persistence().ended().await;
         }
     }
+}
+
+/// Returns the loaded session of an id: the registry's id of the session, or else the session's own.
+fn find_in<'a>(
+    loaded: &'a HashMap<String, Arc<LoadedSession>>,
+    id: &str,
+) -> Option<&'a Arc<LoadedSession>> {
+    loaded.get(id).or_else(|| loaded.values().find(|loaded| loaded.session.id() == id))
 }
 
 /// Returns the id under which a store has a session that clients call by this id: the same id if it is a UUID, else a

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tandem_agent::session::{Origin, Parts, PromptPart, Session, TurnId};
 use tandem_agent::sessions::{
@@ -264,6 +265,15 @@ async fn a_deleted_session_is_closed_and_forgotten() {
 }
 
 #[tokio::test]
+async fn a_session_is_deleted_by_its_own_id_too() {
+    let sessions = registry(9);
+    let request = SessionRequest::default();
+    let (chosen, _) = sessions.open_or_create("mine", &request, |_| ()).unwrap();
+    assert!(sessions.delete(chosen.session().id()));
+    assert!(!sessions.contains("mine"));
+}
+
+#[tokio::test]
 async fn all_sessions_are_closed_together_and_stay_readable() {
     let sessions = registry(9);
     let held = [create(&sessions), create(&sessions)];
@@ -335,6 +345,19 @@ async fn storing(directory: &Path) -> (Arc<Sessions>, String) {
     timeout(LONG, loaded.session().turns().idle()).await.unwrap();
     let id = loaded.id().to_owned();
     (sessions, id)
+}
+
+#[tokio::test]
+async fn a_load_that_is_given_up_leaves_the_next_one_waiting_for_the_end_of_the_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sessions, id) = storing(directory.path()).await;
+    assert!(sessions.unload_unused(|_| true));
+    let given_up = sessions.load(&id, Vec::new(), |_| ()).now_or_never();
+    assert!(given_up.is_none(), "the session has not ended yet");
+    let loaded = timeout(LONG, sessions.load(&id, Vec::new(), |_| ())).await.unwrap();
+    assert_eq!(loaded.unwrap().unwrap().id(), id);
+    sessions.close("The end.");
+    timeout(LONG, sessions.saved()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
