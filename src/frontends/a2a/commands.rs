@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::context::SessionContext;
+use super::contexts::locate;
 use super::dialect::Dialect;
 use super::requests::{Execute, SessionName};
 use super::server::{A2aServer, CallOrigin};
@@ -16,7 +17,7 @@ use tandem_agent::session::{
     Access, CallStarted, Event, PromptPart, PromptTags, Session, SessionCommand, TurnId,
 };
 use tandem_agent::sessions::Leased;
-use tandem_serve::principals::{DRIVE, Principal, WATCH};
+use tandem_serve::principals::{DRIVE, Principal};
 use tandem_serve::quotas::Reservation;
 use tandem_wire::jsonrpc::Error;
 
@@ -106,18 +107,20 @@ impl A2aServer {
     pub(super) async fn execute(
         &self,
         request: &Execute,
+        located: Option<Leased<SessionContext>>,
         caller: &CallOrigin,
     ) -> Result<Value, Error> {
         let Execute { path, args, session } = request;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let named = session.context.as_deref().filter(|_| session.task.is_none());
-        let unknown = self.contexts.of(&caller.principal).unknown(named);
-        let known = self.known(session, &caller.principal);
+        let is_unknown = located.is_none() && session.task.is_none() && session.context.is_some();
+        let unknown = is_unknown.then(|| self.contexts.of(&caller.principal).unknown());
+        let known = self.known(session, located.clone());
         let own = known.as_ref().and_then(|context| context.here());
         let (id, status, message) = match self.commands.prompt(&path, args, own) {
             Ok(prompt) => {
                 let prompt = vec![PromptPart::Text(prompt)];
-                let (context, room) = self.commanded(session, &caller.principal, &prompt)?;
+                let principal = &caller.principal;
+                let (context, room) = self.commanded(session, located, principal, &prompt)?;
                 let turn = self.command(&context, room, prompt, caller).await?;
                 (context.execution(turn), first_status(&context, turn).await, String::new())
             }
@@ -139,12 +142,11 @@ impl A2aServer {
     pub(super) fn known(
         &self,
         session: &SessionName,
-        principal: &Principal,
+        located: Option<Leased<SessionContext>>,
     ) -> Option<Leased<SessionContext>> {
-        let contexts = self.contexts.of(principal);
         match &session.task {
-            Some(task) => contexts.task(task, WATCH).ok().map(|(context, _)| context),
-            None => contexts.find(session.context.as_deref()),
+            Some(task) => locate::task(located, task).ok().map(|task| task.context),
+            None => located.or_else(|| self.contexts.shared().cloned()),
         }
     }
 
@@ -153,14 +155,19 @@ impl A2aServer {
     pub(super) fn commanded(
         &self,
         session: &SessionName,
+        located: Option<Leased<SessionContext>>,
         principal: &Principal,
         prompt: &[PromptPart],
     ) -> Result<(Leased<SessionContext>, Option<Reservation>), Error> {
         self.check_open()?;
         let contexts = self.contexts.of(principal);
-        let context = match &session.task {
-            Some(task) => contexts.task(task, DRIVE)?.0,
-            None => contexts.context(session.context.as_deref(), None, &session.settings)?,
+        let context = if let Some(task) = &session.task {
+            let task = locate::task(located, task)?;
+            contexts.check(&task.context, DRIVE)?;
+            task.context
+        } else {
+            let chosen = session.context.as_deref();
+            contexts.prompted(located, chosen, None, &session.settings)?.0
         };
         turns::check_room(context.session()?)?;
         let room = contexts.check_turn(&context, prompt)?;

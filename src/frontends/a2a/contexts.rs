@@ -3,6 +3,7 @@
 pub(super) mod visible;
 
 mod followed;
+pub(super) mod locate;
 
 use std::future::pending;
 use std::sync::Arc;

@@ -6,12 +6,13 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events; `fields`, `read`, `attachments` and `requests` parse
 //!   calls; `tool_call`, `results` and `updates` translate the projection of a session;
-//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` finds or opens a
+//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` locates or begins a
 //!   session, `follow` and `subscription` read a session's events, `audit` records the acts of callers;
 //! - state: `turns` begins turns and answers questions, `messages` remembers sent messages, `server` holds
 //!   the whole state, `takeover` resumes sessions that other processes left;
 //! - methods: `methods` has the methods of the protocol, with `list`, `push`, `commands`, `card` and
-//!   `card_signature`; `orders` passes calls on to the node that owns the session;
+//!   `card_signature`; `calls` and `sending` have the stages that calls and messages pass; `orders` passes calls on to
+//!   the node that owns the session;
 //! - transports: `http`, `http_json`, `rest`, `sse`, `ws` and `attach`, behind `guard`; `connection` carries
 //!   them; `webhook` sends notifications; `monitoring` reports health; `order_executor` carries out calls of
 //!   other nodes' clients.
@@ -25,6 +26,7 @@ mod attach;
 mod attachments;
 mod audit;
 mod body;
+mod calls;
 mod card;
 mod card_signature;
 mod commands;
@@ -52,6 +54,7 @@ mod read;
 mod requests;
 mod rest;
 mod results;
+mod sending;
 mod server;
 mod servers;
 mod sse;

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
 use super::context::{self, SessionContext};
+use super::contexts::locate::Located;
 use super::contexts::visible::{ReadSession, VisibleContexts};
 use super::dialect::Dialect;
-use super::requests::ListTasks;
+use super::requests::{ListTasks, SessionId};
 use super::results::TurnChanges;
 use super::story::Story;
 use tandem_agent::session::{Listed, Millis, TurnId};
@@ -209,13 +210,16 @@ async fn find(
     contexts.all_begun().await;
     add_loaded(&mut found, contexts, request, dialect).await;
     if let Some(context) = &request.context {
-        let id = contexts.stored_id(context).await;
-        if let Some(id) = id.map_err(|error| contexts.store_error(&error))? {
-            let id = stored_id(&id);
-            if found.sessions.insert(id.clone()) {
-                let read = read(contexts, &id).await?;
-                add_read(&mut found, &id, read.as_ref(), request, dialect).await;
-            }
+        let named = SessionId { task: None, context: Some(context) };
+        let id = match contexts.locate(&named).await? {
+            Located::Stored(id) => Some(stored_id(&id)),
+            Located::Elsewhere(context) => Some(context.session_id().to_owned()),
+            // The loaded sessions were searched.
+            Located::Here(_) | Located::Unserved(_) | Located::None => None,
+        };
+        if let Some(id) = id.filter(|id| found.sessions.insert(id.clone())) {
+            let read = read(contexts, &id).await?;
+            add_read(&mut found, &id, read.as_ref(), request, dialect).await;
         }
     } else {
         add_stored(&mut found, contexts, request, dialect).await?;

@@ -116,7 +116,7 @@ async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
         let unowned = shared.unowned_by_others(&ids).await.unwrap_or_default();
         let loading = stream::iter(unowned).for_each_concurrent(takeover::AT_ONCE, async |id| {
             let named = SessionId { task: None, context: Some(&id) };
-            if let Err(error) = server.load(&Principal::Operator, &named).await {
+            if let Err(error) = server.open(&Principal::Operator, &named).await {
                 tracing::warn!(
                     id,
                     "a session that another node has left is not taken over: {error}"

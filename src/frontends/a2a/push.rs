@@ -8,16 +8,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::context::SessionContext;
+use super::contexts::locate::LocatedTask;
 use super::dialect::Dialect;
 use super::follow::Follow;
 use super::frames::StreamEnd;
 use super::read;
 use super::requests::PushName;
-use super::server::{A2aServer, CallOrigin};
+use super::server::A2aServer;
 use super::webhook::{self, Delivery, WebhookUrl, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
-use tandem_agent::sessions::Leased;
-use tandem_serve::principals::SessionRight;
 use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error, v03};
 use tandem_wire::jsonrpc::Error;
 
@@ -121,52 +120,46 @@ impl A2aServer {
     pub(super) async fn set_push(
         &self,
         request: &TaskPushNotificationConfig,
-        caller: &CallOrigin,
+        LocatedTask { context, turn }: &LocatedTask,
         dialect: Dialect,
     ) -> Result<Bytes, Error> {
-        let contexts = self.contexts.of(&caller.principal);
-        let (context, turn) = contexts.task(&request.task_id, SessionRight::Own)?;
         // Updates of a turn that runs already are sent from the turn's beginning.
-        let place = (turn, from(&context, turn));
-        let set = self.add_push(&context, place, &request.config, dialect)?;
+        let place = (*turn, from(context, *turn));
+        let set = self.add_push(context, place, &request.config, dialect)?;
         context.promised().await?;
         Ok(dialect.push_config(&set))
     }
 
     pub(super) fn get_push(
-        &self,
         name: &PushName,
-        caller: &CallOrigin,
+        LocatedTask { context, .. }: &LocatedTask,
         dialect: Dialect,
     ) -> Result<Bytes, Error> {
-        let (context, key) = self.config(name, caller)?;
-        let found = context.story(|story| {
-            story.push().get(&key).and_then(|config| stored(&context, &key, config))
-        });
+        let key = name.key();
+        let found = context
+            .story(|story| story.push().get(&key).and_then(|config| stored(context, &key, config)));
         let found = found.ok_or_else(|| not_there(&key))?;
         Ok(dialect.push_config(&found))
     }
 
     pub(super) fn list_push(
-        &self,
         task: &str,
-        caller: &CallOrigin,
+        LocatedTask { context, .. }: &LocatedTask,
         dialect: Dialect,
-    ) -> Result<Bytes, Error> {
-        let (context, _) = self.contexts.of(&caller.principal).task(task, SessionRight::Own)?;
+    ) -> Bytes {
         let found: Vec<_> = context.story(|story| {
             let found = story.push().iter().filter(|(_, config)| config.task == task);
-            found.filter_map(|(key, config)| stored(&context, key, config)).collect()
+            found.filter_map(|(key, config)| stored(context, key, config)).collect()
         });
-        Ok(dialect.push_configs(&found))
+        dialect.push_configs(&found)
     }
 
     pub(super) async fn delete_push(
         &self,
         name: &PushName,
-        caller: &CallOrigin,
+        LocatedTask { context, .. }: &LocatedTask,
     ) -> Result<(), Error> {
-        let (context, key) = self.config(name, caller)?;
+        let key = name.key();
         // A configuration that does not exist is no error: the client wants it gone.
         {
             // The lock is held until the deletion is recorded, since another call may set the configuration
@@ -179,19 +172,9 @@ impl A2aServer {
                 session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
             }
         }
-        self.webhooks.forget(&lane(&context, &key));
+        self.webhooks.forget(&lane(context, &key));
         context.promised().await?;
         Ok(())
-    }
-
-    /// Returns the context of a configuration, and the configuration's key in it.
-    fn config(
-        &self,
-        PushName { task, id }: &PushName,
-        caller: &CallOrigin,
-    ) -> Result<(Leased<SessionContext>, String), Error> {
-        let (context, _) = self.contexts.of(&caller.principal).task(task, SessionRight::Own)?;
-        Ok((context, format!("{task}/{id}")))
     }
 }
 

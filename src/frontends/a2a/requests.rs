@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
+use super::contexts::locate::Naming;
 use super::fields::{count, field, text};
+use super::methods::Method;
 use super::read::{self, AgentSettings};
 use tandem_wire::a2a::{TaskPushNotificationConfig, error};
 use tandem_wire::jsonrpc::Error;
@@ -31,6 +33,12 @@ pub(super) struct SessionId<'a> {
 }
 
 impl<'a> SessionId<'a> {
+    /// Returns the sessions of other owners that the call may mean: a task is named as the agent has told it, and a
+    /// context as its client has chosen.
+    pub(super) fn naming(&self) -> Naming {
+        if self.task.is_some() { Naming::Any } else { Naming::Shared }
+    }
+
     /// Returns the id of the context. The id of a turn's task begins with it.
     pub(super) fn id(&self) -> Option<&'a str> {
         let of_task = |task: &'a str| task.rsplit_once('.').map_or(task, |(context, _)| context);
@@ -38,11 +46,76 @@ impl<'a> SessionId<'a> {
     }
 }
 
-/// Returns the session that the parameters of a call name. Messages name it in other fields.
-pub(super) fn named(params: &Value) -> SessionId<'_> {
-    SessionId {
-        task: text(params, &["taskId", "task_id", "id"]),
-        context: text(params, &["contextId", "context_id"]),
+/// Parameters of a call about a session. Messages are in `read`.
+pub(super) enum SessionRequest {
+    Task(TaskRequest),
+    Command(CommandRequest),
+}
+
+impl SessionRequest {
+    /// Parses the parameters of a method.
+    pub(super) fn read(method: Method, params: &Value) -> Result<Self, Error> {
+        Ok(match method {
+            Method::Get => Self::Task(TaskRequest::Get(GetTask::read(params)?)),
+            Method::Cancel => Self::Task(TaskRequest::Cancel(task_id(params)?)),
+            Method::Subscribe => Self::Task(TaskRequest::Subscribe(Subscribe::read(params)?)),
+            Method::SetPush => Self::Task(TaskRequest::SetPush(set_push(params)?)),
+            Method::GetPush => Self::Task(TaskRequest::GetPush(PushName::read(params)?)),
+            Method::ListPush => Self::Task(TaskRequest::ListPush(push_task(params)?)),
+            Method::DeletePush => Self::Task(TaskRequest::DeletePush(PushName::read(params)?)),
+            Method::Commands => Self::Command(CommandRequest::List(SessionName::read(params)?)),
+            Method::Execute => Self::Command(CommandRequest::Execute(Execute::read(params)?)),
+            Method::Send | Method::Stream | Method::List | Method::ExtendedCard => {
+                return Err(Error::internal("the method is about no session"));
+            }
+        })
+    }
+
+    /// Returns the session that the call names.
+    pub(super) fn session(&self) -> SessionId<'_> {
+        match self {
+            Self::Task(request) => SessionId { task: Some(request.task()), context: None },
+            Self::Command(request) => request.session().id(),
+        }
+    }
+}
+
+/// Parameters of a call about a task.
+pub(super) enum TaskRequest {
+    Get(GetTask),
+    Cancel(String),
+    Subscribe(Subscribe),
+    SetPush(TaskPushNotificationConfig),
+    GetPush(PushName),
+    ListPush(String),
+    DeletePush(PushName),
+}
+
+impl TaskRequest {
+    /// Returns the id of the task.
+    pub(super) fn task(&self) -> &str {
+        match self {
+            Self::Get(request) => &request.id,
+            Self::Cancel(id) | Self::ListPush(id) => id,
+            Self::Subscribe(request) => &request.id,
+            Self::SetPush(config) => &config.task_id,
+            Self::GetPush(name) | Self::DeletePush(name) => &name.task,
+        }
+    }
+}
+
+/// Parameters of a call about slash commands.
+pub(super) enum CommandRequest {
+    List(SessionName),
+    Execute(Execute),
+}
+
+impl CommandRequest {
+    fn session(&self) -> &SessionName {
+        match self {
+            Self::List(session) => session,
+            Self::Execute(request) => &request.session,
+        }
     }
 }
 
@@ -152,6 +225,11 @@ impl PushName {
         let id = text(params, &in_03).or(id).unwrap_or(read::DEFAULT_PUSH_ID);
         Ok(Self { task, id: id.to_owned() })
     }
+
+    /// Returns the key of the configuration in its session.
+    pub(super) fn key(&self) -> String {
+        format!("{}/{}", self.task, self.id)
+    }
 }
 
 /// Returns the task whose push configurations are listed.
@@ -173,6 +251,11 @@ pub(super) struct SessionName {
 }
 
 impl SessionName {
+    /// Returns the session that is named.
+    pub(super) fn id(&self) -> SessionId<'_> {
+        SessionId { task: self.task.as_deref(), context: self.context.as_deref() }
+    }
+
     pub(super) fn read(params: &Value) -> Result<Self, Error> {
         Ok(Self {
             task: text(params, &["taskId", "task_id"]).map(ToOwned::to_owned),

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::body::{body, json_response, retry_later};
 use super::context::SessionContext;
+use super::contexts::locate;
 use super::dialect::Dialect;
 use super::orders::{BegunCommand, OrderedCall};
 use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId, SessionName};
@@ -22,7 +23,7 @@ use super::{commands, fields, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::{PromptPart, ServerStatus, Session};
 use tandem_agent::sessions::Leased;
-use tandem_serve::principals::{Principal, WATCH};
+use tandem_serve::principals::Principal;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
@@ -57,10 +58,10 @@ async fn create(
         Err(error) => return refusal(&error),
     };
     let id = fields::text(&body, &["contextId", "context_id"]);
-    let loaded = server.load(&principal, &SessionId { task: None, context: id }).await;
+    let located = server.open(&principal, &SessionId { task: None, context: id }).await;
     let contexts = server.contexts.of(&principal);
-    match loaded.and_then(|_stays_loaded| contexts.context(id, None, &settings)) {
-        Ok(context) => {
+    match located.and_then(|located| contexts.prompted(located, id, None, &settings)) {
+        Ok((context, _)) => {
             let location = format!("{}tasks/{}", server.network.path(), context.id);
             let location = (LOCATION, location);
             let json = (CONTENT_TYPE, "application/json".to_owned());
@@ -76,15 +77,13 @@ async fn describe(
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Response {
-    let loaded = server.load(&principal, &SessionId { task: Some(&id), context: None }).await;
-    let _stays_loaded = match loaded {
-        Ok(loaded) => loaded,
+    let located = match server.open(&principal, &SessionId { task: Some(&id), context: None }).await
+    {
+        Ok(located) => located,
         Err(error) => return refusal(&error),
     };
-    match server.contexts.of(&principal).task(&id, WATCH) {
-        Ok((context, _)) => {
-            json_response(StatusCode::OK, &json!({ "metadata": metadata(&context) }))
-        }
+    match locate::task(located, &id) {
+        Ok(task) => json_response(StatusCode::OK, &json!({ "metadata": metadata(&task.context) })),
         Err(_) => json_response(StatusCode::NOT_FOUND, &json!({ "error": "Task not found" })),
     }
 }
@@ -267,16 +266,15 @@ impl A2aServer {
     ) -> Result<(Leased<SessionContext>, BegunCommand), Error> {
         let request = ExecuteCommand::read(body)?;
         let ExecuteCommand { command: name, args, session: named } = &request;
-        let id = SessionId { task: named.task.as_deref(), context: named.context.as_deref() };
-        let open = self.load(&caller.principal, &id).await?;
-        if let Some(context) = open.filter(|context| context.followed().is_some())
+        let located = self.open(&caller.principal, &named.id()).await?;
+        if let Some(context) = &located
             && let Some(followed) = context.followed()
         {
             let call = OrderedCall::Command { body: body.clone() };
             let begun = self.order(followed, call, caller).await?.command()?;
-            return Ok((context, begun));
+            return Ok((context.clone(), begun));
         }
-        let known = self.known(named, &caller.principal);
+        let known = self.known(named, located.clone());
         let session = known.as_ref().and_then(|context| context.here());
         let asks_model = commands::asks_model(&self.commands, name, session);
         let prompt = self.commands.prompt(&[name], args, session).map_err(|why| {
@@ -287,7 +285,7 @@ impl A2aServer {
             Error::new(code, why.to_string())
         })?;
         let prompt = vec![PromptPart::Text(prompt)];
-        let (context, room) = self.commanded(named, &caller.principal, &prompt)?;
+        let (context, room) = self.commanded(named, located, &caller.principal, &prompt)?;
         let turn = self.command(&context, room, prompt, caller).await?;
         let from = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
         Ok((context, BegunCommand { name: name.clone(), turn, from, asks_model }))

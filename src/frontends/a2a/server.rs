@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use futures::future::BoxFuture;
-use serde_json::Value;
 use tokio::io::DuplexStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -15,9 +14,9 @@ use super::audit::{Audit, AuditOptions, client_address};
 use super::card_signature::CardKey;
 use super::context::SessionContext;
 use super::contexts::Contexts;
+use super::contexts::locate::Located;
 use super::messages::{MessageSender, Messages};
 use super::monitoring::ServerHealth;
-use super::read::{MessageForm, ReceivedMessage};
 use super::requests::SessionId;
 use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
@@ -163,44 +162,51 @@ impl A2aServer {
         ServerHealth { ending: self.ending.clone(), store: self.options.store_health.clone() }
     }
 
-    /// Parses a message.
-    pub(super) fn received(
-        &self,
-        form: MessageForm,
-        params: Value,
-    ) -> Result<ReceivedMessage, Error> {
-        ReceivedMessage::read(form, params, self.options.attachment_chars)
-    }
-
-    /// Loads the session of a call, if it is stored and not loaded, and resumes its push notifications. A
-    /// session that another node owns is followed. The session stays loaded as long as the caller holds it.
-    /// This is the only place where calls load sessions.
-    pub(super) async fn load(
+    /// Locates the session that a call names, and loads the session if it is stored; a session that another node owns
+    /// is followed. Resumes the push notifications of a session that was loaded. Returns `None` if the principal knows
+    /// no such session. This is the only place where calls load sessions.
+    pub(super) async fn open(
         &self,
         principal: &Principal,
         named: &SessionId<'_>,
     ) -> Result<Option<Leased<SessionContext>>, Error> {
-        let Some(id) = named.id() else { return Ok(None) };
         let visible = self.contexts.of(principal);
-        if self.ending.draining() {
-            // While the server ends, it must not load sessions that other processes may take.
-            let open = visible.get(id);
-            if let Some(context) = &open {
-                visible.caught_up(context).await?;
+        let was_draining = self.ending.draining();
+        let mut may_move = true;
+        loop {
+            let mut located = visible.locate(named).await?;
+            if let Located::Stored(id) = &located {
+                // While the server ends, it must not load sessions that other processes may take.
+                self.check_open()?;
+                located = visible.load(id).await?;
             }
-            return Ok(open);
-        }
-        let open = visible.load_caught_up(id).await?;
-        if let Some(context) = &open {
+            let context = match located {
+                Located::Here(loaded) => {
+                    loaded.begun().await;
+                    SessionContext::leased(&loaded)
+                }
+                Located::Elsewhere(context) => context,
+                Located::Unserved(error) => return Err(error),
+                Located::Stored(_) | Located::None => return Ok(None),
+            };
+            let caught_up = visible.caught_up(&context).await;
+            if context.has_moved() && std::mem::take(&mut may_move) {
+                continue;
+            }
+            caught_up?;
             // The server may have begun to end during the load.
             if self.ending.draining()
+                && !was_draining
                 && let Ok(session) = context.session()
             {
                 session.close_if_idle();
             }
-            self.restore_push(context);
+            if self.contexts.shared().is_none() {
+                self.restore_push(&context);
+            }
+            context.used();
+            return Ok(Some(context));
         }
-        Ok(open)
     }
 
     /// Loads the sessions in which turns were interrupted, so that their clients are notified of the
@@ -208,7 +214,7 @@ impl A2aServer {
     pub(super) async fn notify_interrupted(&self) {
         for id in self.contexts.of(&Principal::Operator).interrupted().await {
             let named = SessionId { task: None, context: Some(&id) };
-            if let Err(error) = self.load(&Principal::Operator, &named).await {
+            if let Err(error) = self.open(&Principal::Operator, &named).await {
                 tracing::warn!(id, "nobody is notified of an interrupted turn: {error}");
             }
         }

@@ -74,7 +74,7 @@ pub(in super::super) async fn obey(
 ) -> Result<Value, Error> {
     let TerminalCall { session: id, method, params, terminal } = call;
     let named = SessionId { task: None, context: Some(id) };
-    let context = server.load(principal, &named).await?;
+    let context = server.open(principal, &named).await?;
     let context = context.ok_or_else(|| refused(NOT_SHARED))?;
     let session = Arc::clone(context.session()?);
     let need = if method == OPEN { WATCH } else { needed(method) };

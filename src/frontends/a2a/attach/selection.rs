@@ -36,7 +36,8 @@ pub(super) async fn wanted(
     let new = |directory: &str| {
         let workspace = Some(PathBuf::from(directory));
         let settings = AgentSettings { workspace, ..AgentSettings::default() };
-        contexts.context(None, None, &settings).map_err(|error| refused(error.message))
+        let begun = contexts.prompted(None, None, None, &settings);
+        begun.map(|(context, _)| context).map_err(|error| refused(error.message))
     };
     let found = match wanted {
         SessionSelector::New(_) if server.contexts.shared().is_some() => {
@@ -84,10 +85,9 @@ async fn open_exactly(
     principal: &Principal,
     id: &str,
 ) -> Result<Option<Leased<SessionContext>>, Error> {
-    let session = SessionId { task: None, context: Some(id) };
-    let loaded = server.load(principal, &session).await;
-    let _stays_loaded = loaded.map_err(|error| refused(error.message))?;
-    Ok(server.contexts.of(principal).get(id))
+    // As the id of a task, since an administrator may attach to sessions of other owners.
+    let session = SessionId { task: Some(id), context: None };
+    server.open(principal, &session).await.map_err(|error| refused(error.message))
 }
 
 /// Returns the ids of the sessions that a part of an id fits. Stored sessions are searched only until a

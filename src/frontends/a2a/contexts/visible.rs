@@ -16,14 +16,15 @@ use super::super::messages::MessageSender;
 use super::super::read::{AgentSettings, Sent, SentContent};
 use super::super::servers;
 use super::super::story::Story;
+use super::locate::{Naming, StoredPlace};
 use super::{Contexts, ServedSessions};
 use tandem_agent::session::{
     ActiveSession, Head, Listed, Orphan, PrincipalId, PromptPart, Session, SessionAccess,
-    SessionState, StoreError, TaskEvent, TurnId, read_stored,
+    SessionState, StoreError, TaskEvent, read_stored,
 };
 use tandem_agent::sessions::{
-    CreateError, Leased, LoadError, LoadedSession, SessionRequest, SessionSummary, Sessions,
-    begun_id, owned_id, stored_id,
+    CreateError, Leased, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
+    owned_id, stored_id,
 };
 use tandem_serve::principals::{DRIVE, Principal, SessionRight};
 use tandem_serve::quotas::{QuotaError, Reservation};
@@ -52,8 +53,8 @@ impl Contexts {
 /// as not found.
 #[derive(Clone, Copy)]
 pub(in super::super) struct VisibleContexts<'a> {
-    all: &'a Contexts,
-    principal: &'a Principal,
+    pub(super) all: &'a Contexts,
+    pub(super) principal: &'a Principal,
 }
 
 /// A stored session whose log was to be read.
@@ -66,7 +67,7 @@ pub(in super::super) enum ReadSession {
 
 impl<'a> VisibleContexts<'a> {
     /// Returns `true` if the principal may see a loaded session.
-    fn sees(&self, loaded: &LoadedSession) -> bool {
+    pub(super) fn sees(&self, loaded: &LoadedSession) -> bool {
         context::right(loaded.session(), self.principal).is_some()
     }
 
@@ -80,7 +81,7 @@ impl<'a> VisibleContexts<'a> {
 
     /// Returns `true` if the principal owns the stored session of this head, but this server does not serve
     /// the session's directory.
-    fn works_elsewhere(&self, head: &Head) -> bool {
+    pub(super) fn works_elsewhere(&self, head: &Head) -> bool {
         let ServedSessions::PerContext { is_shown, .. } = &self.all.served else { return false };
         let access = SessionAccess { owner: head.owner.clone(), ..SessionAccess::default() };
         let is_theirs = head.served && self.principal.right(&access).is_some();
@@ -211,21 +212,6 @@ impl<'a> VisibleContexts<'a> {
         Ok(active)
     }
 
-    /// Returns the id under which the registry would load a stored session that the principal calls `id`;
-    /// `None` if there is no such session, or it is loaded.
-    pub(in super::super) async fn stored_id(&self, id: &str) -> Result<Option<String>, StoreError> {
-        let Some(sessions) = self.all.sessions() else { return Ok(None) };
-        for id in self.candidates(id) {
-            if !sessions.contains(&id)
-                && let Some(head) = if_available(sessions.head(&id).await)?.flatten()
-                && self.sees_stored(&head).await?
-            {
-                return Ok(Some(id));
-            }
-        }
-        Ok(None)
-    }
-
     /// Returns the error for a client whose request failed because of the store.
     pub(in super::super) fn store_error(&self, error: &StoreError) -> Error {
         self.all.store_error(error)
@@ -233,7 +219,7 @@ impl<'a> VisibleContexts<'a> {
 
     /// Returns `true` if the principal may see the stored session of this head. Where the head does not
     /// decide this, the log is read, which alone says with whom the session is shared.
-    async fn sees_stored(&self, head: &Head) -> Result<bool, StoreError> {
+    pub(super) async fn sees_stored(&self, head: &Head) -> Result<bool, StoreError> {
         if !self.may_see(head) {
             return Ok(false);
         }
@@ -258,7 +244,7 @@ impl<'a> VisibleContexts<'a> {
     }
 
     /// Returns the ids by which the registry may have the session that the principal calls `id`.
-    fn candidates(&self, id: &str) -> Vec<String> {
+    pub(super) fn candidates(&self, id: &str) -> Vec<String> {
         let Some(principal) = self.principal.id() else { return vec![id.to_owned()] };
         let own = owned_id(principal, id);
         // A name that a client chose is valid for its principal only; the UUID of a session is valid for
@@ -299,9 +285,8 @@ impl<'a> VisibleContexts<'a> {
     /// Returns the ids of the stored sessions that were interrupted in a turn by the end of their process,
     /// and that have receivers of push notifications.
     pub(in super::super) async fn interrupted(&self) -> Vec<String> {
-        let Some(store) = self.all.sessions().and_then(|sessions| sessions.store()) else {
-            return Vec::new();
-        };
+        let Some(sessions) = self.all.sessions() else { return Vec::new() };
+        let Some(store) = sessions.store() else { return Vec::new() };
         let opened = store.opened().await.unwrap_or_else(|error| {
             tracing::warn!("nobody is notified of turns that were interrupted: {error}");
             Vec::new()
@@ -311,7 +296,7 @@ impl<'a> VisibleContexts<'a> {
             // The store keeps the receivers of a session's push notifications as secrets. Most sessions have no
             // secrets, so this check saves reading their logs.
             if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
-                && let Ok(Some(_)) = self.stored_id(&id).await
+                && let Ok(true) = self.is_unloaded(sessions, &id).await
                 && let Ok(Some(ReadSession::Stored(_, story))) = self.read(&id).await
                 && !story.push().is_empty()
                 && story.was_interrupted()
@@ -325,96 +310,25 @@ impl<'a> VisibleContexts<'a> {
     /// Returns some of the sessions of clients in which a turn runs or waits although no living process owns
     /// them.
     pub(in super::super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
-        let Some(store) = self.all.sessions().and_then(|sessions| sessions.store()) else {
-            return Ok(Vec::new());
-        };
+        let Some(sessions) = self.all.sessions() else { return Ok(Vec::new()) };
+        let Some(store) = sessions.store() else { return Ok(Vec::new()) };
         let mut shown = Vec::new();
         for orphan in store.orphans().await? {
             // A session whose directory this server does not serve cannot be loaded.
-            if self.stored_id(&orphan.id).await?.is_some() {
+            if self.is_unloaded(sessions, &orphan.id).await? {
                 shown.push(orphan);
             }
         }
         Ok(shown)
     }
 
-    /// Loads the session that the principal calls `id`, unless it is loaded already. If another node owns the
-    /// session, it is followed instead. The session stays loaded as long as the caller holds it. Returns
-    /// `None` if there is no such session, or if the server shares one session.
-    ///
-    /// Steps:
-    ///
-    /// 1. Return the loaded session, unless its events are no longer stored from here.
-    /// 2. Return the followed session, if its owner still lives.
-    /// 3. For each id that the store may have for the session, check that the principal may see it, and load
-    ///    or follow it.
-    async fn load(&self, id: &str) -> Result<Option<Leased<SessionContext>>, Error> {
-        let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
-            return Ok(None);
-        };
-        let found = self.find_loaded(id, Naming::Any);
-        // The registry also forgets such a session in a task of its own, but a client that was just told to ask again
-        // may come before that task has run.
-        let forgotten = found.as_ref().filter(|loaded| sessions.forget_abandoned(loaded));
-        let forgotten = forgotten.map(|loaded| loaded.session().id().to_owned());
-        if let Some(loaded) = found.filter(|_| forgotten.is_none()) {
-            loaded.begun().await;
-            self.all.followed.remove(loaded.session().id());
-            return Ok(Some(SessionContext::leased(&loaded)));
+    /// Returns `true` if the session of an id of the store is not loaded, and the principal may see the session.
+    async fn is_unloaded(&self, sessions: &Sessions, id: &str) -> Result<bool, StoreError> {
+        if sessions.contains(id) {
+            return Ok(false);
         }
-        let candidates = match self.find_followed(id, Naming::Any) {
-            Some(followed) if self.has_owner(&followed).await? => return Ok(Some(followed)),
-            Some(followed) => vec![followed.session_id().to_owned()],
-            // A guest may have used the name that the owner chose. In the store, this name leads a guest to no
-            // session, so the id of the forgotten session is used.
-            None => forgotten.map_or_else(|| self.candidates(id), |id| vec![id]),
-        };
-        let prepare = |session: &Session| self.all.prepare(session);
-        let failed = |error: StoreError| self.store_error(&error);
-        for (n, id) in candidates.into_iter().enumerate() {
-            match sessions.head(&id).await {
-                Ok(Some(head)) if self.sees_stored(&head).await.map_err(failed)? => {}
-                // Without this error, a second session would begin under this id, and could not be stored.
-                Ok(Some(head)) if self.works_elsewhere(&head) => {
-                    return Err(works_elsewhere(&head));
-                }
-                // The session may have begun without any of it being stored yet.
-                Ok(None) if n == 0 => {}
-                // The first candidate is the session that the principal could own, so the principal may know
-                // why it cannot be read.
-                Err(error) if n == 0 || is_unavailable(&error) => {
-                    return Err(failed(error));
-                }
-                _ => continue,
-            }
-            let context = match sessions.load(&id, Vec::new(), prepare).await {
-                Ok(Some(loaded)) => {
-                    self.all.followed.remove(loaded.session().id());
-                    SessionContext::leased(&loaded)
-                }
-                Ok(None) => continue,
-                Err(error) => self.follow(sessions, &stored_id(&id), error).await?,
-            };
-            if context.is_open_to(self.principal) {
-                return Ok(Some(context));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Loads the session of an id, and waits until this node can read everything that clients of other nodes
-    /// may have been shown by now.
-    pub(in super::super) async fn load_caught_up(
-        &self,
-        id: &str,
-    ) -> Result<Option<Leased<SessionContext>>, Error> {
-        let open = self.load(id).await?;
-        let Some(context) = &open else { return Ok(None) };
-        let caught_up = self.caught_up(context).await;
-        if context.has_moved() {
-            return self.load(id).await;
-        }
-        caught_up.map(|()| open)
+        let place = if_available(self.place(sessions, id).await)?;
+        Ok(matches!(place, Some(StoredPlace::Visible)))
     }
 
     /// Waits until this node can read everything of a session that clients of other nodes may have been shown
@@ -434,147 +348,19 @@ impl<'a> VisibleContexts<'a> {
         }
     }
 
-    /// Returns `true` if another living node owns a followed session.
-    async fn has_owner(&self, followed: &SessionContext) -> Result<bool, Error> {
-        let Some(store) = self.all.shared_store().and_then(|store| store.shared()) else {
-            return Ok(false);
-        };
-        let unowned = if_available(store.unowned_by_others(&[followed.session_id()]).await);
-        let unowned = unowned.map_err(|error| self.store_error(&error))?;
-        Ok(!followed.has_moved() && unowned.is_some_and(|unowned| unowned.is_empty()))
+    /// Returns the shared context, if there is one, for a call whose session was not found. Notes the use.
+    pub(in super::super) fn shared(&self) -> Option<Leased<SessionContext>> {
+        let shared = self.all.shared.as_ref()?;
+        shared.used();
+        Some(shared.clone())
     }
 
-    /// Starts to follow a session that could not be loaded because another node owns it. Fails if the cause
-    /// `error` is another one.
-    async fn follow(
-        &self,
-        sessions: &Sessions,
-        id: &str,
-        error: LoadError,
-    ) -> Result<Leased<SessionContext>, Error> {
-        let (LoadError::Store(StoreError::Held(..)), Some(store)) =
-            (&error, self.all.shared_store())
-        else {
-            return Err(self.unloadable(error));
-        };
-        let followed = self.all.followed.follow(store, id, sessions.limits()).await;
-        let followed = followed.map_err(|error| self.unloadable(error))?;
-        followed.ok_or_else(|| self.unloadable(error))
-    }
-
-    /// Returns the error for a stored session that cannot be loaded.
-    fn unloadable(&self, error: LoadError) -> Error {
-        match error {
-            LoadError::Create(error) => refused(error),
-            LoadError::Store(error) => self.store_error(&error),
-        }
-    }
-
-    /// Returns the loaded session that the principal calls `id`.
-    fn find_loaded(&self, id: &str, naming: Naming) -> Option<Leased<LoadedSession>> {
-        let registry = self.all.registry();
-        let found = self.candidates(id).iter().find_map(|id| registry.find_loaded(id));
-        if let Some(found) = found {
-            return found.lease().filter(|found| self.sees(found));
-        }
-        let is_meant = |loaded: &Arc<LoadedSession>| {
-            let session = loaded.session();
-            session.with_access(|access| self.may_name(access, naming))
-                && session.context_name().as_deref() == Some(id)
-        };
-        // The name is not unique among owners. If it fits more than one session, no session is found.
-        let mut named = registry.loaded().into_iter().filter(is_meant);
-        let first = named.next()?;
-        if named.next().is_some() { None } else { first.lease() }
-    }
-
-    /// Returns `true` if the principal may name a session of this access by the context id that its owner
-    /// chose, which the session's events contain.
-    fn may_name(&self, access: &SessionAccess, naming: Naming) -> bool {
-        access.owner.is_some()
-            && match self.principal.right(access) {
-                Some(SessionRight::Shared(_)) => true,
-                Some(SessionRight::Own) => naming == Naming::Any,
-                None => false,
-            }
-    }
-
-    /// Returns the followed session that the principal calls `id`.
-    fn find_followed(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
-        let candidates = self.candidates(id);
-        let is_there = |context: &&Arc<SessionContext>| !context.has_moved();
-        self.all.followed.find(|followed| {
-            let found =
-                candidates.iter().find_map(|id| followed.get(&stored_id(id)).filter(is_there));
-            if let Some(found) = found {
-                return Some(found).filter(|found| found.is_open_to(self.principal));
-            }
-            let mut named = followed.values().filter(is_there).filter(|context| {
-                context.with_access(|access| self.may_name(access, naming))
-                    && context.context_name().as_deref() == Some(id)
-            });
-            let first = named.next()?;
-            named.next().is_none().then_some(first)
-        })
-    }
-
-    /// Returns the session that the principal calls `id`, if it is loaded or followed.
-    fn find_known(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
-        let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::leased(&loaded));
-        loaded.or_else(|| self.find_followed(id, naming))
-    }
-
-    /// Returns the context of an id, if this node has its session loaded or follows the session on another node. Notes
-    /// that the session is in use, so that it is not unloaded soon.
-    pub(in super::super) fn get(&self, id: &str) -> Option<Leased<SessionContext>> {
-        self.opened(id, Naming::Any)
-    }
-
-    fn opened(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
-        let context = self.find_known(id, naming)?;
-        context.used();
-        Some(context)
-    }
-
-    /// Returns the context of a task, and its turn if it is the task of a single turn. Fails unless the
-    /// principal has the right `need` in the session.
-    pub(in super::super) fn task(
-        &self,
-        id: &str,
-        need: SessionRight,
-    ) -> Result<(Leased<SessionContext>, Option<TurnId>), Error> {
-        let of_turn = || {
-            let (context, turn) = id.rsplit_once('.')?;
-            let turn = TurnId(turn.parse().ok()?);
-            let context = self.get(context)?;
-            context.story(|story| story.turn(turn).is_some()).then_some((context, Some(turn)))
-        };
-        let whole = self.get(id).map(|context| (context, None));
-        let (context, turn) = whole.or_else(of_turn).ok_or_else(|| error::task_not_found(id))?;
-        self.check(&context, need)?;
-        Ok((context, turn))
-    }
-
-    /// Returns the outcome for a context id that a client names; `None` if no id is named, or if its context
-    /// is known.
-    pub(in super::super) fn unknown(&self, id: Option<&str>) -> Option<UnknownContext> {
-        if self.find_known(id?, Naming::Shared).is_some() {
-            return None;
-        }
-        Some(match &self.all.served {
+    /// Returns the outcome for a context id that is not known.
+    pub(in super::super) fn unknown(&self) -> UnknownContext {
+        match &self.all.served {
             ServedSessions::Shared { .. } => UnknownContext::Shared,
             ServedSessions::PerContext { .. } => UnknownContext::New,
-        })
-    }
-
-    /// Returns the context of an id; without a known id, the shared context, if there is one.
-    pub(in super::super) fn find(&self, id: Option<&str>) -> Option<Leased<SessionContext>> {
-        id.and_then(|id| self.opened(id, Naming::Shared)).or_else(|| {
-            self.all.shared.as_ref().map(|shared| {
-                shared.used();
-                shared.clone()
-            })
-        })
+        }
     }
 
     /// Recognizes a message that names no session and that its sender has sent before, to this process or to
@@ -633,9 +419,10 @@ impl<'a> VisibleContexts<'a> {
             return Ok(Some(turn.is_none_or(|turn| context.may_be_retry(turn, sender, window))));
         }
         let Some(sessions) = self.all.sessions() else { return Ok(None) };
-        let Some(head) = sessions.head(id).await? else { return Ok(None) };
-        if !self.sees_stored(&head).await? {
-            return Ok(Some(false));
+        match self.place(sessions, id).await? {
+            StoredPlace::Missing => return Ok(None),
+            StoredPlace::Hidden | StoredPlace::Unserved(_) => return Ok(Some(false)),
+            StoredPlace::Visible => {}
         }
         // An unreadable log counts as a retry: loading the session then tells the client why it cannot be
         // read.
@@ -646,21 +433,21 @@ impl<'a> VisibleContexts<'a> {
         }))
     }
 
-    /// Returns the context that a message is for: the context named by `id`, else the shared one, else a new
-    /// session, created under the id `begins` if given. Fails unless the principal may send prompts in the
-    /// context.
-    pub(in super::super) fn context(
+    /// Returns the context that a prompt is for: the one that was located, else the shared one, else that of a new
+    /// session, created under the id `chosen`, else under the id `begins`, if given. Also returns `true` if the session
+    /// is new. Fails unless the principal may send prompts in the context.
+    pub(in super::super) fn prompted(
         &self,
-        id: Option<&str>,
+        located: Option<Leased<SessionContext>>,
+        chosen: Option<&str>,
         begins: Option<&str>,
         settings: &AgentSettings,
-    ) -> Result<Leased<SessionContext>, Error> {
+    ) -> Result<(Leased<SessionContext>, bool), Error> {
         if let Some(sessions) = self.all.sessions() {
             sessions.unload_idle();
         }
-        let id = id.filter(|id| !id.is_empty());
-        let (context, is_new) = match (self.find(id), self.all.sessions()) {
-            (None, Some(sessions)) => self.begin(sessions, id, begins, settings)?,
+        let (context, is_new) = match (located.or_else(|| self.shared()), self.all.sessions()) {
+            (None, Some(sessions)) => self.begin(sessions, chosen, begins, settings)?,
             (Some(context), _) => (context, false),
             // The shared context was created together with the server, so it cannot be missing.
             (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
@@ -678,7 +465,7 @@ impl<'a> VisibleContexts<'a> {
                 limit_tools(session, settings);
             }
         }
-        Ok(context)
+        Ok((context, is_new))
     }
 
     /// Creates a session: under the id that the client chose, else under the id `begins`, else under the
@@ -745,44 +532,22 @@ fn limit_tools(session: &Session, settings: &AgentSettings) {
     }
 }
 
-/// Sessions of other owners that a principal may name by the context id that their owner chose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Naming {
-    /// Sessions that are shared with the principal.
-    Shared,
-    /// Sessions that are shared with the principal, and all that an administrator may see.
-    Any,
-}
-
 /// Returns `true` if the error says that nothing in the store can be read at present.
-fn is_unavailable(error: &StoreError) -> bool {
+pub(super) fn is_unavailable(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_))
 }
 
 /// Returns a store's result, or `None` for an error that concerns this session only. Fails if the whole store
 /// is unavailable.
-fn if_available<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(super) fn if_available<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Err(error) if is_unavailable(&error) => Err(error),
         read => Ok(read.ok()),
     }
 }
 
-/// Returns the error for a session whose directory this server does not serve.
-fn works_elsewhere(head: &Head) -> Error {
-    let (place, flag) = match &head.git {
-        Some(origin) => (format!("a clone of `{origin}`"), "--workspace-git"),
-        None => (format!("`{}`", head.directory.display()), "--workspace-root"),
-    };
-    let message = format!(
-        "the session works in {place}, which this server does not serve: ask a server that does, or start this one \
-         with `{flag}`"
-    );
-    Error::new(error::UNSUPPORTED_OPERATION, message)
-}
-
 /// Returns the error for a session that cannot be created.
-fn refused(error: CreateError) -> Error {
+pub(super) fn refused(error: CreateError) -> Error {
     match error {
         CreateError::Full(_) => Error::new(error::UNSUPPORTED_OPERATION, error.to_string()),
         CreateError::Refused(why) => error::invalid_params(why),

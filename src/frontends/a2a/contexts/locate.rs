@@ -1,0 +1,267 @@
+//! The way to the session that a call names: its place, and the loading of a stored session.
+
+use std::sync::Arc;
+
+use super::super::context::SessionContext;
+use super::super::requests::SessionId;
+use super::ServedSessions;
+use super::visible::{VisibleContexts, if_available, is_unavailable, refused};
+use tandem_agent::session::{Head, Session, SessionAccess, StoreError, TurnId};
+use tandem_agent::sessions::{Leased, LoadError, LoadedSession, Sessions, stored_id};
+use tandem_serve::principals::SessionRight;
+use tandem_wire::a2a::error;
+use tandem_wire::jsonrpc::Error;
+
+/// Place of the session that a call names.
+pub(in super::super) enum Located {
+    /// This node has the session loaded.
+    Here(Leased<LoadedSession>),
+    /// Another node owns the session, and this node follows the session.
+    Elsewhere(Leased<SessionContext>),
+    /// The session is stored, and not loaded at this node: the id under which the registry would load the session.
+    Stored(String),
+    /// The session is the principal's, and this server cannot load the session: the error for the client.
+    Unserved(Error),
+    /// The principal knows no such session.
+    None,
+}
+
+/// Place of a session in the store, for one principal.
+pub(super) enum StoredPlace {
+    /// The principal may see the session.
+    Visible,
+    /// The principal owns the session, but this server does not serve the session's directory.
+    Unserved(Box<Head>),
+    /// The principal must not know of the session.
+    Hidden,
+    /// The store has no such session.
+    Missing,
+}
+
+/// Sessions of other owners that a principal may name by the context id that their owner chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Naming {
+    /// Sessions that are shared with the principal.
+    Shared,
+    /// Sessions that are shared with the principal, and all that an administrator may see.
+    Any,
+}
+
+impl VisibleContexts<'_> {
+    /// Locates the session that a call names. A stored session is not loaded. Fails if the store is unavailable.
+    ///
+    /// Steps:
+    ///
+    /// 1. Find the loaded session, unless its events are no longer stored from here.
+    /// 2. Find the followed session, if its owner still lives.
+    /// 3. For each id that the store may have for the session, check that the principal may see the session.
+    pub(in super::super) async fn locate(&self, named: &SessionId<'_>) -> Result<Located, Error> {
+        let Some(id) = named.id() else { return Ok(Located::None) };
+        let found = self.find_loaded(id, named.naming());
+        let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
+            return Ok(found.map_or(Located::None, Located::Here));
+        };
+        // The registry also forgets such a session in a task of its own, but a client that was just told to ask again
+        // may come before that task has run.
+        let forgotten = found.as_ref().filter(|loaded| sessions.forget_abandoned(loaded));
+        let forgotten = forgotten.map(|loaded| loaded.session().id().to_owned());
+        if let Some(loaded) = found.filter(|_| forgotten.is_none()) {
+            self.all.followed.remove(loaded.session().id());
+            return Ok(Located::Here(loaded));
+        }
+        let candidates = match self.find_followed(id, named.naming()) {
+            Some(followed) if self.has_owner(&followed).await? => {
+                return Ok(Located::Elsewhere(followed));
+            }
+            Some(followed) => vec![followed.session_id().to_owned()],
+            // A guest may have used the name that the owner chose. In the store, this name leads a guest to no
+            // session, so the id of the forgotten session is used.
+            None => forgotten.map_or_else(|| self.candidates(id), |id| vec![id]),
+        };
+        self.locate_stored(sessions, candidates).await
+    }
+
+    /// Locates the first session of these ids that the store has and that the principal may see.
+    async fn locate_stored(
+        &self,
+        sessions: &Sessions,
+        candidates: Vec<String>,
+    ) -> Result<Located, Error> {
+        for (n, id) in candidates.into_iter().enumerate() {
+            // A session that is being unloaded may not have stored anything yet.
+            sessions.unloaded(&id).await;
+            match self.place(sessions, &id).await {
+                Ok(StoredPlace::Visible) => return Ok(Located::Stored(id)),
+                // Without this error, a second session would begin under this id, and could not be stored.
+                Ok(StoredPlace::Unserved(head)) => {
+                    return Ok(Located::Unserved(works_elsewhere(&head)));
+                }
+                Err(error) if is_unavailable(&error) => return Err(self.store_error(&error)),
+                // The first candidate is the session that the principal could own, so the principal may know why it
+                // cannot be read.
+                Err(error) if n == 0 => return Ok(Located::Unserved(self.store_error(&error))),
+                Ok(StoredPlace::Hidden | StoredPlace::Missing) | Err(_) => {}
+            }
+        }
+        Ok(Located::None)
+    }
+
+    /// Returns the place of a session in the store.
+    pub(super) async fn place(
+        &self,
+        sessions: &Sessions,
+        id: &str,
+    ) -> Result<StoredPlace, StoreError> {
+        Ok(match sessions.head(id).await? {
+            None => StoredPlace::Missing,
+            Some(head) if self.sees_stored(&head).await? => StoredPlace::Visible,
+            Some(head) if self.works_elsewhere(&head) => StoredPlace::Unserved(Box::new(head)),
+            Some(_) => StoredPlace::Hidden,
+        })
+    }
+
+    /// Loads a stored session that was located, or follows the session if another node owns it.
+    pub(in super::super) async fn load(&self, id: &str) -> Result<Located, Error> {
+        let Some(sessions) = self.all.sessions() else { return Ok(Located::None) };
+        let prepare = |session: &Session| self.all.prepare(session);
+        Ok(match sessions.load(id, Vec::new(), prepare).await {
+            Ok(Some(loaded)) => {
+                self.all.followed.remove(loaded.session().id());
+                if self.sees(&loaded) { Located::Here(loaded) } else { Located::None }
+            }
+            Ok(None) => Located::None,
+            Err(error) => {
+                let context = self.follow(sessions, &stored_id(id), error).await?;
+                let is_seen = context.is_open_to(self.principal);
+                if is_seen { Located::Elsewhere(context) } else { Located::None }
+            }
+        })
+    }
+
+    /// Returns `true` if another living node owns a followed session.
+    async fn has_owner(&self, followed: &SessionContext) -> Result<bool, Error> {
+        let Some(store) = self.all.shared_store().and_then(|store| store.shared()) else {
+            return Ok(false);
+        };
+        let unowned = if_available(store.unowned_by_others(&[followed.session_id()]).await);
+        let unowned = unowned.map_err(|error| self.store_error(&error))?;
+        Ok(!followed.has_moved() && unowned.is_some_and(|unowned| unowned.is_empty()))
+    }
+
+    /// Starts to follow a session that could not be loaded because another node owns it. Fails if the cause
+    /// `error` is another one.
+    async fn follow(
+        &self,
+        sessions: &Sessions,
+        id: &str,
+        error: LoadError,
+    ) -> Result<Leased<SessionContext>, Error> {
+        let (LoadError::Store(StoreError::Held(..)), Some(store)) =
+            (&error, self.all.shared_store())
+        else {
+            return Err(self.unloadable(error));
+        };
+        let followed = self.all.followed.follow(store, id, sessions.limits()).await;
+        let followed = followed.map_err(|error| self.unloadable(error))?;
+        followed.ok_or_else(|| self.unloadable(error))
+    }
+
+    /// Returns the error for a stored session that cannot be loaded.
+    fn unloadable(&self, error: LoadError) -> Error {
+        match error {
+            LoadError::Create(error) => refused(error),
+            LoadError::Store(error) => self.store_error(&error),
+        }
+    }
+
+    /// Returns the loaded session that the principal calls `id`.
+    fn find_loaded(&self, id: &str, naming: Naming) -> Option<Leased<LoadedSession>> {
+        let registry = self.all.registry();
+        let found = self.candidates(id).iter().find_map(|id| registry.find_loaded(id));
+        if let Some(found) = found {
+            return found.lease().filter(|found| self.sees(found));
+        }
+        let is_meant = |loaded: &Arc<LoadedSession>| {
+            let session = loaded.session();
+            session.with_access(|access| self.may_name(access, naming))
+                && session.context_name().as_deref() == Some(id)
+        };
+        // The name is not unique among owners. If it fits more than one session, no session is found.
+        let mut named = registry.loaded().into_iter().filter(is_meant);
+        let first = named.next()?;
+        if named.next().is_some() { None } else { first.lease() }
+    }
+
+    /// Returns `true` if the principal may name a session of this access by the context id that its owner
+    /// chose, which the session's events contain.
+    fn may_name(&self, access: &SessionAccess, naming: Naming) -> bool {
+        access.owner.is_some()
+            && match self.principal.right(access) {
+                Some(SessionRight::Shared(_)) => true,
+                Some(SessionRight::Own) => naming == Naming::Any,
+                None => false,
+            }
+    }
+
+    /// Returns the followed session that the principal calls `id`.
+    fn find_followed(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
+        let candidates = self.candidates(id);
+        let is_there = |context: &&Arc<SessionContext>| !context.has_moved();
+        self.all.followed.find(|followed| {
+            let found =
+                candidates.iter().find_map(|id| followed.get(&stored_id(id)).filter(is_there));
+            if let Some(found) = found {
+                return Some(found).filter(|found| found.is_open_to(self.principal));
+            }
+            let mut named = followed.values().filter(is_there).filter(|context| {
+                context.with_access(|access| self.may_name(access, naming))
+                    && context.context_name().as_deref() == Some(id)
+            });
+            let first = named.next()?;
+            named.next().is_none().then_some(first)
+        })
+    }
+
+    /// Returns the session that the principal calls `id`, if it is loaded or followed.
+    pub(super) fn find_known(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
+        let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::leased(&loaded));
+        loaded.or_else(|| self.find_followed(id, naming))
+    }
+}
+
+/// A task whose session was located.
+pub(in super::super) struct LocatedTask {
+    pub(in super::super) context: Leased<SessionContext>,
+    /// The turn; `None` for the session's task (0.3).
+    pub(in super::super) turn: Option<TurnId>,
+}
+
+/// Returns the task of an id in the session that was located for the id. Fails if there is no such task.
+pub(in super::super) fn task(
+    located: Option<Leased<SessionContext>>,
+    id: &str,
+) -> Result<LocatedTask, Error> {
+    let not_found = || error::task_not_found(id);
+    let context = located.ok_or_else(not_found)?;
+    let Some((_, turn)) = id.rsplit_once('.') else {
+        return Ok(LocatedTask { context, turn: None });
+    };
+    let turn = TurnId(turn.parse().map_err(|_| not_found())?);
+    if context.story(|story| story.turn(turn).is_none()) {
+        return Err(not_found());
+    }
+    Ok(LocatedTask { context, turn: Some(turn) })
+}
+
+/// Returns the error for a session whose directory this server does not serve.
+fn works_elsewhere(head: &Head) -> Error {
+    let (place, flag) = match &head.git {
+        Some(origin) => (format!("a clone of `{origin}`"), "--workspace-git"),
+        None => (format!("`{}`", head.directory.display()), "--workspace-root"),
+    };
+    let message = format!(
+        "the session works in {place}, which this server does not serve: ask a server that does, or start this one \
+         with `{flag}`"
+    );
+    Error::new(error::UNSUPPORTED_OPERATION, message)
+}
