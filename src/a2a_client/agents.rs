@@ -7,8 +7,8 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 
 use super::agent::{Agent, CardStatus};
-use super::card::ProtocolVersion;
 use super::config::{AgentConfig, AgentLimits};
+use tandem_wire::a2a::ProtocolVersion;
 
 /// Function that returns the agents which the settings name. May block.
 pub type LoadAgents = Arc<dyn Fn() -> Vec<AgentConfig> + Send + Sync>;

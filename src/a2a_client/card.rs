@@ -6,6 +6,7 @@ use serde_json::Value;
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 use tandem_net::is_this_machine;
+use tandem_wire::a2a::ProtocolVersion;
 use tandem_wire::development_tool::URI;
 
 /// Maximum length of a name, and of a description, in characters.
@@ -17,15 +18,6 @@ const SKILLS: usize = 20;
 
 /// Paths of a card below an agent's address: the present one, and the one before 0.3.
 pub(super) const PATHS: [&str; 2] = [".well-known/agent-card.json", ".well-known/agent.json"];
-
-/// Version of A2A in which requests to an agent are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ProtocolVersion {
-    /// Version 0.3; agents of 0.2 are similar enough to be treated as 0.3.
-    V03,
-    /// Version 1.0.
-    V1,
-}
 
 /// Form of the requests to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

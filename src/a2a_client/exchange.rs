@@ -13,11 +13,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::agent::Agent;
 use super::card::AgentCard;
 use super::http::{AgentClient, Answer, RequestFailure, ResultStream};
-use super::outgoing::{Destination, OutgoingContent, RemoteMethod, about_task};
+use super::outgoing::{Destination, OutgoingContent, about_task};
 use super::progress::Progress;
 use super::remote_task::RemoteTask;
 use super::update::RemoteUpdate;
 use tandem_net::Backoff;
+use tandem_wire::a2a::Method;
 
 /// Maximum number of failed attempts in a row to follow a task again.
 const RETRIES: u32 = 6;
@@ -74,11 +75,11 @@ impl Exchange {
     ) -> Result<(), RequestFailure> {
         // The parameters are made once: if the message is sent twice, both have the same id.
         let params = content.params(self.card.version, to);
-        let method = if self.polls { RemoteMethod::Send } else { RemoteMethod::Stream };
+        let method = if self.polls { Method::Send } else { Method::Stream };
         let mut answer = self.client()?.call(&self.card, method, params.clone(), None).await;
-        if method == RemoteMethod::Stream && answer.as_ref().is_err_and(is_not_supported) {
+        if method == Method::Stream && answer.as_ref().is_err_and(is_not_supported) {
             self.polls = true;
-            answer = self.client()?.call(&self.card, RemoteMethod::Send, params, None).await;
+            answer = self.client()?.call(&self.card, Method::Send, params, None).await;
         }
         match answer? {
             Answer::Result(result) => {
@@ -167,13 +168,13 @@ impl Exchange {
             (task.id.clone().unwrap_or_default(), task.last_event.clone())
         };
         let params = about_task(&id, after.as_deref());
-        self.client()?.call(&self.card, RemoteMethod::Subscribe, params, after.as_deref()).await
+        self.client()?.call(&self.card, Method::Subscribe, params, after.as_deref()).await
     }
 
     /// Requests the present state of the task.
     async fn poll(&mut self) -> Result<(), RequestFailure> {
         let id = self.task.lock().id.clone().unwrap_or_default();
-        let call = self.client()?.call(&self.card, RemoteMethod::Get, about_task(&id, None), None);
+        let call = self.client()?.call(&self.card, Method::Get, about_task(&id, None), None);
         if let Answer::Result(result) = call.await? {
             self.take(&result);
             self.polled = result;
@@ -300,7 +301,7 @@ impl Cancelling {
         let Self { agent, card, .. } = self;
         tokio::spawn(async move {
             let Ok(client) = agent.client() else { return };
-            let call = client.call(&card, RemoteMethod::Cancel, about_task(&id, None), None);
+            let call = client.call(&card, Method::Cancel, about_task(&id, None), None);
             if let Ok(Err(why)) = timeout(CANCEL, call).await {
                 tracing::info!(agent = agent.config.name, "not cancelled there: {why}");
             }

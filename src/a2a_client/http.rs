@@ -8,19 +8,22 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::card::{AgentCard, Binding, ProtocolVersion};
+use super::card::{AgentCard, Binding};
 use super::config::{AgentConfig, AgentLimits};
 use super::http_json::{self, CallError, CallRequest};
-use super::outgoing::RemoteMethod;
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 use tandem_content::sse::{Events, ServerEvent};
 use tandem_net as net;
 use tandem_trace as trace;
+use tandem_wire::a2a::{Method, ProtocolVersion};
 use tandem_wire::development_tool::URI;
 
 /// Maximum length of an agent's own words in an error, in characters.
 const WORDS: usize = 500;
+
+/// Message about a call that HTTP+JSON does not have.
+const NO_ADDRESS: &str = "its interface has no address for this call";
 
 /// Maximum size of a card, in bytes.
 const CARD: usize = 1 << 20;
@@ -129,11 +132,13 @@ impl AgentClient {
     pub(super) async fn call(
         &self,
         card: &AgentCard,
-        method: RemoteMethod,
+        method: Method,
         params: Value,
         after: Option<&str>,
     ) -> Result<Answer, RequestFailure> {
-        let mut request = self.request(card, method, &params).headers(self.headers.clone());
+        let request = self.request(card, method, &params);
+        let request = request.ok_or_else(|| RequestFailure::Odd(NO_ADDRESS.to_owned()))?;
+        let mut request = request.headers(self.headers.clone());
         if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
             request = request.header("Last-Event-ID", after);
         }
@@ -162,9 +167,10 @@ impl AgentClient {
         result(card.binding, body).map(Answer::Result)
     }
 
-    /// Returns the request that makes a call, without the headers that all calls share.
-    fn request(&self, card: &AgentCard, method: RemoteMethod, params: &Value) -> RequestBuilder {
-        match card.binding {
+    /// Returns the request that makes a call, without the headers that all calls share; `None` if the agent's binding
+    /// does not have the method.
+    fn request(&self, card: &AgentCard, method: Method, params: &Value) -> Option<RequestBuilder> {
+        Some(match card.binding {
             Binding::JsonRpc => {
                 let name = method.name(card.version);
                 let call = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
@@ -175,7 +181,7 @@ impl AgentClient {
             }
             Binding::HttpJson => {
                 let CallRequest { verb, url, body } =
-                    CallRequest::new(&card.endpoint, method, params);
+                    CallRequest::new(&card.endpoint, method, params)?;
                 let request = self.client.request(verb, url);
                 let request = request.header(ACCEPT, http_json::ANSWER_TYPES);
                 match body {
@@ -183,7 +189,7 @@ impl AgentClient {
                     None => request,
                 }
             }
-        }
+        })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Calls over HTTP+JSON (1.0, section 11): the address of each call, and the errors in answers.
 
-use reqwest::{Method, Url};
+use reqwest::Url;
 use serde_json::Value;
 
-use super::outgoing::RemoteMethod;
+use tandem_wire::a2a::{Method, MethodAddress, Verb};
 
 /// Media types of answers: the type of a stream, the binding's own type (section 14.1.1), and the type that section
 /// 11.1 names.
@@ -15,36 +15,30 @@ const UNSUPPORTED_OPERATION: i64 = -32004;
 /// Request that makes a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CallRequest {
-    pub(super) verb: Method,
+    pub(super) verb: reqwest::Method,
     pub(super) url: Url,
     pub(super) body: Option<String>,
 }
 
 impl CallRequest {
-    /// Returns the request for a call with these parameters at an agent whose addresses are below `base`.
-    pub(super) fn new(base: &Url, method: RemoteMethod, params: &Value) -> Self {
+    /// Returns the request for a call with these parameters at an agent whose addresses are below `base`; `None` if the
+    /// binding does not have the method.
+    pub(super) fn new(base: &Url, method: Method, params: &Value) -> Option<Self> {
+        let MethodAddress { verb, path } = method.address()?;
         let id = params["id"].as_str().unwrap_or_default();
-        let (verb, path) = match method {
-            RemoteMethod::Send => (Method::POST, vec!["message:send".to_owned()]),
-            RemoteMethod::Stream => (Method::POST, vec!["message:stream".to_owned()]),
-            RemoteMethod::Get => (Method::GET, vec!["tasks".to_owned(), id.to_owned()]),
-            RemoteMethod::Cancel => {
-                (Method::POST, vec!["tasks".to_owned(), format!("{id}:cancel")])
-            }
-            RemoteMethod::Subscribe => {
-                (Method::GET, vec!["tasks".to_owned(), format!("{id}:subscribe")])
-            }
-        };
+        let segments = path.split('/').skip(1).map(|segment| segment.replace("{id}", id));
         let mut url = base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(segments);
         }
-        let body = match method {
-            RemoteMethod::Send | RemoteMethod::Stream => Some(params.to_string()),
-            RemoteMethod::Cancel => Some("{}".to_owned()),
-            RemoteMethod::Get | RemoteMethod::Subscribe => None,
+        // The path has the parameters of a call about a task.
+        let body = if path.contains('{') { "{}".to_owned() } else { params.to_string() };
+        let (verb, body) = match verb {
+            Verb::Post => (reqwest::Method::POST, Some(body)),
+            Verb::Get => (reqwest::Method::GET, None),
+            Verb::Delete => (reqwest::Method::DELETE, None),
         };
-        Self { verb, url, body }
+        Some(Self { verb, url, body })
     }
 }
 
@@ -81,24 +75,24 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(method: RemoteMethod, id: &str, expected: &str) {
+    fn check(method: Method, id: &str, expected: &str) {
         for base in ["https://h.test/v1", "https://h.test/v1/"] {
             let request =
-                CallRequest::new(&Url::parse(base).unwrap(), method, &json!({ "id": id }));
+                CallRequest::new(&Url::parse(base).unwrap(), method, &json!({ "id": id })).unwrap();
             assert_eq!(format!("{} {}", request.verb, request.url), expected);
         }
     }
 
     #[test]
     fn each_call_has_an_address() {
-        check(RemoteMethod::Send, "", "POST https://h.test/v1/message:send");
-        check(RemoteMethod::Stream, "", "POST https://h.test/v1/message:stream");
-        check(RemoteMethod::Get, "c.1", "GET https://h.test/v1/tasks/c.1");
-        check(RemoteMethod::Cancel, "c.1", "POST https://h.test/v1/tasks/c.1:cancel");
-        check(RemoteMethod::Subscribe, "c.1", "GET https://h.test/v1/tasks/c.1:subscribe");
+        check(Method::Send, "", "POST https://h.test/v1/message:send");
+        check(Method::Stream, "", "POST https://h.test/v1/message:stream");
+        check(Method::Get, "c.1", "GET https://h.test/v1/tasks/c.1");
+        check(Method::Cancel, "c.1", "POST https://h.test/v1/tasks/c.1:cancel");
+        check(Method::Subscribe, "c.1", "GET https://h.test/v1/tasks/c.1:subscribe");
         // An id that an agent has made up leads to no other address.
-        check(RemoteMethod::Get, "a/../b?c#d", "GET https://h.test/v1/tasks/a%2F..%2Fb%3Fc%23d");
-        check(RemoteMethod::Cancel, "..", "POST https://h.test/v1/tasks/..:cancel");
+        check(Method::Get, "a/../b?c#d", "GET https://h.test/v1/tasks/a%2F..%2Fb%3Fc%23d");
+        check(Method::Cancel, "..", "POST https://h.test/v1/tasks/..:cancel");
     }
 
     #[test]

@@ -3,35 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::card::ProtocolVersion::{self, V1, V03};
+use tandem_wire::a2a::ProtocolVersion::{self, V1, V03};
 use tandem_wire::development_tool::URI;
-
-/// A call that this client can make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RemoteMethod {
-    Send,
-    Stream,
-    Get,
-    Cancel,
-    Subscribe,
-}
-
-impl RemoteMethod {
-    pub(super) fn name(self, version: ProtocolVersion) -> &'static str {
-        match (version, self) {
-            (V03, Self::Send) => "message/send",
-            (V03, Self::Stream) => "message/stream",
-            (V03, Self::Get) => "tasks/get",
-            (V03, Self::Cancel) => "tasks/cancel",
-            (V03, Self::Subscribe) => "tasks/resubscribe",
-            (V1, Self::Send) => "SendMessage",
-            (V1, Self::Stream) => "SendStreamingMessage",
-            (V1, Self::Get) => "GetTask",
-            (V1, Self::Cancel) => "CancelTask",
-            (V1, Self::Subscribe) => "SubscribeToTask",
-        }
-    }
-}
 
 /// Conversation and task that a message goes to, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,9 +4,11 @@
 //! <https://a2a-protocol.org/v0.3.0/specification>.
 
 pub mod error;
+mod methods;
 pub mod v03;
 pub mod v1;
 
+pub use self::methods::{Method, MethodAddress, MethodRight, ProtocolVersion, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::development_tool::{AgentSettings, AgentThought, EventMetadata, GitPlace, ToolCall};

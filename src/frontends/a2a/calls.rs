@@ -16,13 +16,15 @@ use serde_json::Value;
 use super::context::SessionContext;
 use super::contexts::locate::{self, LocatedTask};
 use super::dialect::Dialect;
-use super::methods::{Method, Reply, named, value};
+use super::methods::{Reply, value};
 use super::orders::OrderedCall;
 use super::read::MessageForm;
 use super::requests::{CommandRequest, ListTasks, SessionRequest, TaskRequest};
 use super::server::{A2aServer, CallOrigin};
 use super::{commands, fields, list, monitoring};
 use tandem_agent::sessions::Leased;
+use tandem_serve::principals::{DRIVE, SessionRight, WATCH};
+use tandem_wire::a2a::{Method, MethodRight};
 use tandem_wire::jsonrpc::Error;
 
 impl A2aServer {
@@ -33,7 +35,7 @@ impl A2aServer {
         params: Value,
         caller: &CallOrigin,
     ) -> Result<Reply, Error> {
-        let Some((method, dialect)) = named(name) else { return Err(unknown_method(name)) };
+        let (method, dialect) = named(name)?;
         monitoring::note_method(name);
         let params = Value::Object(fields::object(params)?);
         let reply = match method {
@@ -80,10 +82,10 @@ impl A2aServer {
         params: Value,
         caller: &CallOrigin,
     ) -> Result<Reply, Error> {
-        let Some((method, dialect)) = named(name) else { return Err(unknown_method(name)) };
+        let (method, dialect) = named(name)?;
         let request = SessionRequest::read(method, &params)?;
         let located = self.open(&caller.principal, &request.session()).await?;
-        if let Some(context) = located.as_ref().filter(|_| method.needs_owner()) {
+        if let Some(context) = located.as_ref().filter(|_| needs_owner(method)) {
             if let Some(followed) = context.followed() {
                 let call = OrderedCall::Method { name: name.to_owned(), params };
                 return self.order(followed, call, caller).await?.value().map(Reply::Value);
@@ -96,12 +98,12 @@ impl A2aServer {
         match request {
             SessionRequest::Task(request) => {
                 let task = locate::task(located, request.task())?;
-                contexts.check(&task.context, method.right())?;
+                contexts.check(&task.context, right(method))?;
                 self.apply(&request, &task, caller, dialect).await
             }
             SessionRequest::Command(request) => {
                 if let Some(context) = &located {
-                    contexts.check(context, method.right())?;
+                    contexts.check(context, right(method))?;
                 }
                 self.apply_command(&request, located, caller).await
             }
@@ -153,6 +155,38 @@ impl A2aServer {
     }
 }
 
-fn unknown_method(name: &str) -> Error {
-    Error::new(Error::METHOD_NOT_FOUND, format!("Method not found: {name}"))
+/// Returns the method and the version of a name.
+fn named(name: &str) -> Result<(Method, Dialect), Error> {
+    let (method, version) = Method::named(name)
+        .ok_or_else(|| Error::new(Error::METHOD_NOT_FOUND, format!("Method not found: {name}")))?;
+    Ok((method, version.into()))
+}
+
+/// Returns the right that a call of a method needs in the session that it names.
+fn right(method: Method) -> SessionRight {
+    match method.right() {
+        MethodRight::Watch => WATCH,
+        MethodRight::Drive => DRIVE,
+        MethodRight::Own => SessionRight::Own,
+    }
+}
+
+/// Returns `true` if only the node that owns the session can carry a method out. What only reads the log is carried out
+/// here, and [`A2aServer::stream`] itself passes messages on.
+fn needs_owner(method: Method) -> bool {
+    match method {
+        Method::Cancel
+        | Method::SetPush
+        | Method::GetPush
+        | Method::ListPush
+        | Method::DeletePush
+        | Method::Commands
+        | Method::Execute => true,
+        Method::Send
+        | Method::Stream
+        | Method::Get
+        | Method::Subscribe
+        | Method::List
+        | Method::ExtendedCard => false,
+    }
 }

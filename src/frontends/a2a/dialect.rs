@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::flat;
 use tandem_agent::session::TurnId;
-use tandem_wire::a2a::{StreamEvent, Task, TaskPushNotificationConfig, v1, v03};
+use tandem_wire::a2a::{ProtocolVersion, StreamEvent, Task, TaskPushNotificationConfig, v1, v03};
 use tandem_wire::jsonrpc::Error;
 
 /// Wire form of tasks and events for a client.
@@ -26,6 +26,15 @@ pub(super) enum Dialect {
 pub(super) enum TaskJson<'a> {
     V03(v03::StreamResponse<'a>),
     V1(v1::Task<'a>),
+}
+
+impl From<ProtocolVersion> for Dialect {
+    fn from(version: ProtocolVersion) -> Self {
+        match version {
+            ProtocolVersion::V03 => Self::V03,
+            ProtocolVersion::V1 => Self::V1,
+        }
+    }
 }
 
 impl Dialect {

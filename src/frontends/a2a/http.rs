@@ -18,14 +18,14 @@ use serde_json::Value;
 use super::body::body;
 use super::dialect::{Dialect, version};
 use super::envelope::{envelope, failure};
-use super::methods::{self, Reply, named};
+use super::methods::Reply;
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::{card, guard, http_json, monitoring, rest, sse, ws};
 use tandem_serve::busy;
 use tandem_serve::principals::Principal;
 use tandem_serve::tokens;
-use tandem_wire::a2a::error;
+use tandem_wire::a2a::{Method, ProtocolVersion, error};
 use tandem_wire::development_tool::is_uri;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
@@ -200,10 +200,8 @@ async fn call(
     if let Some(error) = unknown {
         return json_body(failure(&id, &error));
     }
-    let streams = named(&method).is_some_and(|(method, dialect)| {
-        matches!(method, methods::Method::Stream | methods::Method::Subscribe)
-            && dialect == Dialect::V03
-    });
+    let streams = Method::named(&method)
+        .is_some_and(|(method, version)| method.streams() && version == ProtocolVersion::V03);
     match server.call(&method, params, &caller).await {
         Ok(Reply::Value(value)) => json_body(Envelope::result(&id).around(&value)),
         Ok(Reply::Stream(streaming)) => sse::response(Some(id), streaming.subscribe(), server),

@@ -8,7 +8,7 @@ use axum::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, get, on};
 use axum::{RequestExt as _, Router};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ use super::methods::Reply;
 use super::server::{A2aServer, CallOrigin};
 use super::{dialect, fields, sse};
 use tandem_serve::principals::Principal;
-use tandem_wire::a2a::{error, v1};
+use tandem_wire::a2a::{self, MethodAddress, ProtocolVersion, Verb, error, v1};
 use tandem_wire::jsonrpc::Error;
 
 /// Media type of the binding's bodies (section 11.1).
@@ -31,21 +31,27 @@ const A2A_JSON: HeaderValue = HeaderValue::from_static("application/a2a+json");
 /// Maximum size in bytes of a refusal in plain text.
 const LONGEST_REFUSAL: usize = 4 << 10;
 
+/// Path of a task. A path that goes on after it names an action, which the router takes as part of the id.
+const TASK: &str = "/tasks/{id}";
+
 /// Returns the routes of the binding, to be nested at [`HTTP_JSON`].
 pub(super) fn routes() -> Router<Arc<A2aServer>> {
-    let configs = get(|call: Call| call.carry_out("ListTaskPushNotificationConfigs"))
-        .post(|call: Call| call.carry_out("CreateTaskPushNotificationConfig"));
-    let config = get(|call: Call| call.carry_out("GetTaskPushNotificationConfig"))
-        .delete(|call: Call| call.carry_out("DeleteTaskPushNotificationConfig"));
-    Router::new()
-        .route("/message:send", post(|call: Call| call.carry_out("SendMessage")))
-        .route("/message:stream", post(|call: Call| call.carry_out("SendStreamingMessage")))
-        .route("/tasks", get(|call: Call| call.carry_out("ListTasks")))
-        .route("/tasks/{id}", get(Call::on_task).post(Call::on_task))
-        .route("/tasks/{taskId}/pushNotificationConfigs", configs)
-        .route("/tasks/{taskId}/pushNotificationConfigs/{id}", config)
-        .route("/extendedAgentCard", get(|call: Call| call.carry_out("GetExtendedAgentCard")))
-        .fallback(async || failure(&Error::new(Error::METHOD_NOT_FOUND, "there is no such path")))
+    let routes = Router::new().route(TASK, get(Call::on_task).post(Call::on_task));
+    let routes = a2a::Method::all().fold(routes, |routes, method| match method.address() {
+        Some(MethodAddress { verb, path }) if !path.starts_with(TASK) => {
+            routes.route(path, on(filter(verb), move |call: Call| call.carry_out(method)))
+        }
+        _ => routes,
+    });
+    routes.fallback(async || failure(&Error::new(Error::METHOD_NOT_FOUND, "there is no such path")))
+}
+
+fn filter(verb: Verb) -> MethodFilter {
+    match verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Post => MethodFilter::POST,
+        Verb::Delete => MethodFilter::DELETE,
+    }
 }
 
 /// A request of the binding, read as a call of a method.
@@ -90,15 +96,18 @@ impl Call {
     async fn on_task(mut self) -> Response {
         let path = self.params.get("id").and_then(Value::as_str).unwrap_or_default();
         let (id, action) = path.rsplit_once(':').unwrap_or((path, ""));
-        let method = match (&self.verb, action) {
-            (&Method::POST, "cancel") => "CancelTask",
-            (_, "subscribe") => "SubscribeToTask",
-            (&Method::POST, _) => {
+        let is_named = |method: &a2a::Method| {
+            let path = method.address().and_then(|address| address.path.strip_prefix(TASK));
+            let is_verb = self.verb == Method::POST || method.streams();
+            is_verb && path.and_then(|path| path.strip_prefix(':')) == Some(action)
+        };
+        let Some(method) = a2a::Method::all().find(is_named) else {
+            if self.verb == Method::POST {
                 let message = "a task has the actions `:cancel` and `:subscribe`";
                 return failure(&Error::new(Error::METHOD_NOT_FOUND, message));
             }
             // An id may itself contain a colon.
-            _ => return self.carry_out("GetTask").await,
+            return self.carry_out(a2a::Method::Get).await;
         };
         let id = Value::String(id.to_owned());
         self.params.insert("id".to_owned(), id);
@@ -106,9 +115,10 @@ impl Call {
     }
 
     /// Carries out a method of A2A 1.0.
-    async fn carry_out(self, method: &'static str) -> Response {
+    async fn carry_out(self, method: a2a::Method) -> Response {
         let Self { server, caller, verb, params } = self;
-        match server.call(method, Value::Object(params), &caller).await {
+        let name = method.name(ProtocolVersion::V1);
+        match server.call(name, Value::Object(params), &caller).await {
             // The response to a deletion is an empty message.
             Ok(Reply::Value(_)) if verb == Method::DELETE => json(StatusCode::OK, "{}"),
             Ok(Reply::Value(value)) => json(StatusCode::OK, value),

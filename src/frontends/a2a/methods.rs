@@ -1,4 +1,4 @@
-//! The methods of JSON-RPC in both versions of A2A, each under its names in both.
+//! The functions of the methods about tasks, and of the card.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,93 +16,8 @@ use super::requests::{GetTask, Subscribe};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use tandem_agent::session::{Event, Session, TurnId, TurnRecord};
-use tandem_serve::principals::{DRIVE, SessionRight, WATCH};
 use tandem_wire::a2a::{TaskState, error};
 use tandem_wire::jsonrpc::Error;
-
-/// A method, independent of the names that the versions give it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
-    Send,
-    Stream,
-    Get,
-    Cancel,
-    Subscribe,
-    List,
-    SetPush,
-    GetPush,
-    ListPush,
-    DeletePush,
-    ExtendedCard,
-    Commands,
-    Execute,
-}
-
-impl Method {
-    /// Returns `true` if only the node that owns the session can carry the method out. Messages are not among
-    /// them: [`A2aServer::stream`] itself looks for the owner.
-    pub(super) fn needs_owner(self) -> bool {
-        match self {
-            Self::Cancel
-            | Self::SetPush
-            | Self::GetPush
-            | Self::ListPush
-            | Self::DeletePush
-            | Self::Commands
-            | Self::Execute => true,
-            Self::Send
-            | Self::Stream
-            | Self::Get
-            | Self::Subscribe
-            | Self::List
-            | Self::ExtendedCard => false,
-        }
-    }
-}
-
-impl Method {
-    /// Returns the right that a call of the method needs in the session that it names. Messages are not among them: the
-    /// right that a message needs depends on its content.
-    pub(super) fn right(self) -> SessionRight {
-        match self {
-            Self::Get | Self::Subscribe | Self::List | Self::ExtendedCard | Self::Commands => WATCH,
-            Self::Send | Self::Stream | Self::Cancel | Self::Execute => DRIVE,
-            Self::SetPush | Self::GetPush | Self::ListPush | Self::DeletePush => SessionRight::Own,
-        }
-    }
-}
-
-/// Returns the method and the version of a method name.
-pub(super) fn named(name: &str) -> Option<(Method, Dialect)> {
-    use Dialect::{V1, V03};
-    Some(match name {
-        "message/send" => (Method::Send, V03),
-        "message/stream" => (Method::Stream, V03),
-        "tasks/get" => (Method::Get, V03),
-        "tasks/cancel" => (Method::Cancel, V03),
-        "tasks/resubscribe" => (Method::Subscribe, V03),
-        "tasks/list" => (Method::List, V03),
-        "tasks/pushNotificationConfig/set" => (Method::SetPush, V03),
-        "tasks/pushNotificationConfig/get" => (Method::GetPush, V03),
-        "tasks/pushNotificationConfig/list" => (Method::ListPush, V03),
-        "tasks/pushNotificationConfig/delete" => (Method::DeletePush, V03),
-        "agent/getAuthenticatedExtendedCard" => (Method::ExtendedCard, V03),
-        "commands/get" => (Method::Commands, V03),
-        "command/execute" => (Method::Execute, V03),
-        "SendMessage" => (Method::Send, V1),
-        "SendStreamingMessage" => (Method::Stream, V1),
-        "GetTask" => (Method::Get, V1),
-        "CancelTask" => (Method::Cancel, V1),
-        "SubscribeToTask" => (Method::Subscribe, V1),
-        "ListTasks" => (Method::List, V1),
-        "CreateTaskPushNotificationConfig" => (Method::SetPush, V1),
-        "GetTaskPushNotificationConfig" => (Method::GetPush, V1),
-        "ListTaskPushNotificationConfigs" => (Method::ListPush, V1),
-        "DeleteTaskPushNotificationConfig" => (Method::DeletePush, V1),
-        "GetExtendedAgentCard" => (Method::ExtendedCard, V1),
-        _ => return None,
-    })
-}
 
 /// Reply to a call.
 pub(super) enum Reply {

@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::contexts::locate::Naming;
 use super::fields::{count, field, text};
-use super::methods::Method;
 use super::read::{self, AgentSettings};
-use tandem_wire::a2a::{TaskPushNotificationConfig, error};
+use tandem_wire::a2a::{Method, TaskPushNotificationConfig, error};
 use tandem_wire::jsonrpc::Error;
 
 /// Default and maximum number of tasks on a page.

@@ -30,7 +30,7 @@ use super::dialect::Dialect;
 use super::envelope::envelope;
 use super::follow::Follow;
 use super::frames::Frame;
-use super::methods::{Method, Reply, named};
+use super::methods::Reply;
 use super::monitoring::call_span;
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
@@ -38,6 +38,7 @@ use super::subscription::{REVOKED, Span, Streaming, not_shared};
 use tandem_agent::sessions::Leased;
 use tandem_serve::connection_room::ConnectionSlot;
 use tandem_serve::principals::Principal;
+use tandem_wire::a2a::Method;
 use tandem_wire::jsonrpc::Error;
 
 /// Time that a connection stays open after an invalid frame, so that the client can read the reason.
@@ -418,8 +419,8 @@ impl SocketClient {
             let error = Error::new(Error::INTERNAL, format!("{CALLS} calls are under way"));
             return self.out.fail(&id, &error).await;
         }
-        let streams = named(&method)
-            .is_some_and(|(method, _)| matches!(method, Method::Stream | Method::Subscribe));
+        let known = Method::named(&method);
+        let streams = known.is_some_and(|(method, _)| method.streams());
         if streams && self.streams.len() + self.beginning >= STREAMS {
             let error = Error::new(Error::INTERNAL, format!("{STREAMS} streams are open"));
             return self.out.fail(&id, &error).await;
@@ -427,13 +428,13 @@ impl SocketClient {
         if self.dialect.is_none() {
             // Commands have the same names in both versions, so they tell no version.
             let told = |method| !matches!(method, Method::Commands | Method::Execute);
-            let known = named(&method).filter(|(method, _)| told(*method));
-            self.dialect = known.map(|(_, dialect)| dialect);
+            let telling = known.filter(|(method, _)| told(*method));
+            self.dialect = telling.map(|(_, version)| version.into());
             let dialect = self.dialect();
             self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
         }
         let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
-        let begins = streams || named(&method).is_some_and(|(method, _)| method == Method::Execute);
+        let begins = streams || known.is_some_and(|(method, _)| method == Method::Execute);
         self.carry_out(
             begins,
             Box::pin(async move {
