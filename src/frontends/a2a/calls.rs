@@ -84,7 +84,7 @@ impl A2aServer {
     ) -> Result<Reply, Error> {
         let (method, dialect) = named(name)?;
         let request = SessionRequest::read(method, &params)?;
-        let located = self.open(&caller.principal, &request.session()).await?;
+        let located = self.open(&caller.principal, request.session()).await?;
         if let Some(context) = located.as_ref().filter(|_| needs_owner(method)) {
             if let Some(followed) = context.followed() {
                 let call = OrderedCall::Method { name: name.to_owned(), params };

@@ -210,8 +210,7 @@ async fn find(
     contexts.all_begun().await;
     add_loaded(&mut found, contexts, request, dialect).await;
     if let Some(context) = &request.context {
-        let named = SessionId { task: None, context: Some(context) };
-        let id = match contexts.locate(&named).await? {
+        let id = match contexts.locate(SessionId::Context(context)).await? {
             Located::Stored(id) => Some(stored_id(&id)),
             Located::Elsewhere(context) => Some(context.session_id().to_owned()),
             // The loaded sessions were searched.

@@ -115,8 +115,8 @@ async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
         let ids: Vec<&str> = asking.iter().map(String::as_str).collect();
         let unowned = shared.unowned_by_others(&ids).await.unwrap_or_default();
         let loading = stream::iter(unowned).for_each_concurrent(takeover::AT_ONCE, async |id| {
-            let named = SessionId { task: None, context: Some(&id) };
-            if let Err(error) = server.open(&Principal::Operator, &named).await {
+            let named = Some(SessionId::Session(&id));
+            if let Err(error) = server.open(&Principal::Operator, named).await {
                 tracing::warn!(
                     id,
                     "a session that another node has left is not taken over: {error}"

@@ -25,23 +25,38 @@ const STATES: [&str; 9] = [
     "unknown",
 ];
 
-/// Session that a call names, by its task or by its context.
-pub(super) struct SessionId<'a> {
-    pub(super) task: Option<&'a str>,
-    pub(super) context: Option<&'a str>,
+/// Name by which a call means a session.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SessionId<'a> {
+    /// The id of a task. The id of a turn's task begins with the id of its context.
+    Task(&'a str),
+    /// The id of a context, which its client may have chosen.
+    Context(&'a str),
+    /// The id of a session, as a list has it.
+    Session(&'a str),
 }
 
 impl<'a> SessionId<'a> {
-    /// Returns the sessions of other owners that the call may mean: a task is named as the agent has told it, and a
-    /// context as its client has chosen.
-    pub(super) fn naming(&self) -> Naming {
-        if self.task.is_some() { Naming::Any } else { Naming::Shared }
+    /// Returns the session that a call names by a task, or else by a context.
+    pub(super) fn of(task: Option<&'a str>, context: Option<&'a str>) -> Option<Self> {
+        task.map(Self::Task).or_else(|| context.map(Self::Context))
     }
 
-    /// Returns the id of the context. The id of a turn's task begins with it.
-    pub(super) fn id(&self) -> Option<&'a str> {
-        let of_task = |task: &'a str| task.rsplit_once('.').map_or(task, |(context, _)| context);
-        self.task.map(of_task).or(self.context).filter(|id| !id.is_empty())
+    /// Returns the id of the context.
+    pub(super) fn context(self) -> &'a str {
+        match self {
+            Self::Task(task) => task.rsplit_once('.').map_or(task, |(context, _)| context),
+            Self::Context(id) | Self::Session(id) => id,
+        }
+    }
+
+    /// Returns the sessions of other owners that the call may mean by a name that their owner chose. A client that
+    /// names a context by an id of its own choice may not know of those sessions.
+    pub(super) fn naming(self) -> Naming {
+        match self {
+            Self::Task(_) | Self::Session(_) => Naming::Any,
+            Self::Context(_) => Naming::Shared,
+        }
     }
 }
 
@@ -71,9 +86,9 @@ impl SessionRequest {
     }
 
     /// Returns the session that the call names.
-    pub(super) fn session(&self) -> SessionId<'_> {
+    pub(super) fn session(&self) -> Option<SessionId<'_>> {
         match self {
-            Self::Task(request) => SessionId { task: Some(request.task()), context: None },
+            Self::Task(request) => Some(SessionId::Task(request.task())),
             Self::Command(request) => request.session().id(),
         }
     }
@@ -251,8 +266,8 @@ pub(super) struct SessionName {
 
 impl SessionName {
     /// Returns the session that is named.
-    pub(super) fn id(&self) -> SessionId<'_> {
-        SessionId { task: self.task.as_deref(), context: self.context.as_deref() }
+    pub(super) fn id(&self) -> Option<SessionId<'_>> {
+        SessionId::of(self.task.as_deref(), self.context.as_deref())
     }
 
     pub(super) fn read(params: &Value) -> Result<Self, Error> {

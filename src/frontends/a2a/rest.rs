@@ -58,7 +58,7 @@ async fn create(
         Err(error) => return refusal(&error),
     };
     let id = fields::text(&body, &["contextId", "context_id"]);
-    let located = server.open(&principal, &SessionId { task: None, context: id }).await;
+    let located = server.open(&principal, SessionId::of(None, id)).await;
     let contexts = server.contexts.of(&principal);
     match located.and_then(|located| contexts.prompted(located, id, None, &settings)) {
         Ok((context, _)) => {
@@ -77,8 +77,7 @@ async fn describe(
     Extension(principal): Extension<Principal>,
     Path(id): Path<String>,
 ) -> Response {
-    let located = match server.open(&principal, &SessionId { task: Some(&id), context: None }).await
-    {
+    let located = match server.open(&principal, Some(SessionId::Task(&id))).await {
         Ok(located) => located,
         Err(error) => return refusal(&error),
     };
@@ -266,7 +265,7 @@ impl A2aServer {
     ) -> Result<(Leased<SessionContext>, BegunCommand), Error> {
         let request = ExecuteCommand::read(body)?;
         let ExecuteCommand { command: name, args, session: named } = &request;
-        let located = self.open(&caller.principal, &named.id()).await?;
+        let located = self.open(&caller.principal, named.id()).await?;
         if let Some(context) = &located
             && let Some(followed) = context.followed()
         {

@@ -159,8 +159,8 @@ impl A2aServer {
         let is_known = sent.names_session() && caller.order.is_none();
         let (sender, window) = (caller.sender(), self.options.retry);
         self.contexts.of(&caller.principal).recognize(params, sent, &sender, window).await?;
-        let named = SessionId { task: sent.task.as_deref(), context: sent.context.as_deref() };
-        let located = self.open(&caller.principal, &named).await?;
+        let named = SessionId::of(sent.task.as_deref(), sent.context.as_deref());
+        let located = self.open(&caller.principal, named).await?;
         if let Some(context) = located.as_ref().filter(|_| is_known) {
             context.note_known(caller.sender(), None);
         }

@@ -168,8 +168,9 @@ impl A2aServer {
     pub(super) async fn open(
         &self,
         principal: &Principal,
-        named: &SessionId<'_>,
+        named: Option<SessionId<'_>>,
     ) -> Result<Option<Leased<SessionContext>>, Error> {
+        let Some(named) = named else { return Ok(None) };
         let visible = self.contexts.of(principal);
         let was_draining = self.ending.draining();
         let mut may_move = true;
@@ -213,8 +214,8 @@ impl A2aServer {
     /// interruption without asking.
     pub(super) async fn notify_interrupted(&self) {
         for id in self.contexts.of(&Principal::Operator).interrupted().await {
-            let named = SessionId { task: None, context: Some(&id) };
-            if let Err(error) = self.open(&Principal::Operator, &named).await {
+            let named = Some(SessionId::Session(&id));
+            if let Err(error) = self.open(&Principal::Operator, named).await {
                 tracing::warn!(id, "nobody is notified of an interrupted turn: {error}");
             }
         }

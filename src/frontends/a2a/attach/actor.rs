@@ -73,8 +73,7 @@ pub(in super::super) async fn obey(
     CallOrigin { principal, origin, .. }: &CallOrigin,
 ) -> Result<Value, Error> {
     let TerminalCall { session: id, method, params, terminal } = call;
-    let named = SessionId { task: None, context: Some(id) };
-    let context = server.open(principal, &named).await?;
+    let context = server.open(principal, Some(SessionId::Session(id))).await?;
     let context = context.ok_or_else(|| refused(NOT_SHARED))?;
     let session = Arc::clone(context.session()?);
     let need = if method == OPEN { WATCH } else { needed(method) };

@@ -85,9 +85,8 @@ async fn open_exactly(
     principal: &Principal,
     id: &str,
 ) -> Result<Option<Leased<SessionContext>>, Error> {
-    // As the id of a task, since an administrator may attach to sessions of other owners.
-    let session = SessionId { task: Some(id), context: None };
-    server.open(principal, &session).await.map_err(|error| refused(error.message))
+    let opened = server.open(principal, Some(SessionId::Session(id))).await;
+    opened.map_err(|error| refused(error.message))
 }
 
 /// Returns the ids of the sessions that a part of an id fits. Stored sessions are searched only until a

@@ -55,8 +55,8 @@ impl VisibleContexts<'_> {
     /// 1. Find the loaded session, unless its events are no longer stored from here.
     /// 2. Find the followed session, if its owner still lives.
     /// 3. For each id that the store may have for the session, check that the principal may see the session.
-    pub(in super::super) async fn locate(&self, named: &SessionId<'_>) -> Result<Located, Error> {
-        let Some(id) = named.id() else { return Ok(Located::None) };
+    pub(in super::super) async fn locate(&self, named: SessionId<'_>) -> Result<Located, Error> {
+        let id = named.context();
         let found = self.find_loaded(id, named.naming());
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
             return Ok(found.map_or(Located::None, Located::Here));

@@ -318,3 +318,23 @@ async fn nobody_finds_a_session_of_somebody_else_that_another_node_has() {
     let done = elsewhere.result("message/send", answered).await;
     assert_eq!(done["status"]["state"], "completed", "{done}");
 }
+
+#[tokio::test]
+async fn an_administrator_begins_an_own_session_under_a_name_that_is_taken_at_another_node() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let database = cluster.database();
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().to_str().unwrap();
+    let setup = asking().arg("--store").arg(&database.url).arg("--workspace-root").arg(root);
+    let office = Office::open(setup.clone()).await;
+    let other = serve(&setup.arg("--tokens").arg(office.file().to_str().unwrap())).await;
+    let elsewhere = |person: Person| Person { port: other.client.port, ..person };
+    let alice = office.member("alice");
+    let admin = elsewhere(office.add("acme", "root", PrincipalRole::Admin));
+    alice.begin(NAME).await;
+    // The other node follows the session.
+    elsewhere(alice).result("tasks/get", json!({ "id": NAME })).await;
+    let sent = admin.result("message/send", in_context(NAME, prompt("mine"))).await;
+    assert_eq!(sent["metadata"]["unknownContext"], "new", "{sent}");
+    assert_eq!(sent["history"][0]["parts"][0]["text"], "mine", "{sent}");
+}
