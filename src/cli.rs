@@ -400,7 +400,8 @@ impl AgentArgs {
         false
     }
 
-    /// Returns the file with the token that other tandem processes of this machine expect, if the user has named one.
+    /// Returns the file with the token that this process sends to other tandem processes of this machine, if the user
+    /// has named such a file.
     #[cfg_attr(
         not(feature = "serve"),
         expect(clippy::unused_self, reason = "there is no flag to read")

@@ -334,7 +334,7 @@ impl<A: Api> Requests<'_, A> {
         let resumes = answer.checkpoint().filter(|_| answer.has_begun());
         let void = answer.rewind();
         let trouble = match trouble {
-            // An API that has begun to answer has the model.
+            // An API that has begun to answer serves the model, so the error is no reason to try the other API.
             Trouble::OtherApi(trouble) if void.is_some() => *trouble,
             trouble => trouble,
         };

@@ -129,7 +129,8 @@ impl Check<'_> {
                 found(Fact::WritesFile, BuiltInRule::Edits, why, vec![Scope::Edits, whole])
             }
             Access::Mcp { server, hints, .. } => {
-                // A server may lie about its tools, so that its hints allow nothing.
+                // An MCP server may lie about its tools. So its hints allow no call; they change only what the question
+                // says.
                 let (fact, said) = match (hints.read_only, hints.destructive) {
                     (Some(true), _) => {
                         (Fact::CallsReadingServer, "; the server says that this one only reads")

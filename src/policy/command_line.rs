@@ -286,8 +286,8 @@ impl Line<'_> {
             is_outside || is_grave(command) || !self.check.always.covers(command, edits)
         };
         let commands = unique(self.commands.iter().filter(open).map(|it| it.name.clone()));
-        // One command that is asked about every time forbids "always" for the others of the line as well: the one
-        // answer would be taken for both.
+        // If one command of the line is asked about every time, no "always" is offered for the line: one answer counts
+        // for all its commands.
         let every_time = by_rule.is_some() || asks.iter().any(|ask| ask.every_time);
         let scopes = if every_time { Vec::new() } else { self.scopes(&asks) };
         let is_held = self.confined.is_some() && !is_outside;
@@ -339,13 +339,14 @@ impl Line<'_> {
         whole: Option<Reason>,
         mut asks: Vec<CommandQuestion<'_>>,
     ) -> (String, Vec<RuleName>) {
-        // The question shows the whole line besides; the gravest reasons must not drown.
+        // Reasons are listed with the gravest first, and no more than can be read. The question shows the whole line
+        // anyway.
         const MAX: usize = 4;
         let secrets = RuleName::from(BuiltInRule::Secrets);
         asks.sort_by_key(|ask| !ask.every_time);
         let mut found: Vec<_> = whole.into_iter().collect();
         for CommandQuestion { command, every_time, by_rule } in asks {
-            // A yes to a rule's question also allows the use of the secrets, so that these are named, too.
+            // A yes to a rule's question also lets the command use secrets. Therefore the question names them as well.
             let is_by_rule = by_rule.is_some();
             if every_time || !self.check.always.covers(command, true) {
                 found.extend(by_rule);

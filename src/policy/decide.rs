@@ -81,7 +81,8 @@ fn row(fact: Fact) -> Row {
         | Fact::ChangesPrograms
         | Fact::ChangesOutside
         | Fact::ChangesSensitive
-        // The sandbox hides secrets that are not named.
+        // The sandbox hides every secret that the line does not name letter by letter: a name that is known only when
+        // the line runs gets nothing.
         | Fact::MayNameSecret => (EveryTime, Held),
         Fact::WritesFile => (Edit, Writes),
         Fact::Deletes | Fact::ChangesUnprotected => (EveryTime, Lasts),

@@ -206,7 +206,8 @@ fn a_path_names_one_file_or_a_directory_of_them() {
     fs::write(backup.join("a.jsonl"), NEW).unwrap();
     fs::write(backup.join("notes.txt"), "no chat").unwrap();
     fs::write(backup.join("logs.json"), "[]").unwrap();
-    // The hash of a chat's directory says where the session belongs; without a known one, it belongs here.
+    // The hash in the chat names the directory of its project. If no known project has this hash, the session belongs
+    // to the current directory.
     let elsewhere = place.workspace().with_file_name("elsewhere");
     place.name_projects(json!({ elsewhere.to_str().unwrap(): "elsewhere" }));
     let known = OLD.replace(&"0".repeat(64), &hash(&elsewhere));
@@ -281,7 +282,7 @@ fn a_session_that_went_on_there_is_said_and_imported_once_more_only_when_asked()
         assert_eq!(place.outcomes(&["--again"]), [(outcome.to_owned(), parser.clone())]);
         assert_eq!(place.titles(&[]).len(), 2);
     }
-    // The session that went on here is still as it was.
+    // The second import has not changed the imported session, which was continued in tandem.
     let turns: Vec<_> = place.list(&[]).iter().map(|it| it["turns"].as_u64().unwrap()).collect();
     assert_eq!(turns, [3, 2]);
 }
@@ -506,7 +507,8 @@ fn what_is_no_chat_is_named_and_does_no_harm() {
         session-link.jsonl: it is no file
     "]]
     .assert_eq(&skipped.concat());
-    // Without a readable list of projects, the names in it are not known.
+    // Without a readable list of projects, a directory that is named after a project belongs to no known one, and its
+    // session is skipped.
     place.name_projects(json!({ workspace.to_str().unwrap(): 7 }));
     let found = place.found(&ImportScope::All);
     assert!(found.sessions.is_empty() && found.skipped.len() == 1, "{found:?}");

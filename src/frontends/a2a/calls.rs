@@ -171,8 +171,8 @@ fn right(method: Method) -> SessionRight {
     }
 }
 
-/// Returns `true` if only the node that owns the session can carry a method out. What only reads the log is carried out
-/// here, and [`A2aServer::stream`] itself passes messages on.
+/// Returns `true` if only the node that owns the session can carry a method out. Every node can carry out a method that
+/// only reads the log, and [`A2aServer::stream`] passes messages on itself.
 fn needs_owner(method: Method) -> bool {
     match method {
         Method::Cancel

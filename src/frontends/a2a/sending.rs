@@ -154,8 +154,8 @@ impl A2aServer {
         sent: &mut Sent,
         caller: &CallOrigin,
     ) -> Result<Option<Leased<SessionContext>>, Error> {
-        // An order names the session only because the other node has recognized the message, not because
-        // the client did.
+        // An order is a message that another node has forwarded. That node has filled in the session, so the order does
+        // not show that the client knew the session.
         let is_known = sent.names_session() && caller.order.is_none();
         let (sender, window) = (caller.sender(), self.options.retry);
         self.contexts.of(&caller.principal).recognize(params, sent, &sender, window).await?;

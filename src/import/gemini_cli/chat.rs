@@ -117,7 +117,7 @@ impl<'a> Chat<'a> {
         // can read too.
         if serde_json::from_str::<Message<'_>>(first).is_ok() {
             for line in text.lines().filter(|line| !line.trim().is_empty()) {
-                // Only the last line counts in the end.
+                // Each line sets `torn` anew, so that it tells in the end whether the last line was cut off.
                 chat.torn = chat.read_line(line).is_err();
                 chat.damaged += usize::from(chat.torn);
             }

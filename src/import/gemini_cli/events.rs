@@ -203,7 +203,8 @@ impl<'a> Writing<'a> {
     }
 
     fn add(&mut self, event: Event) {
-        // A full batch is sent when one more event comes, because the last batch is not sent before its summary.
+        // A full batch waits until another event comes: it may be the session's last batch, which is sent together with
+        // the session's summary.
         if self.batch.events.len() >= MAX_BATCH_EVENTS {
             self.send_batch();
         }

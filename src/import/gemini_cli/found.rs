@@ -25,7 +25,7 @@ const MAX_ID_BYTES: usize = 128;
 /// Number of attempts to read a file that changes while it is read.
 const READ_ATTEMPTS: usize = 3;
 
-/// Age up to which a file without an end counts as being written. Gemini CLI writes a file in much less time.
+/// Age up to which a file that breaks off counts as being written. Gemini CLI writes a file in much less time.
 const WRITING_TIME: Duration = Duration::from_secs(10);
 
 /// A session of Gemini CLI that can be imported.

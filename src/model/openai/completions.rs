@@ -106,7 +106,8 @@ impl Api for CompletionsApi {
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         let asked = endpoint.request_info(Provider::OpenAi, &self.server.model.id);
-        // Tested before quirks: such a message also names fields that the other API takes.
+        // This test comes before the one for quirks: a message that points to `v1/responses` also names fields of that
+        // API, which would be taken for fields that the server refuses.
         if matches!(report.status, 400 | 422) && report.says(&["v1/responses"]) {
             return Trouble::OtherApi(Box::new(report.classify(asked)));
         }

@@ -89,8 +89,8 @@ impl OpenAiServer {
 
     /// Asks the server for its facts on the model, unless they are known.
     async fn find_facts(&self, endpoint: &Endpoint) {
-        // A remote server only tells its context window, which the user has set then; a local server also tells about
-        // its template.
+        // A remote server reports nothing but its context window, so it is not asked if the user has set the window. A
+        // local server also reports its chat template.
         let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
         let is_known = self.facts.lock().url == endpoint.url;
         if is_known || needs_none || http::is_on_host(&endpoint.url, SILENT) {

@@ -9,7 +9,8 @@ pub(super) fn findings(command: &SimpleCommand) -> Vec<(&str, Finding)> {
     let finding = |assignment: &Assignment| {
         let name = assignment.name.as_str();
         let source = brief(&assignment.source);
-        // By custom, a variable in lower case is for the line itself. It matters only if a command is given it.
+        // By convention, a variable in lower case is local to the command line: no program reads it from its
+        // environment. It matters only where a command of the line uses it.
         let own = command.words.is_empty() && !name.contains(|c: char| c.is_ascii_uppercase());
         // `IFS= read line` only changes how `read` splits its one line.
         let splits = name == "IFS" && command.name() == Some("read");

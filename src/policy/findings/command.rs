@@ -46,8 +46,8 @@ pub struct Remembered {
 }
 
 impl AssessedCommand {
-    /// Returns an entry for a part of a line that is no ordinary command: an assignment, a redirection, a function, a
-    /// lone wrapper.
+    /// Returns an entry for a part of a line that is no ordinary command: an assignment, a redirection, a function, or
+    /// a wrapper such as `sudo` without a command.
     pub(super) fn nameless(name: String, findings: Vec<Finding>) -> Self {
         Self {
             remembered: Remembered { prefix: name.clone(), ..Remembered::default() },

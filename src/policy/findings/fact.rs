@@ -20,7 +20,8 @@ pub enum Fact {
     WritesFile,
     /// Possible change of a file outside the workspace.
     ChangesOutside,
-    /// Possible change of a file that takes effect without a person running the file. The sandbox protects the file.
+    /// Possible change of a file that other programs run or obey by themselves, such as a git hook. The sandbox
+    /// protects the file.
     ChangesSensitive,
     /// Possible change of such a file that package managers write, so that the sandbox does not protect the file:
     /// `package.json`.

@@ -200,7 +200,8 @@ async fn at_the_output_limit_text_and_whole_calls_count_and_a_cut_call_does_not(
     let thought = "thought: \n\nHm.";
     let limit = "finish: MaxTokens 40/8/6/4";
     assert_lines(&lines, &["thought: Hm.", "text: Looking.", thought, "call: glob({}) c1", limit]);
-    // The reasoning before the cut call is left out, because the API refuses reasoning that nothing follows.
+    // The call was cut off and is left out. The reasoning before it is left out too, because the API refuses reasoning
+    // without a following item.
     let messages = after(&lines, &finish.unwrap());
     let (lines, _) = ask(&model(&server, options()), prompt(messages)).await;
     assert_lines(&lines, &["text: ok", STOP]);

@@ -214,7 +214,7 @@ fn check_tool(tool: &Value, n: usize) -> Result<(), Refusal> {
     let fields = ["type", "name", "description", "parameters", "strict"];
     known(tool, &fields, &format!("tools[{n}]."))?;
     pattern(tool["name"].as_str().unwrap_or_default(), &format!("tools[{n}].name"))?;
-    // Without `strict`, a schema has to be strict.
+    // The API takes a tool without `strict` for `strict: true`, so its schema must follow the strict rules.
     if tool.get("strict") != Some(&json!(false)) {
         let message =
             "Invalid schema for function: 'additionalProperties' is required to be false.";

@@ -487,7 +487,8 @@ impl LogEvents {
             }
             end += 1;
         }
-        // The open run may end, and be joined, while events are moved. Its joined event is left to the next move.
+        // The open run still gets chunks. While events are written to the file, the run may end, and its chunks be
+        // joined in one event. The next write takes that event.
         let end_of_runs = self.open.map_or(end, |(start, _)| start.min(end));
         let runs =
             self.runs.range(self.first_run..end_of_runs).filter_map(|(start, run)| {

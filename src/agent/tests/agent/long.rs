@@ -263,7 +263,7 @@ fn user(message: &Message) -> String {
     }
 }
 
-/// A replay script's model that is only asked what keeps every promise.
+/// Model that plays a script, and checks that each prompt keeps every promise about prompts.
 struct Checked {
     replay: Replay,
     /// Texts that each prompt must have in it, word for word.

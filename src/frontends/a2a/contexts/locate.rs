@@ -74,8 +74,8 @@ impl VisibleContexts<'_> {
                 return Ok(Located::Elsewhere(followed));
             }
             Some(followed) => vec![followed.session_id().to_owned()],
-            // A guest may have used the name that the owner chose. In the store, this name leads a guest to no
-            // session, so the id of the forgotten session is used.
+            // A principal who does not own the session may use the owner's name for it. The store resolves such a name
+            // only for the owner, so the session's own id is used, which was known until the session was unloaded.
             None => forgotten.map_or_else(|| self.candidates(id), |id| vec![id]),
         };
         self.locate_stored(sessions, candidates).await
@@ -236,7 +236,8 @@ pub(in super::super) struct LocatedTask {
     pub(in super::super) turn: Option<TurnId>,
 }
 
-/// Returns the task of an id in the session that was located for the id. Fails if there is no such task.
+/// Returns the task `id` of the session that was located by this id. Fails if no session was found, or if it has no
+/// such task.
 pub(in super::super) fn task(
     located: Option<Leased<SessionContext>>,
     id: &str,

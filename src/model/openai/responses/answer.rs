@@ -171,7 +171,7 @@ impl ResponsesAnswer {
             Some("failed") => {
                 return Err(StreamError::Reported(body.error.unwrap_or_default().to_string()));
             }
-            // Any other object is no end of an answer.
+            // A response whose `object` is anything else does not end an answer, and is ignored.
             _ => return Ok(()),
         });
         for item in body.output.unwrap_or_default() {

@@ -180,7 +180,7 @@ fn echoed<'a>(
                 changed.to_mut().insert("call_id".to_owned(), json!(id));
             }
             called.push(id);
-            // Arguments of any other kind are refused.
+            // The API refuses arguments that are no JSON object.
             if !text(item, "arguments").trim_start().starts_with('{') {
                 let arguments = serde_json::from_str(text(item, "arguments")).unwrap_or_default();
                 let arguments = names::arguments(&arguments).to_string();

@@ -78,7 +78,7 @@ pub(super) fn refuses_reasoning(report: &Report) -> bool {
     let encrypted = report.says(&["encrypted content", "encrypted_content"]);
     report.is(&["invalid_encrypted_content"])
         || encrypted && report.says(&["verified", "decrypt"])
-        // Reasoning and the item after it refer to each other.
+        // The server names a reasoning item without the item that must follow it, or the other way round.
         || report.says(&["without its required"])
         || report.says(&["items are not persisted"])
 }

@@ -332,7 +332,7 @@ async fn an_administrator_begins_an_own_session_under_a_name_that_is_taken_at_an
     let alice = office.member("alice");
     let admin = elsewhere(office.add("acme", "root", PrincipalRole::Admin));
     alice.begin(NAME).await;
-    // The other node follows the session.
+    // This request makes the other node read the session, and follow its log from then on.
     elsewhere(alice).result("tasks/get", json!({ "id": NAME })).await;
     let sent = admin.result("message/send", in_context(NAME, prompt("mine"))).await;
     assert_eq!(sent["metadata"]["unknownContext"], "new", "{sent}");

@@ -121,7 +121,7 @@ async fn a_redirection_is_followed_on_the_same_host_only() {
     .assert_eq(&told.join("\n"));
 }
 
-/// Somebody who reads by any name from this machine, and whose settings deny some hosts.
+/// Tools for which every name leads to this machine, and whose settings deny these hosts.
 fn denying(hosts: &[&str]) -> Web {
     let denied = hosts.iter().map(|host| host.parse().unwrap()).collect();
     let lookup: Lookup = Arc::new(|_| ready(Ok(vec![[127, 0, 0, 1].into()])).boxed());
