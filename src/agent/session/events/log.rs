@@ -114,7 +114,7 @@ struct LogEvents {
     /// Writing end of the spill file. `None` while a task writes to the file, or if the file could not be written.
     spill_file: Option<SpillFile>,
     /// Reading end of the spill file, once it has events.
-    spilled: Option<Arc<File>>,
+    spilled_file: Option<Arc<File>>,
 }
 
 /// The oldest events in memory, which are moved to the spill file in one write.
@@ -172,7 +172,7 @@ impl Log {
             bytes: 0,
             max_bytes: spill_file.max_bytes(),
             spill_file: Some(spill_file),
-            spilled: None,
+            spilled_file: None,
         };
         Self {
             shared: Arc::new(LogShared {
@@ -237,7 +237,7 @@ impl Log {
 
     /// Waits until no events are being moved to the spill file. A task that reads a stored log calls this between two
     /// pieces. Otherwise the log would grow faster than the disk takes its oldest events, and need memory for all of it.
-    pub(crate) async fn spilled(&self) {
+    pub(crate) async fn spill_finished(&self) {
         let mut spilling = self.shared.spilling.subscribe();
         // Waiting cannot fail: `shared` holds the sender.
         let _ = spilling.wait_for(|spilling| !*spilling).await;
@@ -480,6 +480,9 @@ impl LogEvents {
         let least = self.max_bytes - self.max_bytes / SPILL_DIVISOR;
         let (mut bytes, mut end) = (self.bytes, self.first);
         let mut slots = Vec::new();
+        // A backlog is written in pieces of bounded size, because a piece needs memory for its JSON as well.
+        let least =
+            least.max(self.bytes.saturating_sub(2 * (self.max_bytes / SPILL_DIVISOR).max(1)));
         while bytes > least && end < self.slots.len() {
             if let LogSlot::Here(_, event, size) = &self.slots[end] {
                 bytes -= size;
@@ -528,12 +531,11 @@ impl LogShared {
     /// written on a thread for blocking work, or at once in a program without an async runtime.
     fn spill(shared: &Arc<Self>, mut events: MutexGuard<'_, LogEvents>) {
         let Some((spill, file)) = events.next_spill() else { return };
-        shared.spilling.send_replace(true);
         drop(events);
-        let shared = Arc::clone(shared);
+        let spilling = Spilling::begin(shared);
         match Handle::try_current() {
-            Ok(runtime) => _ = runtime.spawn_blocking(move || shared.write_spills(spill, file)),
-            Err(_) => shared.write_spills(spill, file),
+            Ok(runtime) => _ = runtime.spawn_blocking(move || spilling.0.write_spills(spill, file)),
+            Err(_) => spilling.0.write_spills(spill, file),
         }
     }
 
@@ -547,18 +549,35 @@ impl LogShared {
             match written {
                 Ok(places) => {
                     events.finish_spill(&spill, &places);
-                    events.spilled = file.file();
+                    events.spilled_file = file.file();
                     events.spill_file = Some(file);
                 }
                 // Without its writing end, no further event is moved.
                 Err(err) => tracing::warn!(%err, "the log stays in memory"),
             }
-            let Some(next) = events.next_spill() else {
-                self.spilling.send_replace(false);
-                return;
-            };
+            let next = events.next_spill();
+            // The events are freed after the lock is released, so that no reader waits for that.
+            drop(events);
+            let Some(next) = next else { return };
             (spill, file) = next;
         }
+    }
+}
+
+/// Guard of a move of events to the spill file. A runtime that shuts down drops a task for blocking work without running
+/// it: a reader of a stored log that waits for the end of the move must go on then, too.
+struct Spilling(Arc<LogShared>);
+
+impl Spilling {
+    fn begin(shared: &Arc<LogShared>) -> Self {
+        shared.spilling.send_replace(true);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Spilling {
+    fn drop(&mut self) {
+        self.0.spilling.send_replace(false);
     }
 }
 
@@ -617,7 +636,7 @@ impl Reader {
                     return Some(Entry { index, at: *at, event: Arc::clone(event) });
                 }
                 LogSlot::Spilled(at, place) => {
-                    break (index, *at, *place, events.spilled.clone());
+                    break (index, *at, *place, events.spilled_file.clone());
                 }
                 LogSlot::Gone => {}
             }
@@ -644,7 +663,7 @@ impl Reader {
             Whole::Here(whole, _) => {
                 return Some(Entry { index, at, event: Arc::clone(whole) });
             }
-            Whole::Spilled(place) => (*place, events.spilled.clone()),
+            Whole::Spilled(place) => (*place, events.spilled_file.clone()),
         };
         drop(events);
         Some(Entry { index, at, event: self.read_spilled(file, place) })
@@ -696,6 +715,9 @@ pub fn now() -> Millis {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::time::timeout;
 
     use super::*;
     use tandem_host::scratch::Scratch;
@@ -817,36 +839,60 @@ mod tests {
         assert_eq!((first.index, &*first.event), (0, &Event::Text("x".repeat(20))));
     }
 
+    /// Returns a runtime with one thread for blocking work.
+    fn runtime() -> Runtime {
+        let mut runtime = Builder::new_current_thread();
+        runtime.max_blocking_threads(1).enable_time().build().unwrap()
+    }
+
+    /// Time in which every move to a file ends.
+    const LONG: Duration = Duration::from_secs(60);
+
     #[test]
-    fn appending_waits_for_no_disk_and_a_text_that_ends_meanwhile_is_moved_as_well() {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.max_blocking_threads(1).enable_time().build().unwrap();
-        runtime.block_on(async {
-            // While this task has the only thread for blocking work, no disk is written.
+    fn appending_waits_for_no_disk_and_an_event_that_is_replaced_meanwhile_stays_away() {
+        runtime().block_on(async {
+            // While this task has the only thread for blocking work, nothing is written to the file.
             let (begin, wait) = std::sync::mpsc::channel::<()>();
             let busy = tokio::task::spawn_blocking(move || wait.recv());
             let dir = tempfile::tempdir().unwrap();
             let log = log(Scratch::new(Some(dir.path().to_owned())), 2000);
+            let replaced = log.append(Event::Notice("replaced".to_owned()));
             for _ in 0..100 {
                 log.append(Event::Text("x".to_owned()));
             }
             log.append(Event::Forgotten);
-            let replaced = log.append(said(101));
             log.supersede(Some(replaced), said(102));
             assert_eq!(places(&log), (102, 0));
-            assert_eq!(all(&mut log.read(0)).len(), 102);
             begin.send(()).unwrap();
             busy.await.unwrap().unwrap();
-            tokio::time::timeout(Duration::from_secs(60), log.spilled())
-                .await
-                .expect("it is moved");
+            timeout(LONG, log.spill_finished()).await.expect("the events are moved");
             let (here, spilled) = places(&log);
             assert!(spilled > 80 && here + spilled == 102, "{here} {spilled}");
-            assert_eq!(all(&mut log.read(0)).len(), 102);
+            let read = all(&mut log.read(0));
+            assert_eq!((read.len(), read[0].0), (102, 1));
             let text = log.read(0).try_next_run().unwrap().event;
+            assert_eq!(*text, Event::Text("x".to_owned()));
+            let text = log.read(1).try_next_run().unwrap().event;
             assert_eq!(*text, Event::Text("x".repeat(100)));
-            assert!(matches!(log.shared.events.lock().runs[&0].whole, Whole::Spilled(_)));
+            assert!(matches!(log.shared.events.lock().runs[&1].whole, Whole::Spilled(_)));
         });
+    }
+
+    #[test]
+    fn a_move_that_the_end_of_the_runtime_cuts_off_holds_up_nobody() {
+        let ended = runtime();
+        let (begin, wait) = std::sync::mpsc::channel::<()>();
+        let dir = tempfile::tempdir().unwrap();
+        let log = log(Scratch::new(Some(dir.path().to_owned())), 2000);
+        ended.block_on(async {
+            drop(tokio::task::spawn_blocking(move || wait.recv()));
+            (0..100).for_each(|n| _ = log.append(said(n)));
+        });
+        ended.shutdown_background();
+        drop(begin);
+        let waited = runtime().block_on(async { timeout(LONG, log.spill_finished()).await });
+        waited.expect("the move is over");
+        assert_eq!(all(&mut log.read(0)).len(), 100);
     }
 
     #[test]

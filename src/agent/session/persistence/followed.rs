@@ -175,6 +175,6 @@ async fn read_piece(
     }
     // Reads the piece while it is in memory: later it may have been moved to the spill file.
     state.look(|_| ());
-    log.spilled().await;
+    log.spill_finished().await;
     Ok(())
 }

@@ -237,7 +237,7 @@ async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<Str
         }
         // Reads the piece while it is in memory: later it may have been moved to the spill file.
         state.look(|_| ());
-        log.spilled().await;
+        log.spill_finished().await;
     }
     Ok((state, damaged))
 }
