@@ -358,7 +358,7 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     // This part of the help is long, so it is put together only if the arguments ask for help.
     if std::env::args_os().any(|arg| arg == "--help" || arg == "help") {
-        command = command.after_long_help(format!("{EXAMPLES}\nLimits:\n{}", limits::help()));
+        command = command.after_long_help(format!("{}\nLimits:\n{}", examples(), limits::help()));
     }
     let args: Vec<_> = std::env::args_os().collect();
     if let Some(error) = absent::subcommand(args.iter().skip(1).map_while(|arg| arg.to_str())) {
@@ -373,6 +373,14 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
         Some(error) => Err(error),
         None => Ok(cli),
     }
+}
+
+/// Returns the examples and variables for `--help`. In a program without servers, lines about servers are left out.
+fn examples() -> String {
+    let is_of_servers =
+        |line: &&str| ["--a2a-port", "tandem serve"].iter().any(|it| line.contains(it));
+    let is_shown = |line: &&str| cfg!(feature = "serve") || !is_of_servers(line);
+    EXAMPLES.split_inclusive('\n').filter(is_shown).collect()
 }
 
 impl AgentArgs {

@@ -34,6 +34,12 @@ struct Subcommand {
 }
 
 const SUBCOMMANDS: &[Subcommand] = &[
+    #[cfg(not(feature = "serve"))]
+    Subcommand {
+        name: "serve",
+        words: &["token", "check"],
+        answer: "this program was built without the feature `serve`: install one with it, which is the default.",
+    },
     Subcommand {
         name: "mcp",
         words: &["list", "ls", "add", "remove", "enable", "disable"],
@@ -124,6 +130,10 @@ const SUBCOMMANDS: &[Subcommand] = &[
 const UPDATE: &str =
     "tandem does not update itself: install a new version the way this one was installed.";
 
+#[cfg(not(feature = "serve"))]
+const SET_UP: &str = "`tandem config` shows all settings and their origins.";
+
+#[cfg(feature = "serve")]
 const SET_UP: &str = "`tandem config` shows all settings and their origins, and `tandem serve check` says \
     what is wrong with the set-up of a server.";
 
@@ -230,6 +240,7 @@ mod tests {
         check(&["hooks", "are", "slow"], false);
         check(&["explain", "mcp", "list"], false);
         check(&["doctor"], true);
+        check(&["serve"], cfg!(not(feature = "serve")));
         check(&["run", "the", "tests"], false);
         check(&["init", "the", "database"], false);
         check(&[], false);
@@ -245,8 +256,11 @@ mod tests {
         };
         check(&["sesions"], Some("tandem sessions"));
         check(&["session"], Some("tandem sessions"));
-        check(&["Serve"], Some("tandem serve"));
-        check(&["sevre"], Some("tandem serve"));
+        #[cfg(feature = "serve")]
+        {
+            check(&["Serve"], Some("tandem serve"));
+            check(&["sevre"], Some("tandem serve"));
+        }
         check(&["logn"], Some("tandem login"));
         check(&["confg"], Some("tandem config"));
         check(&["sesions", "list"], Some("tandem sessions list"));

@@ -1,4 +1,4 @@
-//! A helper for the tests of this directory and of `tests/it`: it exchanges two paths all the time, as a command could.
+//! A thread for tests that exchanges two paths all the time, as a command could.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

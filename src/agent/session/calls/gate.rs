@@ -58,7 +58,7 @@ impl Gate {
     /// not run. The first report counts.
     pub fn pass(&self, call: &str, shown: Result<(), String>) {
         if let Some(waiting) = self.waiting.lock().remove(call) {
-            // The receiver is gone if the turn was cancelled or the call has waited long enough.
+            // The call may stop waiting between the two lines.
             let _ = waiting.send(shown);
         }
     }
