@@ -290,7 +290,7 @@ impl Sessions {
             opened.begun().await;
             return Ok(Some(opened));
         }
-        self.unloaded(&id).await;
+        self.wait_unloaded(&id).await;
         let log_bytes = self.limits.log_bytes;
         let stored = match StoredSession::open(store, &id, log_bytes, self.policy).await {
             Err(StoreError::NotFound(_)) => return Ok(None),
@@ -304,11 +304,23 @@ impl Sessions {
         self.add_stored(stored, more, prepare).await.map(Some)
     }
 
+    /// Returns the session of an id in the store that is being unloaded, until all of its events are stored.
+    fn unloading(&self, id: &str) -> Option<Arc<Session>> {
+        // A session gives out no more leases a moment before it is in `unloading`. Both happen under the lock of
+        // `loaded`, so a caller that was refused a lease finds the session here.
+        let _loaded = self.loaded.lock();
+        self.unloading.lock().get(id).map(Arc::clone)
+    }
+
+    /// Returns `true` if the session of an id is being unloaded and some of its events may not be stored yet.
+    pub fn is_unloading(&self, id: &str) -> bool {
+        self.unloading(&stored_id(id)).is_some()
+    }
+
     /// Waits until all events of a session that is being unloaded are stored.
-    pub async fn unloaded(&self, id: &str) {
+    pub async fn wait_unloaded(&self, id: &str) {
         let id = stored_id(id);
-        let unloading = self.unloading.lock().get(&id).map(Arc::clone);
-        let Some(unloading) = unloading else { return };
+        let Some(unloading) = self.unloading(&id) else { return };
         unloading.persistence().ended().await;
         // The entry is removed only now: this future may be dropped earlier, and the next caller must wait, too.
         let mut all = self.unloading.lock();

@@ -214,7 +214,7 @@ async fn find(
             Located::Stored(id) => Some(stored_id(&id)),
             Located::Elsewhere(context) => Some(context.session_id().to_owned()),
             // The loaded sessions were searched.
-            Located::Here(_) | Located::Unserved(_) | Located::None => None,
+            Located::Here(_) | Located::Unusable(_) | Located::None => None,
         };
         if let Some(id) = id.filter(|id| found.sessions.insert(id.clone())) {
             let read = read(contexts, &id).await?;

@@ -187,7 +187,7 @@ impl A2aServer {
                     SessionContext::leased(&loaded)
                 }
                 Located::Elsewhere(context) => context,
-                Located::Unserved(error) => return Err(error),
+                Located::Unusable(error) => return Err(error),
                 Located::Stored(_) | Located::None => return Ok(None),
             };
             let caught_up = visible.caught_up(&context).await;

@@ -20,10 +20,17 @@ pub(in super::super) enum Located {
     Elsewhere(Leased<SessionContext>),
     /// The session is stored, and not loaded at this node: the id under which the registry would load the session.
     Stored(String),
-    /// The session is the principal's, and this server cannot load the session: the error for the client.
-    Unserved(Error),
+    /// The session is the principal's, but its directory is not served here or it cannot be read: the error for the
+    /// client.
+    Unusable(Error),
     /// The principal knows no such session.
     None,
+}
+
+/// A session that was found in this process.
+struct FoundSession {
+    loaded: Option<Leased<LoadedSession>>,
+    followed: Option<Leased<SessionContext>>,
 }
 
 /// Place of a session in the store, for one principal.
@@ -52,31 +59,54 @@ impl VisibleContexts<'_> {
     ///
     /// Steps:
     ///
-    /// 1. Find the loaded session, unless its events are no longer stored from here.
-    /// 2. Find the followed session, if its owner still lives.
-    /// 3. For each id that the store may have for the session, check that the principal may see the session.
+    /// 1. Find the session by the ids that lead to it for this principal: loaded, followed, or stored.
+    /// 2. If there is none, find a session by the name that another owner chose: loaded or followed.
     pub(in super::super) async fn locate(&self, named: SessionId<'_>) -> Result<Located, Error> {
-        let id = named.context();
-        let found = self.find_loaded(id, named.naming());
+        let (id, naming) = (named.context(), named.naming());
         let ServedSessions::PerContext { sessions, .. } = &self.all.served else {
+            let found = self.loaded_by_id(id).or_else(|| self.loaded_by_name(id, naming));
             return Ok(found.map_or(Located::None, Located::Here));
         };
+        let found =
+            FoundSession { loaded: self.loaded_by_id(id), followed: self.followed_by_id(id) };
+        let located = self.locate_found(sessions, found, self.candidates(id)).await?;
+        // The name of another owner's session must not hide a session of the principal's own that is only stored.
+        if !matches!(located, Located::None) {
+            return Ok(located);
+        }
+        let loaded = self.loaded_by_name(id, naming);
+        let found = FoundSession { loaded, followed: self.followed_by_name(id, naming) };
+        self.locate_found(sessions, found, Vec::new()).await
+    }
+
+    /// Locates a session that was found.
+    ///
+    /// 1. The loaded session is taken, unless its events are no longer stored from here.
+    /// 2. The followed session is taken, if its owner still lives.
+    /// 3. Otherwise the store is asked: for the session that was found, or else for the ids `candidates`.
+    async fn locate_found(
+        &self,
+        sessions: &Sessions,
+        found: FoundSession,
+        candidates: Vec<String>,
+    ) -> Result<Located, Error> {
+        let FoundSession { loaded, followed } = found;
         // The registry also forgets such a session in a task of its own, but a client that was just told to ask again
         // may come before that task has run.
-        let forgotten = found.as_ref().filter(|loaded| sessions.forget_abandoned(loaded));
+        let forgotten = loaded.as_ref().filter(|loaded| sessions.forget_abandoned(loaded));
         let forgotten = forgotten.map(|loaded| loaded.session().id().to_owned());
-        if let Some(loaded) = found.filter(|_| forgotten.is_none()) {
+        if let Some(loaded) = loaded.filter(|_| forgotten.is_none()) {
             self.all.followed.remove(loaded.session().id());
             return Ok(Located::Here(loaded));
         }
-        let candidates = match self.find_followed(id, named.naming()) {
+        let candidates = match followed {
             Some(followed) if self.has_owner(&followed).await? => {
                 return Ok(Located::Elsewhere(followed));
             }
             Some(followed) => vec![followed.session_id().to_owned()],
             // A principal who does not own the session may use the owner's name for it. The store resolves such a name
             // only for the owner, so the session's own id is used, which was known until the session was unloaded.
-            None => forgotten.map_or_else(|| self.candidates(id), |id| vec![id]),
+            None => forgotten.map_or(candidates, |id| vec![id]),
         };
         self.locate_stored(sessions, candidates).await
     }
@@ -88,22 +118,39 @@ impl VisibleContexts<'_> {
         candidates: Vec<String>,
     ) -> Result<Located, Error> {
         for (n, id) in candidates.into_iter().enumerate() {
-            // A session that is being unloaded may not have stored anything yet.
-            sessions.unloaded(&id).await;
-            match self.place(sessions, &id).await {
+            match self.place_once_stored(sessions, &id).await {
                 Ok(StoredPlace::Visible) => return Ok(Located::Stored(id)),
                 // Without this error, a second session would begin under this id, and could not be stored.
                 Ok(StoredPlace::Unserved(head)) => {
-                    return Ok(Located::Unserved(works_elsewhere(&head)));
+                    return Ok(Located::Unusable(works_elsewhere(&head)));
                 }
                 Err(error) if is_unavailable(&error) => return Err(self.store_error(&error)),
                 // The first candidate is the session that the principal could own, so the principal may know why it
                 // cannot be read.
-                Err(error) if n == 0 => return Ok(Located::Unserved(self.store_error(&error))),
+                Err(error) if n == 0 => return Ok(Located::Unusable(self.store_error(&error))),
                 Ok(StoredPlace::Hidden | StoredPlace::Missing) | Err(_) => {}
             }
         }
         Ok(Located::None)
+    }
+
+    /// Returns the place of a session in the store. If the store does not have a session that is being unloaded, waits
+    /// until the session is stored.
+    async fn place_once_stored(
+        &self,
+        sessions: &Sessions,
+        id: &str,
+    ) -> Result<StoredPlace, StoreError> {
+        // The registry is asked before the store: a session may be stored, and no longer unloading, at any moment.
+        let is_unloading = sessions.is_unloading(id);
+        let place = self.place(sessions, id).await?;
+        // Only this case waits: a store that is unavailable has failed by now, and nobody waits for a session that the
+        // store hides from the principal.
+        if !(is_unloading && matches!(place, StoredPlace::Missing)) {
+            return Ok(place);
+        }
+        sessions.wait_unloaded(id).await;
+        self.place(sessions, id).await
     }
 
     /// Returns the place of a session in the store.
@@ -174,20 +221,22 @@ impl VisibleContexts<'_> {
         }
     }
 
-    /// Returns the loaded session that the principal calls `id`.
-    fn find_loaded(&self, id: &str, naming: Naming) -> Option<Leased<LoadedSession>> {
+    /// Returns the loaded session of the ids that lead from `id` to a session for this principal.
+    pub(super) fn loaded_by_id(&self, id: &str) -> Option<Leased<LoadedSession>> {
         let registry = self.all.registry();
         let found = self.candidates(id).iter().find_map(|id| registry.find_loaded(id));
-        if let Some(found) = found {
-            return found.lease().filter(|found| self.sees(found));
-        }
+        found?.lease().filter(|found| self.sees(found))
+    }
+
+    /// Returns the loaded session that another owner calls `id`.
+    fn loaded_by_name(&self, id: &str, naming: Naming) -> Option<Leased<LoadedSession>> {
         let is_meant = |loaded: &Arc<LoadedSession>| {
             let session = loaded.session();
             session.with_access(|access| self.may_name(access, naming))
                 && session.context_name().as_deref() == Some(id)
         };
         // The name is not unique among owners. If it fits more than one session, no session is found.
-        let mut named = registry.loaded().into_iter().filter(is_meant);
+        let mut named = self.all.registry().loaded().into_iter().filter(is_meant);
         let first = named.next()?;
         if named.next().is_some() { None } else { first.lease() }
     }
@@ -203,18 +252,21 @@ impl VisibleContexts<'_> {
             }
     }
 
-    /// Returns the followed session that the principal calls `id`.
-    fn find_followed(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
+    /// Returns the followed session of the ids that lead from `id` to a session for this principal.
+    fn followed_by_id(&self, id: &str) -> Option<Leased<SessionContext>> {
         let candidates = self.candidates(id);
-        let is_there = |context: &&Arc<SessionContext>| !context.has_moved();
         self.all.followed.find(|followed| {
-            let found =
-                candidates.iter().find_map(|id| followed.get(&stored_id(id)).filter(is_there));
-            if let Some(found) = found {
-                return Some(found).filter(|found| found.is_open_to(self.principal));
-            }
-            let mut named = followed.values().filter(is_there).filter(|context| {
-                context.with_access(|access| self.may_name(access, naming))
+            let followed = |id: &String| followed.get(&stored_id(id)).filter(|it| !it.has_moved());
+            candidates.iter().find_map(followed).filter(|found| found.is_open_to(self.principal))
+        })
+    }
+
+    /// Returns the followed session that another owner calls `id`.
+    fn followed_by_name(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
+        self.all.followed.find(|followed| {
+            let mut named = followed.values().filter(|context| {
+                !context.has_moved()
+                    && context.with_access(|access| self.may_name(access, naming))
                     && context.context_name().as_deref() == Some(id)
             });
             let first = named.next()?;
@@ -222,10 +274,11 @@ impl VisibleContexts<'_> {
         })
     }
 
-    /// Returns the session that the principal calls `id`, if it is loaded or followed.
-    pub(super) fn find_known(&self, id: &str, naming: Naming) -> Option<Leased<SessionContext>> {
-        let loaded = self.find_loaded(id, naming).map(|loaded| SessionContext::leased(&loaded));
-        loaded.or_else(|| self.find_followed(id, naming))
+    /// Returns the session of the ids that lead from `id` to a session for this principal, if the session is loaded or
+    /// followed.
+    pub(super) fn known_by_id(&self, id: &str) -> Option<Leased<SessionContext>> {
+        let loaded = self.loaded_by_id(id).map(|loaded| SessionContext::leased(&loaded));
+        loaded.or_else(|| self.followed_by_id(id))
     }
 }
 

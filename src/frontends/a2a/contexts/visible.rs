@@ -16,7 +16,7 @@ use super::super::messages::MessageSender;
 use super::super::read::{AgentSettings, Sent, SentContent};
 use super::super::servers;
 use super::super::story::Story;
-use super::locate::{Naming, StoredPlace};
+use super::locate::StoredPlace;
 use super::{Contexts, ServedSessions};
 use tandem_agent::session::{
     ActiveSession, Head, Listed, Orphan, PrincipalId, PromptPart, Session, SessionAccess,
@@ -413,7 +413,7 @@ impl<'a> VisibleContexts<'a> {
         sender: &MessageSender,
         window: Duration,
     ) -> Result<Option<bool>, StoreError> {
-        if let Some(context) = self.find_known(id, Naming::Any).filter(|it| !it.has_moved()) {
+        if let Some(context) = self.known_by_id(id).filter(|it| !it.has_moved()) {
             let turn = context.story(|story| story.sent(message).map(|turn| turn.id));
             // Without a turn, the message is not stored yet, so it may be a retry.
             return Ok(Some(turn.is_none_or(|turn| context.may_be_retry(turn, sender, window))));

@@ -71,6 +71,24 @@ async fn a_role_says_what_may_be_done() {
     }
 }
 
+#[tokio::test]
+async fn a_shared_session_hides_no_own_one_of_the_same_name_that_is_not_loaded() {
+    let it = Office::open(hello().arg("--limit").arg("principal-sessions=1")).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.result("message/send", in_context("work", prompt("alice's"))).await;
+    // This session takes the only place that the limit leaves.
+    alice.begin("other").await;
+    bob.result("message/send", in_context("work", prompt("bob's"))).await;
+    bob.result("message/send", in_context("work", prompt("/share alice drive"))).await;
+    let sent = alice.result("message/send", in_context("work", prompt("more"))).await;
+    assert_eq!(sent["history"][0]["parts"][0]["text"], "alice's", "{sent}");
+    // By a name that Alice has not given, the session that is shared with her is meant.
+    bob.result("message/send", in_context("bobs", prompt("bob's"))).await;
+    bob.result("message/send", in_context("bobs", prompt("/share alice drive"))).await;
+    let task = alice.result("tasks/get", json!({ "id": "bobs" })).await;
+    assert_eq!(task["history"][0]["parts"][0]["text"], "bob's", "{task}");
+}
+
 /// Text that came of a task.
 fn said(task: &Value) -> &str {
     task["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_else(|| panic!("{task}"))
