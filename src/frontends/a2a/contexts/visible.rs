@@ -446,6 +446,10 @@ impl<'a> VisibleContexts<'a> {
         if let Some(sessions) = self.all.sessions() {
             sessions.unload_idle();
         }
+        // Another message for the same context id may have begun the session since this one was located. That session
+        // needs no room in the quota of sessions.
+        let begun = || chosen.and_then(|id| self.loaded_by_id(id));
+        let located = located.or_else(|| begun().map(|loaded| SessionContext::leased(&loaded)));
         let (context, is_new) = match (located.or_else(|| self.shared()), self.all.sessions()) {
             (None, Some(sessions)) => self.begin(sessions, chosen, begins, settings)?,
             (Some(context), _) => (context, false),

@@ -92,6 +92,21 @@ async fn a_session_gives_way_to_another_of_its_owner_unless_it_is_in_use() {
     assert_eq!(alice.result("tasks/get", json!({ "id": "a" })).await["id"], "a");
 }
 
+#[tokio::test]
+async fn of_many_prompts_for_one_new_context_only_the_first_needs_room_for_a_session() {
+    let setup = limited(asking(), "principal-sessions=1").arg("--threads").arg("4");
+    let it = Office::open(setup).await;
+    let alice = it.member("alice");
+    let calls = (0..8).map(|_| {
+        let alice = alice.clone();
+        let sent = in_context("a", prompt("go"));
+        tokio::spawn(async move { alice.call("message/send", sent).await })
+    });
+    let responses = futures::future::try_join_all(calls).await.unwrap();
+    let refused: Vec<_> = responses.iter().filter(|it| it.get("error").is_some()).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
 /// A model whose prompts' tokens are counted: it has a window.
 fn counted() -> Setup {
     Setup::script(vec![
