@@ -161,16 +161,19 @@ impl A2aServer {
     ) -> Result<(Leased<SessionContext>, Option<Reservation>), Error> {
         self.check_open()?;
         let contexts = self.contexts.of(principal);
-        let context = if let Some(task) = &session.task {
+        let (context, is_new) = if let Some(task) = &session.task {
             let task = locate::task(located, task)?;
             contexts.check(&task.context, DRIVE)?;
-            task.context
+            (task.context, false)
         } else {
             let chosen = session.context.as_deref();
-            contexts.prompted(located, chosen, None, &session.settings)?.0
+            contexts.prompted(located, chosen, None, &session.settings)?
         };
         turns::check_room(context.session()?)?;
         let room = contexts.check_turn(&context, prompt)?;
+        if session.task.is_none() && !is_new {
+            contexts.apply_settings(&context, &session.settings)?;
+        }
         Ok((context, room))
     }
 

@@ -60,8 +60,15 @@ async fn create(
     let id = fields::text(&body, &["contextId", "context_id"]);
     let located = server.open(&principal, SessionId::of(None, id)).await;
     let contexts = server.contexts.of(&principal);
-    match located.and_then(|located| contexts.prompted(located, id, None, &settings)) {
-        Ok((context, _)) => {
+    let created = located.and_then(|located| {
+        let (context, is_new) = contexts.prompted(located, id, None, &settings)?;
+        if !is_new {
+            contexts.apply_settings(&context, &settings)?;
+        }
+        Ok(context)
+    });
+    match created {
+        Ok(context) => {
             let location = format!("{}tasks/{}", server.network.path(), context.id);
             let location = (LOCATION, location);
             let json = (CONTENT_TYPE, "application/json".to_owned());

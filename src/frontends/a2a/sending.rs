@@ -46,6 +46,8 @@ struct Address {
     turn: Option<TurnId>,
     /// Outcome for the context that the message names, if it was not known.
     unknown: Option<UnknownContext>,
+    /// `true` if a prompt's settings are still to be applied: the message names no task, and its session is not new.
+    takes_settings: bool,
     dialect: Dialect,
 }
 
@@ -274,7 +276,7 @@ impl A2aServer {
             let message = format!("task {id} has ended: send a message without a task id");
             return Err(Error::new(error::UNSUPPORTED_OPERATION, message));
         }
-        Ok(Address { context, turn, unknown: None, dialect })
+        Ok(Address { context, turn, unknown: None, takes_settings: false, dialect })
     }
 
     /// Returns the context that a message without a task is for.
@@ -308,13 +310,13 @@ impl A2aServer {
             let context = located.or_else(|| contexts.shared()).ok_or_else(|| {
                 error::invalid_params("an answer needs the `taskId` of the question")
             })?;
-            return Ok(Address { context, turn: None, unknown, dialect });
+            return Ok(Address { context, turn: None, unknown, takes_settings: false, dialect });
         }
         let (begins, settings) = (sent.begins.as_deref(), &sent.settings);
         let (context, is_new) = contexts.prompted(located, named, begins, settings)?;
         // Another message may have begun the session meanwhile.
         let unknown = unknown.filter(|unknown| *unknown != UnknownContext::New || is_new);
-        Ok(Address { context, turn: None, unknown, dialect })
+        Ok(Address { context, turn: None, unknown, takes_settings: !is_new, dialect })
     }
 
     /// Checks the right that a message needs.
@@ -351,7 +353,7 @@ impl A2aServer {
     /// that the message asks for.
     fn begin_turn(
         &self,
-        Address { context, dialect, .. }: &Address,
+        Address { context, takes_settings, dialect, .. }: &Address,
         prompt: Vec<PromptPart>,
         sent: &Sent,
         caller: &CallOrigin,
@@ -363,7 +365,11 @@ impl A2aServer {
             return Ok(span);
         }
         context.check_saved()?;
-        let _room = self.contexts.of(&caller.principal).check_turn(context, &prompt)?;
+        let contexts = self.contexts.of(&caller.principal);
+        let _room = contexts.check_turn(context, &prompt)?;
+        if *takes_settings {
+            contexts.apply_settings(context, &sent.settings)?;
+        }
         let text = self.audit.text(&prompt);
         let target = MessageTarget { task: sent.task.is_some(), key: keys.into_iter().next() };
         let prompt = turns::attach(context.session()?, prompt, &sent.files);

@@ -458,18 +458,28 @@ impl<'a> VisibleContexts<'a> {
         };
         if !is_new {
             self.check(&context, DRIVE)?;
-            let session = context.session()?;
-            if let Some(workspace) = &settings.workspace {
-                session.works_in(workspace).map_err(error::invalid_params)?;
-            }
-            servers::add(&settings.servers, session, self.all.servers);
-            // The limit comes with the first message of a session that `POST /tasks` has made. A client cannot limit
-            // the tools of a shared session, which a person at a terminal or an editor drives.
-            if self.all.shared.is_none() && !session.has_turns() {
-                limit_tools(session, settings);
-            }
         }
         Ok((context, is_new))
+    }
+
+    /// Applies the settings of a prompt to a session that exists already. The caller has checked that the principal may
+    /// send the prompt.
+    pub(in super::super) fn apply_settings(
+        &self,
+        context: &SessionContext,
+        settings: &AgentSettings,
+    ) -> Result<(), Error> {
+        let session = context.session()?;
+        if let Some(workspace) = &settings.workspace {
+            session.works_in(workspace).map_err(error::invalid_params)?;
+        }
+        servers::add(&settings.servers, session, self.all.servers);
+        // The limit comes with the first message of a session that `POST /tasks` has made. A client cannot limit
+        // the tools of a shared session, which a person at a terminal or an editor drives.
+        if self.all.shared.is_none() && !session.has_turns() {
+            limit_tools(session, settings);
+        }
+        Ok(())
     }
 
     /// Creates a session: under the id that the client chose, else under the id `begins`, else under the

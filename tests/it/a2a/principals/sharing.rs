@@ -89,6 +89,28 @@ async fn a_shared_session_hides_no_own_one_of_the_same_name_that_is_not_loaded()
     assert_eq!(task["history"][0]["parts"][0]["text"], "bob's", "{task}");
 }
 
+#[tokio::test]
+async fn a_prompt_that_is_refused_leaves_the_session_as_it_was() {
+    let it = Office::open(hello()).await;
+    let (alice, bob) = (it.member("alice"), it.member("bob"));
+    alice.begin("a").await;
+    say(&alice, "/share bob drive").await;
+    let mut sent = in_context("a", prompt("go"));
+    sent["message"]["metadata"] = json!({ "coderAgent": {
+        "kind": "agent-settings", "mcpServers": { "bobs": { "url": "http://127.0.0.1:1/" } },
+    } });
+    let mut notified = sent.clone();
+    notified["configuration"] =
+        json!({ "pushNotificationConfig": { "url": "https://example.org/" } });
+    let (code, why) = bob.error("message/send", notified).await;
+    assert_eq!((code, why.contains("only its owner does this")), (NOT_ALLOWED, true), "{why}");
+    let servers =
+        async || alice.get("/tasks/a/metadata").await.json()["metadata"]["mcpServers"].clone();
+    assert_eq!(servers().await, json!([]));
+    bob.result("message/send", sent).await;
+    assert_eq!(servers().await[0]["name"], "bobs");
+}
+
 /// Text that came of a task.
 fn said(task: &Value) -> &str {
     task["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_else(|| panic!("{task}"))
