@@ -22,9 +22,13 @@ pub(super) struct CallRequest {
 
 impl CallRequest {
     /// Returns the request for a call with these parameters at an agent whose addresses are below `base`; `None` if the
-    /// binding does not have the method.
+    /// binding does not have the method, or if the method is one on push notifications: this client uses none.
     pub(super) fn new(base: &Url, method: Method, params: &Value) -> Option<Self> {
         let MethodAddress { verb, path } = method.address()?;
+        // Such a path also has parameters other than `id`.
+        if path.contains("{taskId}") {
+            return None;
+        }
         let id = params["id"].as_str().unwrap_or_default();
         let segments = path.split('/').skip(1).map(|segment| segment.replace("{id}", id));
         let mut url = base.clone();
@@ -36,7 +40,7 @@ impl CallRequest {
         let (verb, body) = match verb {
             Verb::Post => (reqwest::Method::POST, Some(body)),
             Verb::Get => (reqwest::Method::GET, None),
-            Verb::Delete => (reqwest::Method::DELETE, None),
+            Verb::Delete => return None,
         };
         Some(Self { verb, url, body })
     }
@@ -90,6 +94,10 @@ mod tests {
         check(Method::Get, "c.1", "GET https://h.test/v1/tasks/c.1");
         check(Method::Cancel, "c.1", "POST https://h.test/v1/tasks/c.1:cancel");
         check(Method::Subscribe, "c.1", "GET https://h.test/v1/tasks/c.1:subscribe");
+        let url = Url::parse("https://h.test/v1").unwrap();
+        for method in [Method::SetPush, Method::GetPush, Method::ListPush, Method::DeletePush] {
+            assert_eq!(CallRequest::new(&url, method, &json!({ "taskId": "c.1" })), None);
+        }
         // An id that an agent has made up leads to no other address.
         check(Method::Get, "a/../b?c#d", "GET https://h.test/v1/tasks/a%2F..%2Fb%3Fc%23d");
         check(Method::Cancel, "..", "POST https://h.test/v1/tasks/..:cancel");

@@ -8,7 +8,7 @@ mod methods;
 pub mod v03;
 pub mod v1;
 
-pub use self::methods::{Method, MethodAddress, MethodRight, ProtocolVersion, Verb};
+pub use self::methods::{Method, MethodAddress, ProtocolVersion, Verb};
 use serde::{Deserialize, Serialize};
 
 use crate::development_tool::{AgentSettings, AgentThought, EventMetadata, GitPlace, ToolCall};

@@ -2,8 +2,8 @@
 //!
 //! 1. Parse: the name leads to a method, and the parameters are parsed.
 //! 2. Locate: the session that the call names is opened. A call that only the session's owner can carry out goes to the
-//!    owner.
-//! 3. Authorize: the caller's right in the session is checked.
+//!    owner, which checks the caller's right.
+//! 3. Authorize: the caller's right in the session is checked, for a call that is carried out here.
 //! 4. Apply: the function of the method is called.
 //! 5. Stream: the reply is a value or a stream; the transport sends it.
 //!
@@ -23,8 +23,7 @@ use super::requests::{CommandRequest, ListTasks, SessionRequest, TaskRequest};
 use super::server::{A2aServer, CallOrigin};
 use super::{commands, fields, list, monitoring};
 use tandem_agent::sessions::Leased;
-use tandem_serve::principals::{DRIVE, SessionRight, WATCH};
-use tandem_wire::a2a::{Method, MethodRight};
+use tandem_wire::a2a::Method;
 use tandem_wire::jsonrpc::Error;
 
 impl A2aServer {
@@ -95,15 +94,16 @@ impl A2aServer {
             drop(self.messages.beginning.lock(&context.id).await);
         }
         let contexts = self.contexts.of(&caller.principal);
+        let need = request.right();
         match request {
             SessionRequest::Task(request) => {
                 let task = locate::task(located, request.task())?;
-                contexts.check(&task.context, right(method))?;
+                contexts.check(&task.context, need)?;
                 self.apply(&request, &task, caller, dialect).await
             }
             SessionRequest::Command(request) => {
                 if let Some(context) = &located {
-                    contexts.check(context, right(method))?;
+                    contexts.check(context, need)?;
                 }
                 self.apply_command(&request, located, caller).await
             }
@@ -160,15 +160,6 @@ fn named(name: &str) -> Result<(Method, Dialect), Error> {
     let (method, version) = Method::named(name)
         .ok_or_else(|| Error::new(Error::METHOD_NOT_FOUND, format!("Method not found: {name}")))?;
     Ok((method, version.into()))
-}
-
-/// Returns the right that a call of a method needs in the session that it names.
-fn right(method: Method) -> SessionRight {
-    match method.right() {
-        MethodRight::Watch => WATCH,
-        MethodRight::Drive => DRIVE,
-        MethodRight::Own => SessionRight::Own,
-    }
 }
 
 /// Returns `true` if only the node that owns the session can carry a method out. Every node can carry out a method that

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::contexts::locate::Naming;
 use super::fields::{count, field, text};
 use super::read::{self, AgentSettings};
+use tandem_serve::principals::{DRIVE, SessionRight, WATCH};
 use tandem_wire::a2a::{Method, TaskPushNotificationConfig, error};
 use tandem_wire::jsonrpc::Error;
 
@@ -67,6 +68,21 @@ pub(super) enum SessionRequest {
 }
 
 impl SessionRequest {
+    /// Returns the right that the call needs in its session.
+    pub(super) fn right(&self) -> SessionRight {
+        match self {
+            Self::Task(TaskRequest::Get(_) | TaskRequest::Subscribe(_))
+            | Self::Command(CommandRequest::List(_)) => WATCH,
+            Self::Task(TaskRequest::Cancel(_)) | Self::Command(CommandRequest::Execute(_)) => DRIVE,
+            Self::Task(
+                TaskRequest::SetPush(_)
+                | TaskRequest::GetPush(_)
+                | TaskRequest::ListPush(_)
+                | TaskRequest::DeletePush(_),
+            ) => SessionRight::Own,
+        }
+    }
+
     /// Parses the parameters of a method.
     pub(super) fn read(method: Method, params: &Value) -> Result<Self, Error> {
         Ok(match method {

@@ -4,7 +4,6 @@ use self::Method::{
     Cancel, Commands, DeletePush, Execute, ExtendedCard, Get, GetPush, List, ListPush, Send,
     SetPush, Stream, Subscribe,
 };
-use self::MethodRight::{Drive, Own, Watch};
 use self::Verb::{Delete, Get as Read, Post};
 
 /// A version of the protocol.
@@ -47,17 +46,6 @@ pub enum Method {
     Execute,
 }
 
-/// Right that a call of a method needs in the session that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MethodRight {
-    /// Right to read the session.
-    Watch,
-    /// Right to send prompts. A message that answers a question needs less.
-    Drive,
-    /// Right of the session's owner.
-    Own,
-}
-
 /// Verb of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
@@ -78,27 +66,30 @@ pub struct MethodAddress {
     pub path: &'static str,
 }
 
-/// A row: the method, its names in 0.3 and 1.0, its verb and path, the right that it needs, and `true` if it streams.
-/// The path is empty if HTTP+JSON does not have the method.
-type Row = (Method, &'static str, &'static str, Verb, &'static str, MethodRight, bool);
+/// A row: the method, its names in 0.3 and 1.0, its verb and path in HTTP+JSON if the binding has the method, and `true`
+/// if the method streams.
+type Row = (Method, &'static str, &'static str, Option<(Verb, &'static str)>, bool);
 
 /// The rows, in the order of the methods. A method of tandem's own has the same name in both versions.
 #[rustfmt::skip] // one line for each method
 const ROWS: [Row; 13] = [
-    (Send, "message/send", "SendMessage", Post, "/message:send", Drive, false),
-    (Stream, "message/stream", "SendStreamingMessage", Post, "/message:stream", Drive, true),
-    (Get, "tasks/get", "GetTask", Read, "/tasks/{id}", Watch, false),
-    (Cancel, "tasks/cancel", "CancelTask", Post, "/tasks/{id}:cancel", Drive, false),
-    (Subscribe, "tasks/resubscribe", "SubscribeToTask", Read, "/tasks/{id}:subscribe", Watch, true),
-    (List, "tasks/list", "ListTasks", Read, "/tasks", Watch, false),
-    (SetPush, "tasks/pushNotificationConfig/set", "CreateTaskPushNotificationConfig", Post, CONFIGS, Own, false),
-    (GetPush, "tasks/pushNotificationConfig/get", "GetTaskPushNotificationConfig", Read, CONFIG, Own, false),
-    (ListPush, "tasks/pushNotificationConfig/list", "ListTaskPushNotificationConfigs", Read, CONFIGS, Own, false),
-    (DeletePush, "tasks/pushNotificationConfig/delete", "DeleteTaskPushNotificationConfig", Delete, CONFIG, Own, false),
-    (ExtendedCard, "agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard", Read, "/extendedAgentCard", Watch, false),
-    (Commands, "commands/get", "commands/get", Read, "", Watch, false),
-    (Execute, "command/execute", "command/execute", Post, "", Drive, false),
+    (Send, "message/send", "SendMessage", Some((Post, "/message:send")), false),
+    (Stream, "message/stream", "SendStreamingMessage", Some((Post, "/message:stream")), true),
+    (Get, "tasks/get", "GetTask", Some((Read, "/tasks/{id}")), false),
+    (Cancel, "tasks/cancel", "CancelTask", Some((Post, "/tasks/{id}:cancel")), false),
+    (Subscribe, "tasks/resubscribe", "SubscribeToTask", Some((Read, "/tasks/{id}:subscribe")), true),
+    (List, "tasks/list", "ListTasks", Some((Read, "/tasks")), false),
+    (SetPush, "tasks/pushNotificationConfig/set", "CreateTaskPushNotificationConfig", Some((Post, CONFIGS)), false),
+    (GetPush, "tasks/pushNotificationConfig/get", "GetTaskPushNotificationConfig", Some((Read, CONFIG)), false),
+    (ListPush, "tasks/pushNotificationConfig/list", "ListTaskPushNotificationConfigs", Some((Read, CONFIGS)), false),
+    (DeletePush, "tasks/pushNotificationConfig/delete", "DeleteTaskPushNotificationConfig", Some((Delete, CONFIG)), false),
+    (ExtendedCard, "agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard", Some((Read, "/extendedAgentCard")), false),
+    (Commands, "commands/get", "commands/get", None, false),
+    (Execute, "command/execute", "command/execute", None, false),
 ];
+
+// A variant without a row does not compile, as long as `Execute` is the last variant.
+const _: () = assert!(ROWS.len() == Execute as usize + 1);
 
 /// Paths of the configurations of push notifications.
 const CONFIGS: &str = "/tasks/{taskId}/pushNotificationConfigs";
@@ -132,18 +123,13 @@ impl Method {
 
     /// Returns the address in HTTP+JSON; `None` if the binding does not have the method.
     pub fn address(self) -> Option<MethodAddress> {
-        let (_, _, _, verb, path, ..) = *self.row();
-        (!path.is_empty()).then_some(MethodAddress { verb, path })
-    }
-
-    /// Returns the right that a call needs in the session that it names.
-    pub fn right(self) -> MethodRight {
-        self.row().5
+        let (verb, path) = self.row().3?;
+        Some(MethodAddress { verb, path })
     }
 
     /// Returns `true` if the reply is a stream.
     pub fn streams(self) -> bool {
-        self.row().6
+        self.row().4
     }
 }
 
@@ -167,10 +153,25 @@ mod tests {
     }
 
     #[test]
-    fn no_two_methods_have_the_same_address() {
-        let addresses: Vec<_> = Method::all().filter_map(Method::address).collect();
-        for (n, address) in addresses.iter().enumerate() {
-            assert!(!addresses[..n].contains(address), "{address:?}");
+    fn each_method_of_http_json_has_the_address_of_the_specification() {
+        // The table of section 5.3 of A2A 1.0, in its order.
+        let expected = [
+            (Send, Post, "/message:send"),
+            (Stream, Post, "/message:stream"),
+            (Get, Read, "/tasks/{id}"),
+            (List, Read, "/tasks"),
+            (Cancel, Post, "/tasks/{id}:cancel"),
+            (Subscribe, Read, "/tasks/{id}:subscribe"),
+            (SetPush, Post, "/tasks/{taskId}/pushNotificationConfigs"),
+            (GetPush, Read, "/tasks/{taskId}/pushNotificationConfigs/{id}"),
+            (ListPush, Read, "/tasks/{taskId}/pushNotificationConfigs"),
+            (DeletePush, Delete, "/tasks/{taskId}/pushNotificationConfigs/{id}"),
+            (ExtendedCard, Read, "/extendedAgentCard"),
+        ];
+        for (method, verb, path) in expected {
+            assert_eq!(method.address(), Some(MethodAddress { verb, path }), "{method:?}");
         }
+        let with_address = Method::all().filter(|method| method.address().is_some());
+        assert_eq!(with_address.count(), expected.len());
     }
 }
