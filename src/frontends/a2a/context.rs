@@ -138,7 +138,8 @@ impl SessionContext {
         })
     }
 
-    /// Returns the context with a lease; `None` if the session is unloaded, or this node follows it no more.
+    /// Returns the context with a lease; `None` if no more leases are given out: the session is unloaded, or this node
+    /// has stopped following the session because no client used it.
     pub(super) fn lease(self: &Arc<Self>) -> Option<Leased<Self>> {
         Some(Leased::new(Arc::clone(self), self.leases.lease()?))
     }
