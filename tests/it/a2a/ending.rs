@@ -95,6 +95,27 @@ async fn a_turn_that_ends_in_time_ends_as_ever_and_nothing_new_begins() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_loads_no_session_and_says_that_the_call_can_be_repeated() {
+    let setup = hangs("1000");
+    let it = serve(&setup).await;
+    let mut sent = prompt("/about");
+    sent["message"]["contextId"] = json!("stored");
+    it.client.result("message/send", sent).await;
+    let it = it.killed(&setup).await;
+    let mut stream = it.client.stream("message/stream", prompt("go")).await;
+    stream.next().await.unwrap();
+    let mut socket = it.client.socket().await;
+    socket.call(1, "commands/get", json!({})).await;
+    terminate(&it.child);
+    refuses(it.client).await;
+    let refused = socket.call(2, "tasks/get", json!({ "id": "stored" })).await;
+    expect!["nothing new begins, because the agent ends; try again in 5 s"]
+        .assert_eq(refused["error"]["message"].as_str().unwrap());
+    let unknown = socket.call(3, "tasks/get", json!({ "id": "nobodys" })).await;
+    assert_eq!(unknown["error"]["code"], -32001, "{unknown}");
+}
+
+#[tokio::test]
 async fn nobody_connects_to_a_server_that_ends_and_who_is_connected_is_told_to_come_later() {
     let it = serve(&hangs("1000")).await;
     let mut stream = it.client.stream("message/stream", prompt("go")).await;
