@@ -28,6 +28,8 @@ pub enum SkipReason {
     Unreadable(io::Error),
     /// The session cannot be stored.
     NotStored(StoreError),
+    /// The conversion of the session has panicked.
+    Panicked,
     /// The program is ending.
     Ending,
 }
@@ -42,6 +44,9 @@ impl fmt::Display for SkipReason {
             }
             Self::Unreadable(err) => err.fmt(f),
             Self::NotStored(err) => err.fmt(f),
+            Self::Panicked => {
+                f.write_str("its conversion has failed. This is a bug in tandem: please report it")
+            }
             Self::Ending => f.write_str("the program is ending"),
         }
     }

@@ -28,6 +28,9 @@ use crate::lines;
 /// Prefix of the name of a directory that is being deleted.
 const TRASH: &str = ".trash-";
 
+/// Name of the directory of sessions that are not complete yet. The name is no id, so lists leave the sessions out.
+const STAGING: &str = ".staging";
+
 /// Number of bytes of lines at which a piece is handed to the reader.
 const PIECE: usize = 256 << 10;
 
@@ -55,11 +58,28 @@ impl FileStore {
         Ok(list::size(&self.session(id)?))
     }
 
-    /// Sets the time of a session's last change, for a session that is imported with its past.
-    pub fn set_changed(&self, id: &str, changed: Millis) -> Result<(), StoreError> {
+    /// Returns a store for sessions that are not complete yet. No list of this store has them until [`Self::publish`]
+    /// moves them here.
+    #[must_use]
+    pub fn staging(&self) -> Self {
+        Self { root: self.root.join(STAGING) }
+    }
+
+    /// Moves a complete session, which no process has open, from [`Self::staging`] into this store as a whole. `changed`
+    /// becomes the time of the session's last change. Fails if this store has the session already.
+    pub async fn publish(&self, id: &str, changed: Millis) -> Result<(), StoreError> {
+        let (root, from, to) = (self.root.clone(), self.staging().session(id)?, self.session(id)?);
         let since = Duration::from_millis(u64::try_from(changed).unwrap_or(0));
-        let log = File::options().append(true).open(self.session(id)?.join(LOG))?;
-        Ok(log.set_modified(UNIX_EPOCH + since)?)
+        blocking(move || {
+            let log = File::options().append(true).open(from.join(LOG))?;
+            log.set_modified(UNIX_EPOCH + since)?;
+            // A directory replaces no directory that has files.
+            std::fs::rename(from, to)?;
+            // Without this, a loss of power could take the session back.
+            File::open(root)?.sync_all()?;
+            Ok(())
+        })
+        .await
     }
 
     /// Returns the directory of a session. Only a UUID is an id: no other text becomes part of a path.

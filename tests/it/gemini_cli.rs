@@ -99,9 +99,9 @@ impl Place {
     }
 
     /// Imports the chats of the workspace into a store of the test, and returns the store.
-    async fn imported(&self) -> Arc<dyn Store> {
-        let store: Arc<dyn Store> = Arc::new(FileStore::new(self.home.path().join("own")));
-        let importer = Importer::new(Arc::clone(&store)).await.unwrap();
+    async fn imported(&self) -> FileStore {
+        let store = FileStore::new(self.home.path().join("own"));
+        let importer = Importer::new(store.clone()).await.unwrap();
         for session in self.found(&ImportScope::Directory).sessions {
             let outcome = importer.import(&session, false).await;
             assert!(matches!(outcome, ImportOutcome::Imported), "{outcome:?}");
@@ -287,20 +287,49 @@ fn a_session_that_went_on_there_is_said_and_imported_once_more_only_when_asked()
     assert_eq!(turns, [3, 2]);
 }
 
-#[tokio::test]
-async fn an_import_that_was_cut_off_is_done_anew() {
+#[test]
+fn an_import_that_was_cut_off_is_in_no_list_and_is_done_anew() {
     let place = Place::new();
-    place.with_old_chat();
+    let file = place.with_old_chat();
     place.import(&[]);
     let whole = place.out(&["sessions", "export", "1", "--format", "jsonl"]);
-    let id = place.ids().remove(0);
-    // The number of turns is written with the last events.
-    let lines: Vec<_> = whole.lines().collect();
-    let cut_off = lines[..lines.len() - 1].join("\n") + "\n";
-    fs::write(place.dir(&id).join("log.jsonl"), cut_off).unwrap();
+    let id = place.list(&[])[0]["id"].as_str().unwrap().to_owned();
+    let staging = place.dir(".staging");
+    // A killed process leaves a session without its last events here.
+    let cut_off = || {
+        fs::rename(place.dir(&id), staging.join(&id)).unwrap();
+        let lines: Vec<_> = whole.lines().collect();
+        let log = lines[..lines.len() - 1].join("\n") + "\n";
+        fs::write(staging.join(&id).join("log.jsonl"), log).unwrap();
+        assert_eq!(place.list(&["--all"]).len(), 0);
+    };
+    cut_off();
     assert_eq!(place.outcomes(&[])[0].0, "imported");
     assert_eq!(place.out(&["sessions", "export", "1", "--format", "jsonl"]), whole);
+    assert_eq!(place.list(&[])[0]["changed"], OLD_CHANGED);
     assert_eq!(place.outcomes(&[])[0].0, "present");
+    // Of a session that has gone on in Gemini CLI since, too, nothing remains.
+    cut_off();
+    fs::write(&file, OLD.replace("09:05:30.500Z", "09:06:00.000Z")).unwrap();
+    assert_eq!(place.outcomes(&[])[0].0, "imported");
+    assert_eq!(place.list(&["--all"]).len(), 1);
+    assert_eq!(fs::read_dir(&staging).unwrap().count(), 0);
+}
+
+#[test]
+fn a_session_that_cannot_be_stored_keeps_no_other_from_being_imported() {
+    let place = Place::new();
+    place.with_old_chat();
+    place.with_new_chat();
+    let newest = place.found(&ImportScope::Directory).sessions.remove(0);
+    let taken = place.dir(&newest.head.id);
+    fs::create_dir_all(&taken).unwrap();
+    fs::write(taken.join("notes.txt"), "mine").unwrap();
+    let said = place.import(&[]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("Sessions of Gemini CLI: 1 imported, 1 skipped.\n"), "{}", said.err);
+    assert_eq!(place.titles(&[]), ["Where is the parser in @src/lib.rs?"]);
+    assert_eq!(fs::read_to_string(taken.join("notes.txt")).unwrap(), "mine");
 }
 
 #[test]
@@ -334,9 +363,9 @@ async fn a_chat_is_the_events_that_a_session_here_would_have() {
     place.with_old_chat();
     place.with_new_chat();
     let store = place.imported().await;
-    for listed in everything(&*store).await {
+    for listed in everything(&store).await {
         let id = &listed.head.id;
-        let events = events(&*store, id).await.replace(id, "ID");
+        let events = events(&store, id).await.replace(id, "ID");
         let events = events.replace(place.workspace().to_str().unwrap(), "/home/me/src/project");
         let file = if listed.title.starts_with("Where") {
             expect_file!["../../fixtures/gemini_cli/0.9.events.txt"]
@@ -451,9 +480,9 @@ async fn what_was_saved_by_name_is_imported_by_it_for_each_directory() {
         fs::write(dir.join("checkpoint-before%20the%20release.json"), history.to_string()).unwrap();
     }
     let store = place.imported().await;
-    let saved = everything(&*store).await.remove(0);
+    let saved = everything(&store).await.remove(0);
     assert_eq!((saved.title.as_str(), saved.turns), ("before the release", 1));
-    let events = events(&*store, &saved.head.id).await;
+    let events = events(&store, &saved.head.id).await;
     let order = ["Look around", "Looking.", "\"one\"", "\"two\"", "There are two."];
     let places: Vec<_> = order.iter().map(|text| events.find(text).unwrap()).collect();
     assert!(places.is_sorted() && !events.contains("Got it."), "{events}");
@@ -528,11 +557,11 @@ async fn of_a_damaged_chat_the_rest_is_imported_and_says_so_when_nobody_writes_i
     settle(&file);
     settle(&torn);
     let store = place.imported().await;
-    for listed in everything(&*store).await {
-        let events = events(&*store, &listed.head.id).await;
+    for listed in everything(&store).await {
+        let events = events(&store, &listed.head.id).await;
         assert!(events.contains("cannot be read: 1"), "{events}");
     }
-    assert_eq!(everything(&*store).await.len(), 2);
+    assert_eq!(everything(&store).await.len(), 2);
 }
 
 #[tokio::test]
@@ -541,11 +570,11 @@ async fn a_chat_that_changes_during_its_import_is_left_for_later() {
     let file = place.with_old_chat();
     let found = place.found(&ImportScope::Directory);
     fs::write(&file, OLD.replace("09:05:30.500Z", "09:06:00.000Z")).unwrap();
-    let store: Arc<dyn Store> = Arc::new(FileStore::new(place.home.path().join("own")));
-    let importer = Importer::new(Arc::clone(&store)).await.unwrap();
+    let store = FileStore::new(place.home.path().join("own"));
+    let importer = Importer::new(store.clone()).await.unwrap();
     let outcome = importer.import(&found.sessions[0], false).await;
     assert!(matches!(outcome, ImportOutcome::Skipped(SkipReason::BeingWritten)), "{outcome:?}");
-    assert_eq!(everything(&*store).await, []);
+    assert_eq!(everything(&store).await, []);
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ impl StoredSessions {
         let own = self.own.as_ref().context(
             "sessions of Gemini CLI are imported into the sessions of this machine, not into a database",
         )?;
-        let importer = Importer::new(self.store.clone()).await?;
+        let importer = Importer::new(own.clone()).await?;
         let found = self.found(args).await?;
         let mut counts = Counts { empty: found.empty, ..Counts::default() };
         let mut json = Vec::new();
@@ -42,9 +42,6 @@ impl StoredSessions {
         }
         for session in &found.sessions {
             let outcome = importer.import(session, args.again).await;
-            if matches!(outcome, ImportOutcome::Imported) {
-                own.set_changed(&session.head.id, session.changed)?;
-            }
             counts.add(&outcome);
             json.push(as_json(session, &outcome));
             match &outcome {
