@@ -458,6 +458,21 @@ fn the_same_chat_in_both_forms_is_one_and_one_without_a_prompt_is_counted() {
     assert!(originals.contains(&OLD_ID));
 }
 
+#[test]
+fn the_same_chat_below_two_projects_is_imported_once() {
+    let place = Place::new();
+    place.with_new_chat();
+    let other = place.workspace().with_file_name("other");
+    place.name_projects(json!({
+        place.workspace().to_str().unwrap(): "workspace",
+        other.to_str().unwrap(): "other",
+    }));
+    fs::write(place.chats("other").join("session-2026-08-06T10-00-8a4f6e0d.jsonl"), NEW).unwrap();
+    let said = place.import(&["--all"]);
+    assert_eq!((said.code, &*said.err), (Some(0), "Sessions of Gemini CLI: 1 imported.\n"));
+    assert_eq!(place.titles(&[]), ["Make the theme blue"]);
+}
+
 #[tokio::test]
 async fn what_was_saved_by_name_is_imported_by_it_for_each_directory() {
     let place = Place::new();

@@ -221,14 +221,17 @@ impl FoundSessions {
         files
     }
 
-    /// Sorts the chats and the skipped files, and leaves out older files of the same chat: a chat may have files in both
-    /// forms, and below both names of its project.
+    /// Sorts the chats and the skipped files, and leaves out other files of the same chat. A chat may have files in both
+    /// forms, below both names of its project, and below two projects.
     fn sort(&mut self) {
         // Equal times are sorted by id, because the list must not depend on the order of files in a directory.
         self.sessions.sort_by(|a, b| (b.changed, &b.head.id).cmp(&(a.changed, &a.head.id)));
-        let mut seen = HashSet::new();
+        let (mut chats, mut ids) = (HashSet::new(), HashSet::new());
         self.sessions.retain(|session| {
-            seen.insert((session.original().to_owned(), session.head.directory.clone()))
+            let head = &session.head;
+            // A chat that is the same below two projects would be imported under the same id twice.
+            chats.insert((session.original().to_owned(), head.directory.clone()))
+                && ids.insert(head.id.clone())
         });
         self.skipped.sort_by(|a, b| a.path.cmp(&b.path));
     }
