@@ -551,6 +551,26 @@ fn what_is_no_chat_is_named_and_does_no_harm() {
         session-link.jsonl: it is no file
     "]]
     .assert_eq(&skipped.concat());
+    // Links to directories.
+    place
+        .name_projects(json!({ workspace.to_str().unwrap(): "workspace", "/chats": "linked-chats",
+        "/project": "linked-project" }));
+    let linked = place.chats("linked-chats");
+    fs::remove_dir(&linked).unwrap();
+    symlink(&outside, &linked).unwrap();
+    let project = linked.parent().unwrap().with_file_name("linked-project");
+    symlink(outside.parent().unwrap(), &project).unwrap();
+    let backup = workspace.with_file_name("backup");
+    fs::create_dir(&backup).unwrap();
+    symlink(&outside, backup.join("chats")).unwrap();
+    let skips = |found: &FoundSessions, path: &Path| {
+        found.skipped.iter().any(|it| it.path == path && it.why.to_string() == "it is no directory")
+    };
+    let found = place.found(&ImportScope::All);
+    assert_eq!(found.sessions.len(), 1, "{found:?}");
+    assert!(skips(&found, &linked) && skips(&found, &project), "{found:?}");
+    let found = place.found(&ImportScope::Path(backup.clone()));
+    assert!(found.sessions.is_empty() && skips(&found, &backup.join("chats")), "{found:?}");
     // Without a readable list of projects, a directory that is named after a project belongs to no known one, and its
     // session is skipped.
     place.name_projects(json!({ workspace.to_str().unwrap(): 7 }));

@@ -156,12 +156,17 @@ impl GeminiCli {
     /// Returns the files of a project's chats, and the files that `/chat save` wrote.
     fn files(&self, project: &str, found: &mut FoundSessions) -> Vec<PathBuf> {
         let dir = self.dir.join("tmp").join(project);
-        let mut files = found.entries(&dir.join("chats"));
-        files.retain(|path| {
-            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("session-") && is_json(path)
-        });
-        files.extend(found.entries(&dir).into_iter().filter(|path| tag(path).is_some()));
+        let mut files = found.entries(&dir);
+        let chats = dir.join("chats");
+        // Of a project that is a link, `chats` is not read either.
+        let has_chats = files.contains(&chats);
+        files.retain(|path| tag(path).is_some());
+        if has_chats {
+            files.extend(found.entries(&chats).into_iter().filter(|path| {
+                let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+                name.starts_with("session-") && is_json(path)
+            }));
+        }
         files
     }
 
@@ -172,6 +177,7 @@ impl GeminiCli {
         let projects = fs::read_dir(self.dir.join("tmp")).into_iter().flatten().flatten();
         let mut unknown: Vec<_> = projects
             .filter(|project| project.file_name().to_str().is_none_or(|it| !known.contains(it)))
+            .filter(|project| project.file_type().is_ok_and(|it| it.is_dir()))
             .map(|project| project.path().join("chats"))
             .filter(|chats| fs::symlink_metadata(chats).is_ok_and(|chats| chats.is_dir()))
             .collect();
@@ -193,10 +199,10 @@ impl FoundSessions {
         }
     }
 
-    /// Returns the paths in a directory, in no order. A directory that cannot be read is skipped, and a missing one is
-    /// empty.
+    /// Returns the paths in a directory, in no order. A directory that cannot be read is skipped, as is a link to one. A
+    /// missing directory is empty.
     fn entries(&mut self, dir: &Path) -> Vec<PathBuf> {
-        match fs::read_dir(dir) {
+        match read_dir(dir) {
             Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
             Err(err) => {
                 if err.kind() != ErrorKind::NotFound {
@@ -264,6 +270,14 @@ pub(crate) fn named_id(file: &Path) -> Option<String> {
     }
     let (_, id) = file.file_stem()?.to_str()?.rsplit_once('-')?;
     Some(id.to_owned()).filter(|id| id.len() == NAMED_ID)
+}
+
+/// Reads a directory, which must not be a symbolic link.
+fn read_dir(dir: &Path) -> io::Result<fs::ReadDir> {
+    if !fs::symlink_metadata(dir)?.is_dir() {
+        return Err(io::Error::new(ErrorKind::NotADirectory, "it is no directory"));
+    }
+    fs::read_dir(dir)
 }
 
 fn is_json(file: &Path) -> bool {
