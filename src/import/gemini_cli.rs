@@ -7,6 +7,5 @@ mod found;
 mod pieces;
 
 pub(crate) use self::chat::PROGRAM;
-pub(crate) use self::files::named_id;
 pub use self::files::{FoundSessions, GeminiCli, ImportScope};
 pub use self::found::FoundSession;

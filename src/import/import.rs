@@ -9,7 +9,7 @@ use tandem_store::FileStore;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use crate::gemini_cli::{FoundSession, GeminiCli, PROGRAM, named_id};
+use crate::gemini_cli::{FoundSession, GeminiCli, PROGRAM};
 use crate::skip::SkipReason;
 
 /// Import of sessions into a store, which adds no session twice.
@@ -127,14 +127,17 @@ async fn imported_sessions(store: &dyn Store) -> Result<Vec<(String, Head)>, Sto
 /// Returns `true` if the working directory has a session of Gemini CLI that was not imported into `store`. Reads the
 /// newest files until the first such session, and no file whose name says that its session was imported.
 pub async fn has_new_sessions(gemini_cli: GeminiCli, store: Arc<dyn Store>) -> bool {
-    let files = spawn_blocking(move || gemini_cli.newest_files()).await.unwrap_or_default();
+    let files = {
+        let gemini_cli = gemini_cli.clone();
+        spawn_blocking(move || gemini_cli.newest_files()).await.unwrap_or_default()
+    };
     // Most people have none, and their stored sessions need not be listed.
     if files.is_empty() {
         return false;
     }
     let Ok(imported) = imported_sessions(&*store).await else { return false };
     let was_imported = move |file: &PathBuf| {
-        named_id(file).is_some_and(|begins| imported.iter().any(|(id, _)| id.starts_with(&begins)))
+        imported.iter().any(|(original, head)| gemini_cli.is_named_after(file, original, head))
     };
     let is_session = |file: &PathBuf| {
         FoundSession::describe(file, |_| PathBuf::new()).is_ok_and(|session| session.is_some())

@@ -622,5 +622,32 @@ async fn there_is_something_new_until_it_is_imported() {
     fs::write(file.with_file_name("session-broken.json"), "{").unwrap();
     assert!(has_new_sessions(gemini_cli.clone(), Arc::clone(&store)).await);
     place.imported().await;
-    assert!(!has_new_sessions(gemini_cli, store).await);
+    assert!(!has_new_sessions(gemini_cli.clone(), Arc::clone(&store)).await);
+    // A tag that begins like another, and the same tag of another directory, name other chats.
+    let history = json!([
+        { "role": "user", "parts": [{ "text": "Look around" }] },
+        { "role": "model", "parts": [{ "text": "There are two." }] },
+    ]);
+    let other = place.workspace().with_file_name("other");
+    place.name_projects(json!({ other.to_str().unwrap(): "other" }));
+    let save = |project: &str, tag: &str| {
+        let dir = place.chats(project).parent().unwrap().to_owned();
+        let file = dir.join(format!("checkpoint-{tag}.json"));
+        fs::write(&file, history.to_string()).unwrap();
+        file
+    };
+    let own = hash(&place.workspace());
+    let longer = save(&own, "ab");
+    save("other", "ac");
+    let importer = Importer::new(FileStore::new(place.home.path().join("own"))).await.unwrap();
+    for session in place.found(&ImportScope::All).sessions {
+        importer.import(&session, false).await;
+    }
+    assert!(!has_new_sessions(gemini_cli.clone(), Arc::clone(&store)).await);
+    for tag in ["a", "ac"] {
+        let shorter = save(&own, tag);
+        assert!(has_new_sessions(gemini_cli.clone(), Arc::clone(&store)).await, "{tag}");
+        fs::remove_file(shorter).unwrap();
+    }
+    assert!(longer.exists() && !has_new_sessions(gemini_cli, store).await);
 }

@@ -145,7 +145,7 @@ impl<'a> Chat<'a> {
             let id = chat.messages.len().to_string();
             chat.messages.push(Message { id, kind, content: parts, ..Message::default() });
         }
-        chat.fields.session_id = Some(format!("/chat {name}"));
+        chat.fields.session_id = Some(saved_id(name));
         chat.fields.summary = Some(name.to_owned());
         Some(chat)
     }
@@ -215,6 +215,11 @@ impl<'a> Chat<'a> {
             self.indexes.remove(&message.id);
         }
     }
+}
+
+/// Returns the id of the chat that `/chat save` wrote under a tag.
+pub(super) fn saved_id(tag: &str) -> String {
+    format!("/chat {tag}")
 }
 
 impl Fields {

@@ -10,8 +10,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use tandem_agent::session::Head;
 use tandem_host::preimages::ContentId;
 
+use super::chat::saved_id;
 use super::found::{FoundSession, read_regular, tag};
 use crate::skip::{SkipReason, SkippedFile};
 
@@ -108,6 +110,18 @@ impl GeminiCli {
         files.sort_by(|a, b| b.file_name().cmp(&a.file_name()));
         files.truncate(MAX_NEWEST_FILES);
         files
+    }
+
+    /// Returns `true` if one of the working directory's files is named after the chat from which a session was imported.
+    /// `original` is the chat's id, and `stored` the head of the session.
+    pub(crate) fn is_named_after(&self, file: &Path, original: &str, stored: &Head) -> bool {
+        // The tag of a saved chat is its whole id, and is unique in its directory alone.
+        if let Some(tag) = tag(file) {
+            return original == saved_id(&tag) && stored.directory == self.directory;
+        }
+        let name = file.file_stem().and_then(|name| name.to_str());
+        let begins = name.and_then(|name| Some(name.rsplit_once('-')?.1));
+        begins.is_some_and(|begins| begins.len() == NAMED_ID && original.starts_with(begins))
     }
 
     fn registry_file(&self) -> PathBuf {
@@ -261,15 +275,6 @@ fn project_name(file: &Path) -> Option<&str> {
     let dir = file.parent()?;
     let project = if dir.ends_with("chats") { dir.parent()? } else { dir };
     project.file_name()?.to_str()
-}
-
-/// Returns the beginning of the id of a chat, or all of it, as the name of the chat's file says.
-pub(crate) fn named_id(file: &Path) -> Option<String> {
-    if let Some(tag) = tag(file) {
-        return Some(format!("/chat {tag}"));
-    }
-    let (_, id) = file.file_stem()?.to_str()?.rsplit_once('-')?;
-    Some(id.to_owned()).filter(|id| id.len() == NAMED_ID)
 }
 
 /// Reads a directory, which must not be a symbolic link.
