@@ -1,4 +1,4 @@
-//! Sessions of Gemini CLI 0.9 to 0.56, whose files are called chats.
+//! Sessions of Gemini CLI 0.9 to 0.56, which are called chats here, as Gemini CLI calls them.
 
 mod chat;
 mod events;

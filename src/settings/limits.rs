@@ -158,7 +158,7 @@ impl Default for Limits {
 pub(super) const LONGEST: Duration = Duration::from_hours(365 * 24);
 
 /// Least value of a limit.
-const LEAST: u64 = 1;
+const MIN_LIMIT: u64 = 1;
 
 /// Change of one limit, which is written `NAME=VALUE`.
 #[derive(Clone)]
@@ -194,7 +194,7 @@ impl FromStr for Change {
         let limit = LIMITS.iter().find(|limit| limit.name == name);
         let limit = limit.ok_or_else(|| ChangeError::UnknownLimit(name.to_owned()))?;
         let value = value.parse().map_err(|_| ChangeError::NotANumber(value.to_owned()))?;
-        if value < LEAST {
+        if value < MIN_LIMIT {
             return Err(ChangeError::TooSmall);
         }
         Ok(Self { limit, value })
@@ -212,7 +212,7 @@ pub enum ChangeError {
     Fixed(&'static str, String),
     /// The value is not a whole number.
     NotANumber(String),
-    /// The value is less than [`LEAST`].
+    /// The value is less than [`MIN_LIMIT`].
     TooSmall,
 }
 
@@ -228,7 +228,7 @@ impl fmt::Display for ChangeError {
                 write!(f, "`{name}` has no effect any more: it is always {value}; remove it")
             }
             Self::NotANumber(value) => write!(f, "`{value}` is not a whole number"),
-            Self::TooSmall => write!(f, "a limit is at least {LEAST}"),
+            Self::TooSmall => write!(f, "a limit is at least {MIN_LIMIT}"),
         }
     }
 }
@@ -243,7 +243,7 @@ pub fn help() -> String {
 }
 
 /// A limit with a name. The end of the name is the unit of the value: `bytes`, `chars` or `seconds`, else a number of
-/// things. The least value is [`LEAST`]; the greatest of a time is [`LONGEST`], and any other limit has none.
+/// things. The least value is [`MIN_LIMIT`]; the greatest of a time is [`LONGEST`], and any other limit has none.
 struct Limit {
     name: &'static str,
     /// Description for the help.

@@ -19,7 +19,7 @@ use crate::skip::SkipReason;
 /// Maximum size in bytes of a chat's file. The whole file is in memory while it is read.
 const MAX_CHAT_BYTES: u64 = 64 << 20;
 
-/// Maximum length in bytes of the id of Gemini CLI's session.
+/// Maximum length in bytes of a chat's id in Gemini CLI.
 const MAX_ID_BYTES: usize = 128;
 
 /// Number of attempts to read a file that changes while it is read.
@@ -28,15 +28,15 @@ const READ_ATTEMPTS: usize = 3;
 /// Age up to which a file that breaks off counts as being written. Gemini CLI writes a file in much less time.
 const WRITING_TIME: Duration = Duration::from_secs(10);
 
-/// A session of Gemini CLI that can be imported.
+/// A chat of Gemini CLI that can be imported as a session.
 #[derive(Debug, Clone)]
 pub struct FoundSession {
-    /// File of the session.
+    /// File of the chat.
     pub file: PathBuf,
-    /// Head of the session that an import creates. Its id stays the same as long as the session is not changed in Gemini
+    /// Head of the session that an import creates. Its id stays the same as long as the chat is not changed in Gemini
     /// CLI.
     pub head: Head,
-    /// Title of the session.
+    /// Title of the chat.
     pub title: String,
     /// Number of turns.
     pub turns: u64,
@@ -97,12 +97,12 @@ impl FoundSession {
         Ok(Some(Self { file: file.to_owned(), head, title, turns, changed }))
     }
 
-    /// Returns the session's id in Gemini CLI.
+    /// Returns the chat's id in Gemini CLI.
     pub(crate) fn original(&self) -> &str {
         self.head.from.as_ref().map_or("", |from| &from.id)
     }
 
-    /// Returns `true` if a stored session was made of the same session of Gemini CLI as it was at any time.
+    /// Returns `true` if a stored session was imported from the same chat, in any state of the chat.
     pub(crate) fn is_state_of(&self, stored: &Head) -> bool {
         let from = stored.from.as_ref().filter(|from| from.program.as_deref() == Some(PROGRAM));
         // The tag of a saved chat is unique in its directory alone.
