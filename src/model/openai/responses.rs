@@ -91,7 +91,7 @@ impl ResponsesApi {
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
-        let suspected = quirks::suspects(report, Features::of(prompt));
+        let suspected = quirks::suspects(report, Features::of(prompt), &endpoint.url);
         let quirk = Arc::make_mut(&mut self.quirks.lock()).learn(&suspected);
         if let Some(quirk) = quirk {
             tracing::info!(?quirk, url = endpoint.url, "request adapted to the server");
@@ -170,8 +170,12 @@ impl Api for ResponsesApi {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);
+        // Gateways name the address of chat completions in other errors, too: "Server error '503 Service Unavailable' for
+        // url '.../v1/chat/completions'".
+        let names_other =
+            matches!(report.status, 400 | 422) && report.says(&["v1/chat/completions"]);
         // Servers without this API answer with any of these.
-        if matches!(report.status, 404 | 405 | 501) || report.says(&["v1/chat/completions"]) {
+        if matches!(report.status, 404 | 405 | 501) || names_other {
             return Trouble::OtherApi(Box::new(trouble));
         }
         if http::is_self_hosted(&endpoint.url) {

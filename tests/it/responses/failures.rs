@@ -17,17 +17,26 @@ fn failed(code: &str, message: &str) -> [String; 3] {
 #[tokio::test]
 async fn a_failure_in_the_stream_that_may_pass_is_tried_again() {
     let said = items(&[message("msg_1", "Well, ", "final_answer")]);
+    let include = "An error occurred while processing your request. You can retry your request, or \
+        contact us through our help center at help.openai.com if the error persists. Please include \
+        the request ID req_1 in your message.";
+    // People are shown the beginning of a long message.
+    let (shown, _) = include.split_once(" error persists").unwrap();
+    let include_reason = format!("server error (500): {shown}…");
     for (code, message, reason) in [
         ("server_error", "Oops.", "server error (500): Oops."),
+        ("server_error", include, include_reason.as_str()),
         ("rate_limit_exceeded", "Slow down.", "rate limited: Slow down."),
         ("server_is_overloaded", "Busy.", "server overloaded: Busy."),
         ("vector_store_timeout", "Late.", "server error (500): Late."),
     ] {
         for failure in failed(code, message) {
             let body = said.clone() + &failure;
-            let (lines, ..) = play(vec![Reply::stream(body), text("ok")]).await;
+            let (lines, _, server) = play(vec![Reply::stream(body), text("ok")]).await;
             let again = format!("retry: {reason}, 2/4, discard");
             assert_lines(&lines, &["text: Well, ", &again, "text: ok", STOP]);
+            let bodies: Vec<_> = server.asked().into_iter().map(|asked| asked.body).collect();
+            assert_eq!(bodies[0], bodies[1], "the request is the same");
         }
     }
 }
@@ -66,6 +75,10 @@ async fn an_error_response_is_tried_again_or_told() {
         ),
         (refused(500, "Oops.", "", "server_error"), "retry: server error (500): Oops., 2/10"),
         (refused(503, "Busy.", "", ""), "retry: server overloaded: Busy., 2/10"),
+        (
+            refused(503, "Server error '503' for url 'http://h/v1/chat/completions'", "", ""),
+            "retry: server overloaded: Server error '503' for url 'http://h/v1/chat/completions', 2/10",
+        ),
     ] {
         let (lines, ..) = play(vec![reply, text("ok")]).await;
         assert_lines(&lines, &[first, "text: ok", STOP]);

@@ -39,15 +39,24 @@ pub(super) fn assumed(url: &str) -> ServerQuirks<ResponsesQuirk> {
     ServerQuirks::new(url, BTreeSet::from_iter(simple))
 }
 
-/// Returns the quirks that may be behind an error, the likeliest first.
-pub(super) fn suspects(report: &Report, features: Features) -> Vec<ResponsesQuirk> {
-    if !matches!(report.status, 400 | 415 | 422 | 500) {
+/// Returns the quirks that may be behind an error of the server at `url`, the likeliest first.
+pub(super) fn suspects(report: &Report, features: Features, url: &str) -> Vec<ResponsesQuirk> {
+    // Servers that people run themselves also refuse a field with 500. Elsewhere such an error passes.
+    let may_refuse = match report.status {
+        400 | 415 | 422 => true,
+        500 => http::is_self_hosted(url),
+        _ => false,
+    };
+    if !may_refuse {
         return Vec::new();
     }
     let says = |words: &[&str]| report.says(words) || report.is(words);
     let refused =
         says(&["support", "unknown", "unrecognized", "unexpected", "permitted", "invalid"]);
     let image = says(&["image", "vision", "multimodal", "mmproj"]);
+    // The bare word is not tested: "Please include the request ID" is in messages of errors that pass.
+    let include = report.is(&["include"])
+        || report.says(&["'include'", "`include`", "\"include\"", "supplied: include"]);
     let output = features.media == MediaPlace::Results && says(&["output"]);
     // Names of fields are tested first, because the words further down also occur in messages about other things.
     let table = [
@@ -57,7 +66,7 @@ pub(super) fn suspects(report: &Report, features: Features) -> Vec<ResponsesQuir
         (ResponsesQuirk::NoEffort, says(&["reasoning.effort"])),
         (
             ResponsesQuirk::NoEncryption,
-            says(&["include", "encrypted content is not", "reasoning.encrypted_content"]),
+            include || says(&["encrypted content is not", "reasoning.encrypted_content"]),
         ),
         (ResponsesQuirk::NoCacheKey, says(&["prompt_cache_key"])),
         (ResponsesQuirk::NoParallel, says(&["parallel_tool_calls"])),
@@ -81,4 +90,20 @@ pub(super) fn refuses_reasoning(report: &Report) -> bool {
         // The server names a reasoning item without the item that must follow it, or the other way round.
         || report.says(&["without its required"])
         || report.says(&["items are not persisted"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_server_has_refused_a_field_only_if_people_run_it_themselves() {
+        let body = br#"{"error": {"message": "unknown field 'include'"}}"#;
+        let suspected =
+            |status, url| suspects(&Report::read(Some(status), body), Features::default(), url);
+        let (own, remote) = ("http://127.0.0.1:8080/v1", "https://api.openai.com/v1");
+        assert_eq!(suspected(500, own), [ResponsesQuirk::NoEncryption]);
+        assert_eq!(suspected(400, remote), [ResponsesQuirk::NoEncryption]);
+        assert_eq!(suspected(500, remote), []);
+    }
 }
