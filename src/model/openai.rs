@@ -90,7 +90,10 @@ impl OpenAiApis {
         let served = self.served();
         let first = self.first_wire(served.as_ref());
         let trouble = match self.ask(first, prompt.clone(), &mut emitter).await {
-            Ok(finish) => return Ok(finish),
+            Ok(finish) => {
+                self.learn(served, first);
+                return Ok(finish);
+            }
             Err(Unanswered::Failed(error)) => return Err(error),
             Err(Unanswered::OtherApi(trouble)) => trouble,
         };
@@ -101,9 +104,7 @@ impl OpenAiApis {
         tracing::info!(?second, "asking the server's other API for the model");
         match self.ask(second, prompt, &mut emitter).await {
             Ok(finish) => {
-                if let Some(served) = served {
-                    self.learned.learn(served, second);
-                }
+                self.learn(served, second);
                 Ok(finish)
             }
             Err(Unanswered::Failed(error)) => Err(error),
@@ -124,6 +125,13 @@ impl OpenAiApis {
         let catalog::ModelProperties { wire, forced_wire, .. } = &self.server.model;
         let learned = || served.and_then(|served| self.learned.find(served));
         forced_wire.or_else(learned).or(*wire).unwrap_or(OpenAiWire::Chat)
+    }
+
+    /// Remembers the API that has answered, unless the id has named the API.
+    fn learn(&self, served: Option<ServedModel>, wire: OpenAiWire) {
+        if let Some(served) = served.filter(|_| self.server.model.forced_wire.is_none()) {
+            self.learned.learn(served, wire);
+        }
     }
 
     async fn ask(

@@ -1,6 +1,7 @@
 //! Memory of which API of a server has a model.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use parking_lot::Mutex;
 
@@ -26,8 +27,13 @@ impl LearnedWires {
         self.0.lock().get(served).copied()
     }
 
-    /// Remembers the API that has a model.
+    /// Remembers the API that has answered for a model. The other API, if that one had answered before, may only have
+    /// failed for a moment: the next request begins as if nothing were known.
     pub(super) fn learn(&self, served: ServedModel, wire: OpenAiWire) {
-        self.0.lock().insert(served, wire);
+        match self.0.lock().entry(served) {
+            Entry::Occupied(known) if *known.get() != wire => drop(known.remove()),
+            Entry::Occupied(_) => {}
+            Entry::Vacant(unknown) => drop(unknown.insert(wire)),
+        }
     }
 }

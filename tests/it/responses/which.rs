@@ -72,6 +72,29 @@ async fn a_server_without_the_responses_api_is_asked_for_chat_completions() {
     }
 }
 
+/// Asks a model as often as it takes to get these replies, and expects these requests.
+async fn check_requests(id: &str, times: usize, replies: Vec<Reply>, asked: &[&str]) {
+    let server = lenient(replies).await;
+    let model = of_model(id, endpoint(&server), options());
+    for _ in 0..times {
+        let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
+        assert_eq!(lines[0], "text: ok", "{id}");
+    }
+    let whats: Vec<_> = server.asked().into_iter().map(|asked| asked.what).collect();
+    assert_eq!(whats, asked, "{id}");
+}
+
+#[tokio::test]
+async fn an_api_that_has_answered_is_asked_first_again_after_one_404_and_not_after_two() {
+    let replies = vec![chat_text(), nowhere(""), text("ok"), chat_text()];
+    check_requests("openai:new", 3, replies, &[CHAT, CHAT, RESPONSES, CHAT]).await;
+    let replies = vec![text("ok"), Reply::error(501, "{}"), chat_text(), text("ok")];
+    check_requests(MODEL, 3, replies, &[RESPONSES, RESPONSES, CHAT, RESPONSES]).await;
+    let replies = vec![chat_text(), nowhere(""), text("ok"), nowhere(""), text("ok"), text("ok")];
+    let asked = [CHAT, CHAT, RESPONSES, CHAT, RESPONSES, RESPONSES];
+    check_requests("openai:new", 4, replies, &asked).await;
+}
+
 #[tokio::test]
 async fn a_model_that_is_nowhere_is_told_as_the_first_api_tells_it_and_nothing_is_remembered() {
     let replies = || {
