@@ -4,8 +4,9 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::facts::{self, Facts};
-use crate::catalog::ModelProperties;
+use crate::catalog::{Catalog, ModelProperties};
 use crate::endpoint::Endpoint;
+use crate::provider::Provider;
 use crate::request_loop::ApiClient;
 use crate::{Error, Prompt, http, room};
 
@@ -16,6 +17,8 @@ const SILENT: &str = "api.openai.com";
 pub(super) struct OpenAiServer {
     pub(super) model: ModelProperties,
     pub(super) client: ApiClient,
+    /// `true` if the model is one of `OpenAI`'s own.
+    is_openais: bool,
     /// Facts on the model from the server of the last request.
     facts: Mutex<Facts>,
 }
@@ -23,7 +26,10 @@ pub(super) struct OpenAiServer {
 impl OpenAiServer {
     /// Creates the server of a model; opens no connection yet.
     pub(super) fn new(model: ModelProperties, client: ApiClient) -> Self {
-        Self { model, client, facts: Mutex::default() }
+        // The user's rows may also name an API, for any model.
+        let embedded = Catalog::embedded().lookup(&Provider::OpenAi.qualify(&model.id));
+        let is_openais = embedded.wire.is_some();
+        Self { model, client, is_openais, facts: Mutex::default() }
     }
 
     /// Collects facts for later requests, while a request runs.
@@ -72,7 +78,7 @@ impl OpenAiServer {
     /// Returns the limit of an answer that follows from the context window alone. Servers that are paid by the token
     /// have limits of their own, and so have `OpenAI`'s models behind a gateway that people run.
     pub(super) fn derived_limit(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<u64> {
-        let is_paid = !http::is_self_hosted(&endpoint.url) || self.model.wire.is_some();
+        let is_paid = !http::is_self_hosted(&endpoint.url) || self.is_openais;
         let has_none = self.set_limit().is_some() || is_paid;
         if has_none { None } else { room::of_answer(self.window(endpoint), prompt) }
     }

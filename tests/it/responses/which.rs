@@ -130,7 +130,7 @@ async fn an_id_that_names_the_api_gets_no_other() {
 
 #[tokio::test]
 async fn a_model_of_the_file_of_models_begins_where_the_file_says() {
-    let rows = r#"{"models": [{"id": "openai:some/*", "wire": "responses"},
+    let rows = r#"{"models": [{"id": "openai:some/*", "wire": "responses", "inputTokens": 65536},
         {"id": "openai:gpt-6-sol", "wire": "chat"}]}"#;
     let catalog = Catalog::embedded().clone().with_overrides(rows).unwrap();
     for (id, reply, path) in
@@ -141,7 +141,11 @@ async fn a_model_of_the_file_of_models_begins_where_the_file_says() {
         let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
         let model = OpenAi::new(catalog.lookup(id), connect, options(), Arc::default()).unwrap();
         ask(&model, prompt(vec![user("hi")])).await;
-        assert_eq!(server.asked()[0].what, path);
+        let asked = server.asked().remove(0);
+        assert_eq!(asked.what, path);
+        let fields = ["max_output_tokens", "max_tokens", "max_completion_tokens"];
+        let is_limited = fields.iter().any(|field| asked.body.get(*field).is_some());
+        assert_eq!(is_limited, id != MODEL, "only OpenAI's own models have a limit of their own");
     }
 }
 
