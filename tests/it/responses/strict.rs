@@ -229,6 +229,12 @@ fn check_item(item: &Map<String, Value>, at: &str) -> Result<(), Refusal> {
         "message" => {
             known(item, &["type", "role", "content", "id", "status", "phase"], &within)?;
             let role = item["role"].as_str().expect("a role");
+            if item["content"].as_str().is_some_and(|text| !text.is_empty()) {
+                return Ok(());
+            }
+            if role == "assistant" {
+                required(item, &["id", "status"], &within)?;
+            }
             let allowed: &[&str] = match role {
                 "assistant" => &["output_text", "refusal"],
                 _ => &["input_text", "input_image", "input_file"],
@@ -281,7 +287,13 @@ fn parts(parts: &Value, allowed: &[&str], at: &str) -> Result<(), Refusal> {
             "input_image" => &["type", "image_url", "detail"],
             _ => &["type", "filename", "file_data"],
         };
-        known(part, fields, &format!("{at}[{n}]."))?;
+        let within = format!("{at}[{n}].");
+        known(part, fields, &within)?;
+        match kind(part) {
+            "output_text" => required(part, &["annotations"], &within)?,
+            "input_image" => required(part, &["detail"], &within)?,
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -335,6 +347,18 @@ fn known(object: &Map<String, Value>, fields: &[&str], within: &str) -> Result<(
             let param = format!("{within}{field}");
             let message = format!("Unknown parameter: '{param}'.");
             Err(Refusal::new(message, param).code("unknown_parameter"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses an object without a field, as servers do that validate by the types of the client.
+fn required(object: &Map<String, Value>, fields: &[&str], within: &str) -> Result<(), Refusal> {
+    match fields.iter().find(|field| !object.contains_key(**field)) {
+        Some(field) => {
+            let param = format!("{within}{field}");
+            let message = format!("Missing required parameter: '{param}'.");
+            Err(Refusal::new(message, param).code("missing_required_parameter"))
         }
         None => Ok(()),
     }
@@ -406,6 +430,16 @@ fn the_stand_in_refuses_what_the_api_refuses() {
     refuses(|body| body["input"][2]["call_id"] = json!("c".repeat(65)), "maximum length 64");
     refuses(|body| body["input"][2]["call_id"] = json!("c:1"), "does not match pattern");
     refuses(|body| body["input"][0]["extra"] = json!(1), "Unknown parameter: 'input[0].extra'");
+    let part = |body: &mut Value, part: Value| body["input"][0]["content"] = json!([part]);
+    refuses(
+        |body| part(body, json!({ "type": "input_image", "image_url": "data:" })),
+        "Missing required parameter: 'input[0].content[0].detail'",
+    );
+    let retold = |body: &mut Value| {
+        body["input"][0]["role"] = json!("assistant");
+        part(body, json!({ "type": "output_text", "text": "hi", "annotations": [] }));
+    };
+    refuses(retold, "Missing required parameter: 'input[0].id'");
     refuses(|body| body["input"][1]["id"] = json!("rs_2"), "'rs_2' not found");
     refuses(|body| body["input"][1]["encrypted_content"] = json!("x"), "could not be verified");
     let without =

@@ -49,26 +49,29 @@ pub(super) enum InputItem<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum OwnItem<'a> {
-    Message { role: &'static str, content: Vec<Content<'a>> },
+    Message { role: &'static str, content: Content<'a> },
     FunctionCall { call_id: String, name: Cow<'a, str>, arguments: String },
-    FunctionCallOutput { call_id: String, output: Output<'a> },
+    FunctionCallOutput { call_id: String, output: Content<'a> },
 }
 
-/// Output of a call.
+/// Content of a message, or output of a call.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Output<'a> {
+pub(super) enum Content<'a> {
     Text(&'a str),
-    Parts(Vec<Content<'a>>),
+    Parts(Vec<InputPart<'a>>),
 }
 
 #[derive(Debug, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Content<'a> {
-    InputText { text: Cow<'a, str> },
-    OutputText { text: &'a str },
-    InputImage { image_url: String },
-    InputFile { filename: &'static str, file_data: String },
+#[serde(tag = "type")]
+pub(super) enum InputPart<'a> {
+    #[serde(rename = "input_text")]
+    Text { text: Cow<'a, str> },
+    /// An image. The API does without `detail`; servers that validate by its types do not.
+    #[serde(rename = "input_image")]
+    Image { detail: &'static str, image_url: String },
+    #[serde(rename = "input_file")]
+    File { filename: &'static str, file_data: String },
 }
 
 /// Converts a hardened conversation; `nudge` is added to its end as text of the user.
@@ -84,7 +87,7 @@ pub(super) fn items<'a>(
         match &**message {
             Message::User(parts) => {
                 let content = parts.iter().map(|part| said(part, target)).collect();
-                items.push(OwnItem::Message { role: "user", content }.into());
+                items.push(OwnItem::user(content).into());
             }
             Message::Assistant(answer) => {
                 let answered;
@@ -98,10 +101,12 @@ pub(super) fn items<'a>(
         }
     }
     if let Some(nudge) = nudge {
-        let text = Content::InputText { text: nudge.into() };
+        let text = InputPart::Text { text: nudge.into() };
         match items.last_mut() {
-            Some(InputItem::Own(OwnItem::Message { content, .. })) => content.push(text),
-            _ => items.push(OwnItem::Message { role: "user", content: vec![text] }.into()),
+            Some(InputItem::Own(OwnItem::Message { content: Content::Parts(parts), .. })) => {
+                parts.push(text);
+            }
+            _ => items.push(OwnItem::user(vec![text]).into()),
         }
     }
     items
@@ -124,33 +129,39 @@ pub(super) fn reasoning(messages: &[Arc<Message>]) -> impl Iterator<Item = u64> 
     parts.filter_map(Value::as_object).filter(|item| is_reasoning(item)).map(hash)
 }
 
+impl<'a> OwnItem<'a> {
+    fn user(parts: Vec<InputPart<'a>>) -> Self {
+        Self::Message { role: "user", content: Content::Parts(parts) }
+    }
+}
+
 impl<'a> From<OwnItem<'a>> for InputItem<'a> {
     fn from(own: OwnItem<'a>) -> Self {
         Self::Own(own)
     }
 }
 
-fn said<'a>(part: &'a crate::Part, target: ResponsesTarget<'_>) -> Content<'a> {
+fn said<'a>(part: &'a crate::Part, target: ResponsesTarget<'_>) -> InputPart<'a> {
     match part {
-        crate::Part::Text(text) => Content::InputText { text: text.into() },
+        crate::Part::Text(text) => InputPart::Text { text: text.into() },
         crate::Part::Media(media) => shown(media, target),
     }
 }
 
 /// Converts media, or replaces them with a text that the model cannot see them.
-fn shown<'a>(media: &Media, target: ResponsesTarget<'_>) -> Content<'a> {
+fn shown<'a>(media: &Media, target: ResponsesTarget<'_>) -> InputPart<'a> {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
     let told =
-        |what| Content::InputText { text: format!("[{kind}: this model cannot {what}.]").into() };
+        |what| InputPart::Text { text: format!("[{kind}: this model cannot {what}.]").into() };
     if target.quirks.has(ResponsesQuirk::NoImages) {
         return told("see it");
     }
     if kind.starts_with("image/") {
-        return Content::InputImage { image_url: url() };
+        return InputPart::Image { detail: "auto", image_url: url() };
     }
     if kind == "application/pdf" {
-        return Content::InputFile { filename: "document.pdf", file_data: url() };
+        return InputPart::File { filename: "document.pdf", file_data: url() };
     }
     told("read it")
 }
@@ -191,6 +202,11 @@ fn echoed<'a>(
             let fields = changed.to_mut();
             fields.shift_remove("id");
             fields.shift_remove("status");
+        }
+        // A message without an id is not one that the API has sent. In that form its content is one text.
+        if ItemKind::of(item) == ItemKind::Message && text(&changed, "id").is_empty() {
+            let content: String = part_texts(item, "content").collect();
+            changed.to_mut().insert("content".to_owned(), json!(content));
         }
         if target.quirks.has(ResponsesQuirk::NoPhase) && item.contains_key("phase") {
             changed.to_mut().shift_remove("phase");
@@ -253,10 +269,8 @@ fn hash(item: &Map<String, Value>) -> u64 {
 /// Converts an answer that has no native items for this API.
 fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<InputItem<'a>>, Vec<String>) {
     let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
-    let message = text.map(|text| OwnItem::Message {
-        role: "assistant",
-        content: vec![Content::OutputText { text }],
-    });
+    let message =
+        text.map(|text| OwnItem::Message { role: "assistant", content: Content::Text(text) });
     let called: Vec<_> = answer.calls.iter().map(|call| ids.unique(&call.id)).collect();
     let calls = answer.calls.iter().zip(&called).map(|(call, id)| OwnItem::FunctionCall {
         call_id: id.clone(),
@@ -276,11 +290,11 @@ fn outputs<'a>(
     let output = |(result, call_id): (&'a ToolResult, String)| {
         let text = if result.text.is_empty() { NOTHING } else { &result.text };
         let output = if result.media.is_empty() || apart {
-            Output::Text(text)
+            Content::Text(text)
         } else {
             let media = result.media.iter().map(|media| shown(media, target));
-            let text = Content::InputText { text: text.into() };
-            Output::Parts([text].into_iter().chain(media).collect())
+            let text = InputPart::Text { text: text.into() };
+            Content::Parts([text].into_iter().chain(media).collect())
         };
         OwnItem::FunctionCallOutput { call_id, output }.into()
     };
@@ -288,9 +302,8 @@ fn outputs<'a>(
     let media = results.iter().flat_map(|result| &result.media).filter(|_| apart);
     let media: Vec<_> = media.map(|media| shown(media, target)).collect();
     if !media.is_empty() {
-        let seen = Content::InputText { text: SEEN.into() };
-        let content = [seen].into_iter().chain(media).collect();
-        items.push(OwnItem::Message { role: "user", content }.into());
+        let seen = InputPart::Text { text: SEEN.into() };
+        items.push(OwnItem::user([seen].into_iter().chain(media).collect()).into());
     }
     items
 }
