@@ -109,6 +109,24 @@ async fn images_of_results_come_after_them_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn where_reasoning_is_refused_earlier_reasoning_is_left_out_too() {
+    let list = [reasoning("rs_1", "c2ln", "Hm."), super::call("fc_1", "c1", "{}")];
+    let (lines, finish, _) = play(vec![answer(&list)]).await;
+    let asked = prompt(after(&lines, &finish.unwrap()));
+    let refusal = refused(400, "input[1]: type 'reasoning' is not supported", "input[1]", "");
+    check(asked, refusal, |before, after| {
+        assert_eq!(before["input"][1], list[0]);
+        assert!(after.get("reasoning").is_none());
+        let mut call = list[1].clone();
+        call.as_object_mut()
+            .unwrap()
+            .retain(|field, _| !["id", "status"].contains(&field.as_str()));
+        assert_eq!(after["input"][1], call);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn several_ways_are_learnt_one_after_the_other_and_no_request_counts_as_failed() {
     let refusals = [
         refused(400, "Unknown parameter: 'prompt_cache_key'.", "prompt_cache_key", ""),

@@ -255,7 +255,9 @@ fn is_reasoning(item: &Map<String, Value>) -> bool {
 fn is_sendable(item: &Map<String, Value>, target: ResponsesTarget<'_>) -> bool {
     let has_content =
         !text(item, "encrypted_content").is_empty() || part_texts(item, "content").next().is_some();
-    has_content && !target.refused.contains(&hash(item))
+    let is_refused =
+        target.quirks.has(ResponsesQuirk::NoReasoning) || target.refused.contains(&hash(item));
+    has_content && !is_refused
 }
 
 fn hash(item: &Map<String, Value>) -> u64 {
