@@ -2,6 +2,7 @@
 
 mod completions;
 mod facts;
+mod images;
 mod quirks;
 mod responses;
 mod server;

@@ -91,6 +91,25 @@ impl Report {
         self.names.iter().any(|name| names.contains(&name.as_str()))
     }
 
+    /// Returns `true` if the error is about one image of the prompt, such as a damaged one. The model can see others.
+    pub(super) fn is_about_one_image(&self) -> bool {
+        self.is(&[
+            "empty_image_file",
+            "failed_to_download_image",
+            "image_file_not_found",
+            "image_file_too_large",
+            "image_parse_error",
+            "image_too_large",
+            "image_too_small",
+            "invalid_base64_image",
+            "invalid_image",
+            "invalid_image_format",
+            "invalid_image_mode",
+            "invalid_image_url",
+            "unsupported_image_media_type",
+        ])
+    }
+
     /// Classifies the error.
     pub(super) fn classify(&self, info: RequestInfo<'_>) -> Trouble {
         // Tested before the status, because servers report the same lasting failure with 400, 403, 429 or 500.

@@ -81,7 +81,7 @@ impl Api for CompletionsApi {
         if let Some(level) = &prompt.thinking {
             settings.to_mut().extend([effort(&self.server.model, level)?]);
         }
-        let server = self.quirks(endpoint);
+        let (server, refused_images) = (self.quirks(endpoint), self.server.refused_images());
         if server.has(Quirk::NoEffort) && settings.contains_key(EFFORT) {
             settings.to_mut().shift_remove(EFFORT);
         }
@@ -90,6 +90,7 @@ impl Api for CompletionsApi {
             prompt,
             model: &self.server.model.id,
             server: &server,
+            refused_images: &refused_images,
             settings: &settings,
             output_tokens: limit.unwrap_or(0),
             nudge,
@@ -114,7 +115,9 @@ impl Api for CompletionsApi {
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
         let may_pass =
             report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
-        if may_pass && self.learn(report, endpoint, prompt) {
+        let learns =
+            || self.server.refuse_images(report, prompt) || self.learn(report, endpoint, prompt);
+        if may_pass && learns() {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);

@@ -134,6 +134,7 @@ impl Api for ResponsesApi {
     ) -> Result<reqwest::Request, Error> {
         self.server.check(endpoint, prompt)?;
         let (quirks, refused) = (self.quirks(endpoint), Arc::clone(&self.refused.lock()));
+        let refused_images = self.server.refused_images();
         let limit = self.server.set_limit().or_else(|| self.derived_limit(endpoint, prompt));
         let limit = limit.filter(|_| !self.more.contains_key("max_output_tokens"));
         let body = ResponsesRequest {
@@ -142,6 +143,7 @@ impl Api for ResponsesApi {
                 model: &self.server.model.id,
                 quirks: &quirks,
                 refused: &refused,
+                refused_images: &refused_images,
             },
             effort: self.effort(prompt)?,
             more: &self.more,
@@ -166,7 +168,9 @@ impl Api for ResponsesApi {
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
         let may_pass =
             report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
-        if may_pass && self.learn(report, endpoint, prompt) {
+        let learns =
+            || self.server.refuse_images(report, prompt) || self.learn(report, endpoint, prompt);
+        if may_pass && learns() {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);

@@ -1,12 +1,16 @@
 //! The server of one model: the HTTP client, and the facts that requests of both APIs need.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::facts::{self, Facts};
+use super::images::RefusedImages;
 use crate::catalog::{Catalog, ModelProperties};
 use crate::endpoint::Endpoint;
 use crate::provider::Provider;
+use crate::report::Report;
 use crate::request_loop::ApiClient;
 use crate::{Error, Prompt, http, room};
 
@@ -21,6 +25,7 @@ pub(super) struct OpenAiServer {
     is_openais: bool,
     /// Facts on the model from the server of the last request.
     facts: Mutex<Facts>,
+    refused_images: Mutex<Arc<RefusedImages>>,
 }
 
 impl OpenAiServer {
@@ -29,7 +34,8 @@ impl OpenAiServer {
         // The user's rows may also name an API, for any model.
         let embedded = Catalog::embedded().lookup(&Provider::OpenAi.qualify(&model.id));
         let is_openais = embedded.wire.is_some();
-        Self { model, client, is_openais, facts: Mutex::default() }
+        let (facts, refused_images) = (Mutex::default(), Mutex::default());
+        Self { model, client, is_openais, facts, refused_images }
     }
 
     /// Collects facts for later requests, while a request runs.
@@ -81,6 +87,18 @@ impl OpenAiServer {
         let is_paid = !http::is_self_hosted(&endpoint.url) || self.is_openais;
         let has_none = self.set_limit().is_some() || is_paid;
         if has_none { None } else { room::of_answer(self.window(endpoint), prompt) }
+    }
+
+    /// Leaves out the images from now on that may be behind an error about one image; returns `false` if none is new,
+    /// or if the error has another cause.
+    pub(super) fn refuse_images(&self, report: &Report, prompt: &Prompt) -> bool {
+        report.is_about_one_image()
+            && Arc::make_mut(&mut self.refused_images.lock()).add(&prompt.messages)
+    }
+
+    /// Returns the images that are not sent again.
+    pub(super) fn refused_images(&self) -> Arc<RefusedImages> {
+        Arc::clone(&self.refused_images.lock())
     }
 
     /// Returns the context window that the catalog has, in tokens.

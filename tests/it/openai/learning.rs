@@ -118,6 +118,26 @@ async fn images_of_results_come_after_them_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn an_image_that_a_server_refuses_is_left_out_and_the_model_still_sees_others() {
+    let error = json!({ "error": { "message": "Invalid image.", "code": "invalid_image_format" } });
+    let refusal = Reply::error(400, error.to_string());
+    let server = start(vec![refusal, text("ok"), text("ok")]).await;
+    let model = model(&server, options());
+    let seen =
+        |data: &[u8]| Arc::new(Message::User(vec![Part::Media(Media::new("image/png", data))]));
+    let mut messages = vec![seen(b"bad")];
+    ask(&model, prompt(messages.clone())).await;
+    let said = Assistant { text: "ok".to_owned(), ..Assistant::default() };
+    messages.extend([Arc::new(Message::Assistant(said)), seen(b"good")]);
+    let (lines, _) = ask(&model, prompt(messages)).await;
+    assert_lines(&lines, &["text: ok", STOP]);
+    let told = self::messages(&server, 2);
+    let left_out = "[image/png: the server does not accept it.]";
+    assert_eq!(told[1]["content"][0]["text"], left_out);
+    assert_eq!(told[3]["content"][0]["type"], "image_url");
+}
+
+#[tokio::test]
 async fn an_id_is_short_where_it_must_be_for_the_call_and_its_result() {
     let refusal =
         refused(400, "Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9.");

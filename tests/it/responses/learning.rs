@@ -2,6 +2,7 @@
 
 use super::*;
 use tandem_content::media::Media;
+use tandem_model::Part;
 
 /// The first request is refused with this; the next one, and all after it, differ from it as `check` says: it is given
 /// the body before and the body after.
@@ -106,6 +107,60 @@ async fn images_of_results_come_after_them_or_not_at_all() {
         assert_eq!(unseen, "[image/png: this model cannot see it.]");
     })
     .await;
+}
+
+/// A question with an image.
+fn seen(kind: &str, data: &[u8]) -> Arc<Message> {
+    Arc::new(Message::User(vec![Part::Media(Media::new(kind, data))]))
+}
+
+#[tokio::test]
+async fn of_a_model_without_vision_only_the_images_are_left_out_at_first() {
+    let pdf = || seen("application/pdf", b"pdf");
+    let refusal = || refused(400, "this model has no vision", "", "");
+    let server = lenient(vec![refusal(), text("ok"), refusal(), text("ok")]).await;
+    let model = model(&server, options());
+    for _ in 0..2 {
+        let asked = prompt(vec![seen("image/png", b"png"), pdf()]);
+        let (lines, _) = ask(&model, asked).await;
+        assert_lines(&lines, &["text: ok", STOP]);
+    }
+    let kinds: Vec<_> = (0..4).map(|request| kinds(&server, request)).collect();
+    let (text, file) = ("input_text", "input_file");
+    assert_eq!(kinds, [["input_image", file], [text, file], [text, file], [text, text]]);
+}
+
+/// Returns the types of all parts of the messages of a request.
+fn kinds(server: &Server, request: usize) -> Vec<String> {
+    let messages = input(server, request);
+    let parts = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
+    parts.map(|part| part["type"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_image_that_a_server_refuses_is_left_out_and_the_model_still_sees_others() {
+    let error = json!({ "code": "image_too_large", "message": "The image is too large." });
+    let failed = event(&json!({ "type": "response.failed",
+        "response": { "status": "failed", "error": error } }));
+    for refusal in [
+        Reply::stream(failed),
+        refused(400, "The image data is no valid image.", "input[0]", "invalid_base64_image"),
+    ] {
+        let server = lenient(vec![refusal, text("ok"), text("ok")]).await;
+        let model = model(&server, options());
+        let mut messages = vec![seen("image/png", b"bad")];
+        let (lines, _) = ask(&model, prompt(messages.clone())).await;
+        assert_lines(&lines, &["text: ok", STOP]);
+        let said = Assistant { text: "ok".to_owned(), ..Assistant::default() };
+        messages.extend([Arc::new(Message::Assistant(said)), seen("image/png", b"good")]);
+        let (lines, _) = ask(&model, prompt(messages)).await;
+        assert_lines(&lines, &["text: ok", STOP]);
+        let left_out = "[image/png: the server does not accept it.]";
+        assert_eq!(input(&server, 1)[0]["content"][0]["text"], left_out);
+        let last = input(&server, 2);
+        assert_eq!(last[0]["content"][0]["text"], left_out);
+        assert_eq!(last[2]["content"][0]["type"], "input_image");
+    }
 }
 
 #[tokio::test]

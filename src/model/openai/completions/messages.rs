@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::quirks::Quirk;
 use crate::chat::echo::Echo;
+use crate::openai::images::{RefusedImages, is_image};
 use crate::openai::quirks::ServerQuirks;
 use crate::{Assistant, Message, Native, Prompt, ToolResult, history, names};
 use tandem_content::media::Media;
@@ -25,6 +26,7 @@ const SEEN: &str = "[What the tools above have to show:]";
 pub(super) struct OpenAiTarget<'a> {
     pub(super) model: &'a str,
     pub(super) server: &'a ServerQuirks<Quirk>,
+    pub(super) refused_images: &'a RefusedImages,
 }
 
 /// One message of the API.
@@ -143,17 +145,21 @@ fn user<'a>(parts: &'a [crate::Part], target: OpenAiTarget<'_>) -> ChatMessage<'
 fn shown(media: &Media, target: OpenAiTarget<'_>) -> Value {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
-    if target.server.has(Quirk::NoImages) {
-        return json!({ "type": "text", "text": format!("[{kind}: this model cannot see it.]") });
-    }
-    if kind.starts_with("image/") {
+    let told = |what| json!({ "type": "text", "text": format!("[{kind}: {what}.]") });
+    if is_image(media) {
+        if target.server.has(Quirk::NoImages) {
+            return told("this model cannot see it");
+        }
+        if target.refused_images.has(media) {
+            return told("the server does not accept it");
+        }
         return json!({ "type": "image_url", "image_url": { "url": url() } });
     }
-    if kind == "application/pdf" {
+    if kind == "application/pdf" && !target.server.has(Quirk::NoDocuments) {
         let file = json!({ "filename": "document.pdf", "file_data": url() });
         return json!({ "type": "file", "file": file });
     }
-    json!({ "type": "text", "text": format!("[{kind}: this model cannot read it.]") })
+    told("this model cannot read it")
 }
 
 fn assistant<'a>(answer: &'a Assistant, target: OpenAiTarget<'_>) -> ChatMessage<'a> {

@@ -32,6 +32,8 @@ pub(super) enum Quirk {
     NoEffort,
     /// Images are refused.
     NoImages,
+    /// Documents are refused.
+    NoDocuments,
     /// The id of a call has nine letters and digits.
     ShortIds,
 }
@@ -76,7 +78,9 @@ pub(super) fn suspects(
     let role = says(&["developer"]) || says(&["role"]) && (developer || says(&["system"]));
     let reasoning = says(&["reasoning_content", "reasoning_details", "thinking"]);
     let missing = says(&["must be passed back", "missing"]);
-    let image = says(&["image", "vision", "multimodal", "multi-modal", "mmproj"]);
+    let has_media = features.media != MediaPlace::Nowhere && !report.is_about_one_image();
+    let image = has_media && says(&["image", "vision", "multimodal", "multi-modal", "mmproj"]);
+    let document = has_media && says(&["pdf", "file content"]);
     let content =
         says(&["content"]) && says(&["null", "none", "string", "required", "empty", "missing"]);
     // Names of fields are tested first, because the words further down also occur in messages about other things.
@@ -89,7 +93,9 @@ pub(super) fn suspects(
         (Quirk::ShortIds, says(&["length of 9", "must be a-z"])),
         (Quirk::WantsReasoning, reasoning && missing),
         (Quirk::NoReasoning, reasoning && !missing && features.answers),
-        (Quirk::NoImages, image && features.media != MediaPlace::Nowhere),
+        (Quirk::NoImages, image),
+        // Models without vision also refuse documents, whose pages are images.
+        (Quirk::NoDocuments, image || document),
         (Quirk::Developer, role && !says(&["alternate"])),
         (Quirk::SimpleSchemas, says(&["grammar", "schema"])),
         (Quirk::EmptyContent, (content || template) && features.silent_calls),

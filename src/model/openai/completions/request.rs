@@ -7,6 +7,7 @@ use super::messages::{self, ChatMessage, OpenAiTarget};
 use super::quirks::Quirk;
 use crate::chat::schema;
 use crate::names::accepted;
+use crate::openai::images::RefusedImages;
 use crate::openai::quirks::ServerQuirks;
 use crate::{Error, Prompt, ToolDeclaration};
 
@@ -16,6 +17,7 @@ pub(super) struct ChatCompletionRequest<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) model: &'a str,
     pub(super) server: &'a ServerQuirks<Quirk>,
+    pub(super) refused_images: &'a RefusedImages,
     /// Fields that every request has.
     pub(super) settings: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer; 0 leaves the limit to the server.
@@ -46,9 +48,9 @@ struct ChatCompletionBody<'a> {
 impl ChatCompletionRequest<'_> {
     /// Writes the body for `chat/completions`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
-        let Self { prompt, model, server, settings, output_tokens, nudge } = *self;
+        let Self { prompt, model, server, refused_images, settings, output_tokens, nudge } = *self;
         let hardened = messages::hardened(prompt, model);
-        let target = OpenAiTarget { model, server };
+        let target = OpenAiTarget { model, server, refused_images };
         let limit = Some(output_tokens).filter(|tokens| *tokens > 0);
         let completion = server.has(Quirk::CompletionTokens);
         let simple = server.has(Quirk::SimpleSchemas);

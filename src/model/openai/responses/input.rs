@@ -13,6 +13,7 @@ use super::events::{part_texts, text};
 use super::item::ItemKind;
 use super::quirks::ResponsesQuirk;
 use crate::names::{self, Ids};
+use crate::openai::images::{RefusedImages, is_image};
 use crate::openai::quirks::ServerQuirks;
 use crate::{Assistant, Message, Native, Prompt, ToolResult, history};
 use tandem_content::media::Media;
@@ -33,6 +34,7 @@ pub(super) struct ResponsesTarget<'a> {
     pub(super) model: &'a str,
     pub(super) quirks: &'a ServerQuirks<ResponsesQuirk>,
     pub(super) refused: &'a RefusedReasoning,
+    pub(super) refused_images: &'a RefusedImages,
 }
 
 /// One item of the input.
@@ -152,18 +154,20 @@ fn said<'a>(part: &'a crate::Part, target: ResponsesTarget<'_>) -> InputPart<'a>
 fn shown<'a>(media: &Media, target: ResponsesTarget<'_>) -> InputPart<'a> {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
-    let told =
-        |what| InputPart::Text { text: format!("[{kind}: this model cannot {what}.]").into() };
-    if target.quirks.has(ResponsesQuirk::NoImages) {
-        return told("see it");
-    }
-    if kind.starts_with("image/") {
+    let told = |what| InputPart::Text { text: format!("[{kind}: {what}.]").into() };
+    if is_image(media) {
+        if target.quirks.has(ResponsesQuirk::NoImages) {
+            return told("this model cannot see it");
+        }
+        if target.refused_images.has(media) {
+            return told("the server does not accept it");
+        }
         return InputPart::Image { detail: "auto", image_url: url() };
     }
-    if kind == "application/pdf" {
+    if kind == "application/pdf" && !target.quirks.has(ResponsesQuirk::NoDocuments) {
         return InputPart::File { filename: "document.pdf", file_data: url() };
     }
-    told("read it")
+    told("this model cannot read it")
 }
 
 /// Returns the answer's native items and the ids of its calls, if the items are this API's and fit the answer.

@@ -29,6 +29,8 @@ pub(super) enum ResponsesQuirk {
     TextOutputs,
     /// Images are refused.
     NoImages,
+    /// Documents are refused.
+    NoDocuments,
     /// Only the simplest JSON Schemas are understood.
     SimpleSchemas,
 }
@@ -53,7 +55,9 @@ pub(super) fn suspects(report: &Report, features: Features, url: &str) -> Vec<Re
     let says = |words: &[&str]| report.says(words) || report.is(words);
     let refused =
         says(&["support", "unknown", "unrecognized", "unexpected", "permitted", "invalid"]);
-    let image = says(&["image", "vision", "multimodal", "mmproj"]);
+    let has_media = features.media != MediaPlace::Nowhere && !report.is_about_one_image();
+    let image = has_media && says(&["image", "vision", "multimodal", "mmproj"]);
+    let document = has_media && says(&["pdf", "input_file", "file content"]);
     // The bare word is not tested: "Please include the request ID" is in messages of errors that pass.
     let include = report.is(&["include"])
         || report.says(&["'include'", "`include`", "\"include\"", "supplied: include"]);
@@ -73,7 +77,9 @@ pub(super) fn suspects(report: &Report, features: Features, url: &str) -> Vec<Re
         (ResponsesQuirk::NoPhase, says(&["phase"])),
         (ResponsesQuirk::NoReasoning, refused && says(&["reasoning"])),
         (ResponsesQuirk::TextOutputs, output && says(&["string", "text", "type"])),
-        (ResponsesQuirk::NoImages, image && features.media != MediaPlace::Nowhere),
+        (ResponsesQuirk::NoImages, image),
+        // Models without vision also refuse documents, whose pages are images.
+        (ResponsesQuirk::NoDocuments, image || document),
         (ResponsesQuirk::SimpleSchemas, says(&["grammar", "schema"])),
     ];
     table.into_iter().filter(|(_, suspected)| *suspected).map(|(quirk, _)| quirk).collect()

@@ -11,6 +11,7 @@ use crate::{Call, Prompt};
 
 static NONE: LazyLock<RefusedReasoning> = LazyLock::new(RefusedReasoning::new);
 static QUIRKS: LazyLock<ServerQuirks<ResponsesQuirk>> = LazyLock::new(ServerQuirks::default);
+static IMAGES: LazyLock<RefusedImages> = LazyLock::new(RefusedImages::default);
 
 /// Returns a strategy for any conversation, in which native parts are those that this API would have sent.
 fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
@@ -51,7 +52,7 @@ fn sent(messages: &[Arc<Message>], model: &str, refused: &RefusedReasoning) -> V
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
     let request = ResponsesRequest {
         prompt: &prompt,
-        target: ResponsesTarget { model, quirks: &QUIRKS, refused },
+        target: ResponsesTarget { model, quirks: &QUIRKS, refused, refused_images: &IMAGES },
         effort: None,
         more: &Map::new(),
         max_output_tokens: None,
