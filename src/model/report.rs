@@ -412,6 +412,7 @@ fn status_of(names: &[String]) -> u16 {
         "invalid_request_error"
         | "invalid_prompt"
         | "invalid_encrypted_content"
+        | "data_residency_mismatch"
         | "bad_request"
         | "badrequesterror"
         | "invalid_argument"

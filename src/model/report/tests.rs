@@ -33,6 +33,7 @@ fn within_a_stream_the_status_is_found_in_the_error() {
     check(None, &json!({"error": {"message": "a", "code": 429}}), (429, "a"));
     check(None, &json!({"code": "402", "message": "a"}), (402, "a"));
     check(None, &json!({"message": "a", "type": "invalid_request_error"}), (400, "a"));
+    check(None, &json!({"message": "a", "code": "data_residency_mismatch"}), (400, "a"));
     check(None, &json!({"message": "a", "code": "rate_limit_exceeded"}), (429, "a"));
     check(None, &json!({"message": "a", "code": 99_999}), (500, "a"));
     check(None, &json!("a"), (500, "a"));

@@ -52,6 +52,7 @@ async fn a_failure_that_cannot_pass_is_an_error_at_once() {
         ("image_content_policy_violation", "No.", "Refused"),
         ("image_too_large", "Too large.", "Rejected"),
         ("invalid_base64_image", "No image.", "Rejected"),
+        ("data_residency_mismatch", "Wrong region.", "Rejected"),
         ("invalid_api_key", "Wrong key.", "NotAuthenticated"),
     ] {
         for failure in failed(code, message) {

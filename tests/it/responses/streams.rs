@@ -134,6 +134,7 @@ async fn a_server_may_send_only_the_ends_or_only_the_response() {
         reasoning("rs_1", "c2ln", "I must look"),
         message("msg_1", "Looking.", "commentary"),
         call("fc_1", "c1", "{\"pattern\":\"a\"}"),
+        call("fc_2", "c2", "{}"),
     ];
     let ends: String = list
         .iter()
@@ -143,6 +144,7 @@ async fn a_server_may_send_only_the_ends_or_only_the_response() {
         })
         .collect();
     let response = json!({ "object": "response", "status": "completed", "output": list,
+        "error": null, "incomplete_details": null,
         "usage": { "input_tokens": 40, "input_tokens_details": { "cached_tokens": 8 },
             "output_tokens": 10, "output_tokens_details": { "reasoning_tokens": 4 } } });
     for reply in [
@@ -151,8 +153,9 @@ async fn a_server_may_send_only_the_ends_or_only_the_response() {
         Reply::stream(response.to_string()).header("content-type", "application/json"),
     ] {
         let (lines, finish, _) = play(vec![reply]).await;
-        let called = "call: glob({\"pattern\":\"a\"}) c1";
-        assert_lines(&lines, &["thought: I must look", "text: Looking.", called, STOP]);
+        let calls = ["call: glob({\"pattern\":\"a\"}) c1", "call: glob({}) c2"];
+        let expected = ["thought: I must look", "text: Looking.", calls[0], calls[1], STOP];
+        assert_lines(&lines, &expected);
         assert_eq!(finish.unwrap().native.unwrap().parts, list);
     }
 }

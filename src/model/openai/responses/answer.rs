@@ -1,7 +1,9 @@
 //! Assembles an answer from its stream.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::mem;
+
+use serde_json::Value;
 
 use super::events::{RawItem, ResponseBody, ResponseEvent, text};
 use super::input::BACKEND;
@@ -18,12 +20,21 @@ const VALUE: usize = 80;
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesAnswer {
     items: Vec<OutputItem>,
-    /// Index in `items` of the last item with each number.
+    // Indices in `items`: with a search through all items for each event, time is quadratic in the length of the answer.
+    /// Index of the last item with each number.
     by_number: HashMap<u64, usize>,
+    /// Index of the last item with each id.
+    by_id: HashMap<String, usize>,
+    /// Indices of the items that have not ended, by their kind.
+    open: BTreeSet<(ItemKind, usize)>,
+    /// Kinds of the items that have ended.
+    ended: BTreeSet<ItemKind>,
     end: Option<AnswerEnd>,
     usage: Usage,
     /// `true` once a chunk has been emitted.
     shown: bool,
+    /// `true` once visible text has been emitted.
+    text: bool,
     /// `true` once reasoning has been emitted.
     thoughts: bool,
     /// Break that precedes the next piece of reasoning or text, if pieces of another item have been emitted.
@@ -59,7 +70,7 @@ impl Assemble for ResponsesAnswer {
         let mut event: ResponseEvent = serde_json::from_slice(data).map_err(garbled)?;
         let before = out.len();
         let taken = match event.kind.take().as_deref() {
-            None if event.error.is_none() => {
+            None if event.error.as_ref().is_none_or(Value::is_null) => {
                 // A server that does not stream sends the response itself.
                 self.take_response(serde_json::from_slice(data).map_err(garbled)?, data, out)
             }
@@ -174,31 +185,39 @@ impl ResponsesAnswer {
             // A response whose `object` is anything else does not end an answer, and is ignored.
             _ => return Ok(()),
         });
+        // Gateways give an item of the stream another id in the response: an item with an unknown id counts as one of
+        // the same kind that has come in the stream.
+        let streamed = self.ended.clone();
         for item in body.output.unwrap_or_default() {
-            if !self.has_item(&item) {
+            let has_come = match self.by_id.get(text(&item, "id")) {
+                Some(at) => self.items[*at].has_ended(),
+                None => streamed.contains(&ItemKind::of(&item)),
+            };
+            if !has_come {
                 self.finish_item(item, None, out);
             }
         }
         Ok(())
     }
 
-    /// Returns `true` if the end of an item has come before. Gateways give an item of the stream another id in the
-    /// response: an item with an unknown id counts as one of the same kind that has come.
-    fn has_item(&self, item: &RawItem) -> bool {
-        let (kind, id) = (ItemKind::of(item), text(item, "id"));
-        match self.items.iter().find(|known| known.has_id(id)) {
-            Some(known) => known.has_ended(),
-            None => self.items.iter().any(|known| known.kind == kind && known.has_ended()),
-        }
+    fn begin(&mut self, item: RawItem, number: Option<u64>) -> usize {
+        let id = text(&item, "id").to_owned();
+        let at = self.push(OutputItem::new(item), number);
+        self.name(at, id);
+        at
     }
 
-    fn begin(&mut self, item: RawItem, number: Option<u64>) -> usize {
-        self.push(OutputItem::new(item), number)
+    /// Makes an item the one with an id. An empty id names none.
+    fn name(&mut self, at: usize, id: String) {
+        if !id.is_empty() {
+            self.by_id.insert(id, at);
+        }
     }
 
     fn push(&mut self, item: OutputItem, number: Option<u64>) -> usize {
         let at = self.items.len();
-        self.gap = Gap { text: self.has_text(), thoughts: self.thoughts };
+        self.gap = Gap { text: self.text, thoughts: self.thoughts };
+        self.open.insert((item.kind, at));
         self.items.push(item);
         if let Some(number) = number {
             self.by_number.insert(number, at);
@@ -206,12 +225,18 @@ impl ResponsesAnswer {
         at
     }
 
-    /// Ends an item, and emits the parts of it that have not been streamed.
+    /// Ends an item, and emits the parts of it that have not been streamed. A second end of an item is ignored.
     fn finish_item(&mut self, item: RawItem, number: Option<u64>, out: &mut Vec<Chunk>) {
         let kind = ItemKind::of(&item);
         let id = text(&item, "id").to_owned();
+        if self.named(&id, kind).is_some_and(|at| self.items[at].has_ended()) {
+            return;
+        }
         let found = self.find(&id, number, kind).filter(|at| !self.items[*at].has_ended());
         let at = found.unwrap_or_else(|| self.begin(item.clone(), number));
+        self.name(at, id);
+        self.open.remove(&(kind, at));
+        self.ended.insert(kind);
         self.items[at].finish(item);
         match kind {
             ItemKind::Message if self.items[at].text.is_empty() => {
@@ -233,14 +258,23 @@ impl ResponsesAnswer {
         found.unwrap_or_else(|| self.push(OutputItem::unannounced(kind), event.output_index))
     }
 
+    /// Returns the index of the item with an id, if the item is of this kind.
+    fn named(&self, id: &str, kind: ItemKind) -> Option<usize> {
+        self.by_id.get(id).copied().filter(|at| self.items[*at].kind == kind)
+    }
+
     /// Returns the index of an item: by its id, else by its number, else the last one of its kind that has not ended.
     /// Gateways give items new ids in each event, or the same number to all of them.
     fn find(&self, id: &str, number: Option<u64>, kind: ItemKind) -> Option<usize> {
-        let is_kind = |at: &usize| self.items[*at].kind == kind;
-        let by_id = self.items.iter().rposition(|item| item.has_id(id)).filter(is_kind);
-        let by_number = || number.and_then(|number| self.by_number.get(&number)).copied();
-        let open = |item: &OutputItem| item.kind == kind && !item.has_ended();
-        by_id.or_else(|| by_number().filter(is_kind)).or_else(|| self.items.iter().rposition(open))
+        let numbered = || {
+            let at = *self.by_number.get(&number?)?;
+            Some(at).filter(|at| self.items[*at].kind == kind)
+        };
+        let last_open = || {
+            let open = self.open.range((kind, 0)..=(kind, usize::MAX));
+            open.last().map(|(_, at)| *at)
+        };
+        self.named(id, kind).or_else(numbered).or_else(last_open)
     }
 
     /// Emits a piece of a message.
@@ -249,6 +283,7 @@ impl ResponsesAnswer {
             return;
         }
         let gap = if mem::take(&mut self.gap.text) { "\n\n" } else { "" };
+        self.text = self.text || is_visible(piece);
         self.items[at].text.push_str(piece);
         out.push(Chunk::Text(format!("{gap}{piece}")));
     }
@@ -357,6 +392,17 @@ mod tests {
     fn deltas_without_a_beginning_begin_an_item() {
         let delta = |delta: &str| json!({ "type": "response.output_text.delta", "delta": delta });
         check(&[delta("a"), delta("b")], "ab", &[]);
+    }
+
+    #[test]
+    fn a_second_end_of_an_item_is_ignored() {
+        let done =
+            |item: &serde_json::Value| json!({ "type": "response.output_item.done", "item": item });
+        let said = json!({ "type": "message", "id": "msg",
+            "content": [{ "type": "output_text", "text": "a" }] });
+        let call = json!({ "type": "function_call", "id": "fc", "call_id": "c", "name": "glob",
+            "arguments": "{}" });
+        check(&[done(&said), done(&said), done(&call), done(&call)], "a", &["{}"]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) struct OutputItem {
     end: Option<RawItem>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ItemKind {
     Message,
     Reasoning,
@@ -172,11 +172,6 @@ impl OutputItem {
         let Some(end) = &self.end else { return String::new() };
         let join = |field| part_texts(end, field).collect::<Vec<_>>().join("\n\n");
         Some(join("summary")).filter(|it| !it.is_empty()).unwrap_or_else(|| join("content"))
-    }
-
-    /// Returns `true` if the item has this id.
-    pub(super) fn has_id(&self, id: &str) -> bool {
-        !id.is_empty() && self.field("id") == id
     }
 }
 
