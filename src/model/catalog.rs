@@ -464,6 +464,19 @@ mod tests {
     }
 
     #[test]
+    fn models_of_openai_may_differ_from_their_family() {
+        let [family, bare, cyber] =
+            ["openai:gpt-5.6-nova", "openai:gpt-5.6", "openai:gpt-5.6-cyber"]
+                .map(|id| Catalog::embedded().lookup(id));
+        assert_eq!((family.input_tokens, &family.prices), (922_000, &Prices::default()));
+        assert_eq!(bare.input_tokens, 922_000);
+        assert_ne!(bare.prices, Prices::default(), "the bare id is a model, too");
+        assert_eq!(cyber.input_tokens, 272_000);
+        let levels = Catalog::embedded().lookup("openai:gpt-5.5-pro").thinking.levels;
+        assert_eq!(levels, ["medium", "high", "xhigh"]);
+    }
+
+    #[test]
     fn an_id_or_the_catalog_says_which_of_openais_apis_is_asked_first() {
         use OpenAiWire::{Chat, Responses};
         let catalog = Catalog::embedded();
