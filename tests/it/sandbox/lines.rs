@@ -97,15 +97,19 @@ fn furnish(arena: &Arena) {
     }
 }
 
-/// Runs a command, and kills it if it does not end.
+/// Runs a command, and ends it if it does not end by itself. A signal that ends the program leaves its command behind,
+/// so the signal is one that the program passes on, unless that does not help.
 fn run(mut command: Command) {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let (ended, end) = mpsc::channel::<()>();
     let id = rustix::process::Pid::from_child(&child);
     let watch = thread::spawn(move || {
-        if end.recv_timeout(PATIENCE).is_err() {
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+        for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+            match end.recv_timeout(PATIENCE) {
+                Err(mpsc::RecvTimeoutError::Timeout) => _ = rustix::process::kill_process(id, signal),
+                _ => break,
+            }
         }
     });
     child.wait().unwrap();
