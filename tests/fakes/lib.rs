@@ -1,6 +1,7 @@
 //! Sessions with models, tools and stores that do as a test says.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
 pub mod store;
 
@@ -55,6 +56,7 @@ impl Fake {
     }
 
     /// Returns the tool with other work.
+    #[must_use]
     pub fn running<F>(mut self, run: impl Fn(ToolContext) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,

@@ -39,6 +39,7 @@ pub struct Reply {
 
 impl Reply {
     /// The same with another word in place of one.
+    #[must_use]
     pub fn with(mut self, word: &str, other: &str) -> Self {
         for piece in &mut self.body {
             let text = String::from_utf8(std::mem::take(piece)).unwrap();
@@ -113,6 +114,7 @@ impl Reply {
     }
 
     /// Returns the reply with a header field, in place of one of the same name.
+    #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.headers.push((name, value.to_owned()));
@@ -120,6 +122,7 @@ impl Reply {
     }
 
     /// In pieces that end at these places.
+    #[must_use]
     pub fn cut_at(mut self, mut places: Vec<usize>) -> Self {
         let whole = self.body.concat();
         places.sort_unstable();
@@ -135,18 +138,21 @@ impl Reply {
     }
 
     /// The connection breaks off after the body.
+    #[must_use]
     pub fn then_cut(mut self) -> Self {
         self.end = End::Cut;
         self
     }
 
     /// Nothing comes after the body, not even an end.
+    #[must_use]
     pub fn then_hang(mut self) -> Self {
         self.end = End::Hang;
         self
     }
 
     /// The body comes this many times.
+    #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.end = End::Repeat(times);
         self

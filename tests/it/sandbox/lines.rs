@@ -10,6 +10,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+use test_support::limit::HANG;
+
 use super::attacks::tree;
 use super::{Arena, works};
 
@@ -103,13 +106,11 @@ fn run(mut command: Command) {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let (ended, end) = mpsc::channel::<()>();
-    let id = rustix::process::Pid::from_child(&child);
+    let id = Pid::from_child(&child);
     let watch = thread::spawn(move || {
-        for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
-            match end.recv_timeout(PATIENCE) {
-                Err(mpsc::RecvTimeoutError::Timeout) => _ = rustix::process::kill_process(id, signal),
-                _ => break,
-            }
+        for (time, signal) in [(PATIENCE, Signal::TERM), (HANG, Signal::KILL)] {
+            let Err(mpsc::RecvTimeoutError::Timeout) = end.recv_timeout(time) else { return };
+            let _ = kill_process(id, signal);
         }
     });
     child.wait().unwrap();

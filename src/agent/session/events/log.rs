@@ -846,7 +846,7 @@ mod tests {
     }
 
     /// Time in which every move to a file ends.
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     #[test]
     fn appending_waits_for_no_disk_and_an_event_that_is_replaced_meanwhile_stays_away() {

@@ -1,6 +1,10 @@
 //! Sessions, as front ends hold them: turns, calls and questions, and what the model is told.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![expect(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
+#![expect(clippy::unnecessary_wraps, reason = "what goes into a list is wrapped once")]
+#![expect(clippy::format_collect, reason = "speed does not matter here")]
+#![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod events;
 mod kept;
