@@ -23,7 +23,10 @@ const PASSED_ON: [Signal; 9] = [
     Signal::CONT,
 ];
 
-/// Runs a command, and waits for its end.
+/// Signals of [`PASSED_ON`] that end a command, unless the command handles them.
+const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+
+/// Runs a command, and waits for its end. After a signal that ends commands, no process of the command's group is left.
 ///
 /// The command is not made the foreground group of the terminal. In the sandbox it has no controlling terminal, and
 /// so it can read from the terminal without being in the foreground.
@@ -36,14 +39,25 @@ pub(super) async fn run(mut command: Command) -> anyhow::Result<ExitStatus> {
         .spawn()
         .context("the command could not be started")?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    loop {
+    let mut is_ending = false;
+    let status = loop {
         tokio::select! {
             // The command's end comes first, so that no signal is sent to the group of a command that has ended.
             biased;
-            status = child.wait() => return status.context("the command's end is not known"),
-            signal = signals.next() => pass_on(group, signal),
+            status = child.wait() => break status,
+            signal = signals.next() => {
+                is_ending |= ENDING.contains(&signal);
+                pass_on(group, signal);
+            }
         }
+    };
+    if is_ending && let Some(group) = group {
+        // The first process of a sandbox that is still being made ignores the signal, because it is process 1 of a new
+        // namespace. It would wait for ever for the process that made it, which has ended. An error says that no process
+        // is left.
+        let _ = kill_process_group(group, Signal::KILL);
     }
+    status.context("the command's end is not known")
 }
 
 /// Sends a signal to the command's group. If the signal is a stop from the terminal, stops this program, too.
