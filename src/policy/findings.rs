@@ -1,7 +1,7 @@
 //! Findings: facts about the commands of a line, found without running the line. No policy is in them: the table in
 //! `decide` says which of them are asked about, in each mode and sandbox.
 //!
-//! [`assess`] reads the line into steps, and an [`Assessment`] follows these in the order in which they run. Each
+//! [`assess`] reads the line into steps, and an `Assessment` follows these in the order in which they run. Each
 //! command gets the findings that it has by itself, in the working directories and loops around it. Findings that a
 //! command has only beside other commands are added afterwards, by a pass each.
 

@@ -212,7 +212,7 @@ pub enum ChangeError {
     Fixed(&'static str, String),
     /// The value is not a whole number.
     NotANumber(String),
-    /// The value is less than [`MIN_LIMIT`].
+    /// The value is less than 1.
     TooSmall,
 }
 
