@@ -1,6 +1,5 @@
-//! What other agents left behind, read once: each session of Gemini CLI can be imported as a session of tandem.
-//!
-//! The files of another agent are only read. An imported session is an ordinary session of tandem, whose log has the
+//! Import of what other agents left behind: each session of Gemini CLI can be imported as a session of tandem.  The
+//! files of another agent are only read. An imported session is an ordinary session of tandem, whose log has the
 //! conversation as events.
 
 mod gemini_cli;

@@ -109,7 +109,8 @@ impl OpenAiApis {
                 Ok(finish)
             }
             Err(Unanswered::Failed(error)) => Err(error),
-            // The model is in neither API. The first one is the likelier one, so its error says more.
+            // Neither API has the model. The model is likelier to belong to the first API, so the error of the first
+            // API is shown.
             Err(Unanswered::OtherApi(_)) => Err(self.final_error(first, trouble).await),
         }
     }

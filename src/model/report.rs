@@ -140,8 +140,14 @@ impl Report {
         }
     }
 
+    /// Returns `true` if a request of another form may succeed. `has_limit`: the request has a limit of the answer that
+    /// can be left out, which the error may be about.
+    pub(super) fn may_pass(&self, info: RequestInfo<'_>, has_limit: bool) -> bool {
+        self.lasting(info).is_none() || has_limit && self.is_about_answer_limit()
+    }
+
     /// Returns the failure if waiting would not change it, whatever the status is.
-    pub(super) fn lasting(&self, info: RequestInfo<'_>) -> Option<RequestFailure> {
+    fn lasting(&self, info: RequestInfo<'_>) -> Option<RequestFailure> {
         let failure = |kind: fn(String) -> Error, what: &str| {
             Some(RequestFailure::terminal(kind(self.with_message(what))))
         };

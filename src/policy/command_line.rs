@@ -160,8 +160,8 @@ impl Line<'_> {
         let names = names.map(|command| command.name.clone());
         match verdict {
             Verdict::Allow => Verdict::Ask(Question { commands: unique(names), ..question }),
-            // One answer is for the command and the hidden files together, so that no "always" is offered: it would be
-            // meant for one of the two.
+            // The question is about the command and about the hidden files. An "always" would be meant for one of them,
+            // so none is offered.
             Verdict::Ask(asked) => Verdict::Ask(Question {
                 why: format!("{}; {}", asked.why, question.why),
                 rules: [asked.rules, question.rules].concat(),
@@ -360,7 +360,7 @@ impl Line<'_> {
             }
         }
         let mut found = unique(found.into_iter());
-        // A yes shows the secret files to the command, so that every one of them is named.
+        // A yes shows the secret files to the command. Therefore the question names every one of them.
         found.sort_by_key(|reason| reason.rule != secrets);
         let most = found.iter().filter(|reason| reason.rule == secrets).count().max(MAX);
         let rules = unique(found.iter().map(|reason| reason.rule.clone()));

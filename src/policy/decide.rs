@@ -81,8 +81,8 @@ fn row(fact: Fact) -> Row {
         | Fact::ChangesPrograms
         | Fact::ChangesOutside
         | Fact::ChangesSensitive
-        // The sandbox hides every secret that the line does not name letter by letter: a name that is known only when
-        // the line runs gets nothing.
+        // `MayNameSecret` is held: the sandbox hides every secret whose path does not stand in the line, so a path that
+        // is known only when the line runs leads to nothing.
         | Fact::MayNameSecret => (EveryTime, Held),
         Fact::WritesFile => (Edit, Writes),
         Fact::Deletes | Fact::ChangesUnprotected => (EveryTime, Lasts),

@@ -299,8 +299,8 @@ fn named(first: &Word, command: &SimpleCommand, cwd: &Cwd<'_>) -> AssessedComman
         ..Remembered::default()
     };
     if let Some(repository) = &repository {
-        // The prefix names the repository, because the same git command may run other programs (hooks, filters) in
-        // another repository.
+        // The remembered prefix names the repository: in another repository, the same git command may run other hooks
+        // and filters.
         let there = format!("git -C {}", repository.display());
         remembered.prefix = remembered.prefix.replacen("git", &there, 1);
         remembered.program = Some(there);

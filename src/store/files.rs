@@ -73,9 +73,9 @@ impl FileStore {
         blocking(move || {
             let log = File::options().append(true).open(from.join(LOG))?;
             log.set_modified(UNIX_EPOCH + since)?;
-            // A directory replaces no directory that has files.
+            // `rename` fails if the target is a directory with files, so no stored session is replaced.
             std::fs::rename(from, to)?;
-            // Without this, a loss of power could take the session back.
+            // A loss of power could undo a rename whose directory is not synced.
             File::open(root)?.sync_all()?;
             Ok(())
         })

@@ -501,7 +501,7 @@ async fn what_was_saved_by_name_is_imported_by_it_for_each_directory() {
     let order = ["Look around", "Looking.", "\"one\"", "\"two\"", "There are two."];
     let places: Vec<_> = order.iter().map(|text| events.find(text).unwrap()).collect();
     assert!(places.is_sorted() && !events.contains("Got it."), "{events}");
-    // The same tag in another directory is another conversation.
+    // Chats of one tag in two directories are two conversations.
     let said = place.import(&["--all"]);
     assert_eq!(said.err, "Sessions of Gemini CLI: 2 imported.\n");
 }

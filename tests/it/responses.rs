@@ -134,7 +134,8 @@ fn answer(list: &[Value]) -> Reply {
 }
 
 /// A whole answer with other usage.
-pub(crate) fn answer_of(list: &[Value], (input, output): (u64, u64)) -> Reply {
+/// Returns an answer of these items. `input` and `output` are numbers of tokens.
+pub(crate) fn answer_of(list: &[Value], input: u64, output: u64) -> Reply {
     let usage = json!({ "input_tokens": input, "output_tokens": output });
     Reply::stream(items(list) + &end("completed", json!({ "usage": usage })))
 }

@@ -290,7 +290,7 @@ async fn begin(agent: &mut Agent) -> String {
     let params = json!({ "cwd": agent.workspace(), "mcpServers": [] });
     let id = agent.request("session/new", params).await;
     let begun = agent.answer_to(id).await;
-    // The commands come last.
+    // The list of commands is the last line of the beginning.
     assert_eq!(
         agent.message().await["params"]["update"]["sessionUpdate"],
         "available_commands_update"

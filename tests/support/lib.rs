@@ -1,4 +1,4 @@
-//! What the tests of several rooms need.
+//! Support for the tests of several rooms.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 

@@ -11,7 +11,7 @@ use crate::session::context::memory::Memory;
 use crate::session::context::transcript::Transcript;
 use crate::session::engine::{Engine, Upkeep};
 use crate::session::events::event::{Event, SessionStarted};
-use crate::session::events::log::SpillFile;
+use crate::session::events::log::Log;
 use crate::session::events::saved_workspace::SavedWorkspace;
 use crate::session::persistence::file_uploads::FileUploads;
 use crate::session::persistence::keep::Refusals;
@@ -82,7 +82,7 @@ impl Parts {
         let host = Arc::new(self.host);
         let (patience, health) = (self.upkeep.store_patience, self.upkeep.store_health.clone());
         let roots = host.workspace.roots();
-        let overflow = SpillFile::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
+        let new_log = || Log::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
         let (policy, model) = (self.policy, self.model.id());
         let mode = self.storage.mode(self.mode);
         let permissions = Arc::new(Permissions::new(mode, policy, roots));
@@ -91,7 +91,7 @@ impl Parts {
         // The log is opened before the parts are made, because the parts fold the log, and all other events build on
         // the log's first event.
         let mut opened =
-            self.storage.open(overflow, |id| SessionStarted::now(id, roots, model, mode));
+            self.storage.open(new_log, |id| SessionStarted::now(id, roots, model, mode));
         opened.git = self.workspace.as_ref().map(|workspace| workspace.origin().clone());
         let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
         let resumed = state.look_with_activity(std::clone::Clone::clone);

@@ -115,7 +115,7 @@ impl GeminiCli {
     /// Returns `true` if one of the working directory's files is named after the chat from which a session was imported.
     /// `original` is the chat's id, and `stored` the head of the session.
     pub(crate) fn is_named_after(&self, file: &Path, original: &str, stored: &Head) -> bool {
-        // The tag of a saved chat is its whole id, and is unique in its directory alone.
+        // The tag of a saved chat is the whole id of the chat. Two directories may have chats of one tag.
         if let Some(tag) = tag(file) {
             return original == saved_id(&tag) && stored.directory == self.directory;
         }
@@ -249,7 +249,7 @@ impl FoundSessions {
         let (mut chats, mut ids) = (HashSet::new(), HashSet::new());
         self.sessions.retain(|session| {
             let head = &session.head;
-            // A chat that is the same below two projects would be imported under the same id twice.
+            // The same chat may lie below two projects. Both copies have one id, so only the first is imported.
             chats.insert((session.original().to_owned(), head.directory.clone()))
                 && ids.insert(head.id.clone())
         });

@@ -188,7 +188,7 @@ fn read(file: &Path) -> Result<ChatText, SkipReason> {
         return Ok(ChatText {
             text: text_of(bytes),
             modified: Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX),
-            // A time in the future says nothing, because somebody has set the clock back.
+            // A file from the future does not count as new: the clock was set back.
             is_new: modified.elapsed().is_ok_and(|age| age < WRITING_TIME),
         });
     }

@@ -17,18 +17,16 @@ use self::messages::BACKEND;
 use self::quirks::Quirk;
 use self::request::ChatCompletionRequest;
 use super::facts::{self, KEY_HEADER};
-use super::quirks::{Features, ServerQuirks};
+use super::quirks::{CurrentQuirks, Features, ServerQuirks};
 use super::server::OpenAiServer;
 use crate::chat;
 use crate::chat::answer::ChatAnswer;
 use crate::endpoint::Endpoint;
-use crate::http;
 use crate::provider::Provider;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient};
 use crate::retry::{RequestFailure, Trouble};
-use crate::{Chunk, Error, Finish, FinishReason, Prompt, catalog, room};
-use parking_lot::Mutex;
+use crate::{Chunk, Error, Finish, FinishReason, Prompt, catalog};
 
 /// Field of a request for the thinking level.
 const EFFORT: &str = "reasoning_effort";
@@ -39,7 +37,7 @@ pub(super) struct CompletionsApi {
     /// Fields that every request has.
     settings: Map<String, Value>,
     /// Quirks of the server of the last request.
-    quirks: Mutex<Arc<ServerQuirks<Quirk>>>,
+    quirks: CurrentQuirks<Quirk>,
 }
 
 impl CompletionsApi {
@@ -49,7 +47,7 @@ impl CompletionsApi {
         let effort = options.thinking.as_deref().map(|level| effort(&server.model, level));
         let mut settings: Map<_, _> = effort.transpose()?.into_iter().collect();
         settings.extend(options.generation.clone());
-        Ok(Self { server, settings, quirks: Mutex::default() })
+        Ok(Self { server, settings, quirks: CurrentQuirks::default() })
     }
 }
 
@@ -113,22 +111,16 @@ impl Api for CompletionsApi {
             return Trouble::OtherApi(Box::new(report.classify(asked)));
         }
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
-        let may_pass =
-            report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
-        let learns =
-            || self.server.refuse_images(report, prompt) || self.learn(report, endpoint, prompt);
-        if may_pass && learns() {
+        if report.may_pass(asked, is_limited)
+            && (self.server.refuse_images(report, prompt) || self.learn(report, prompt))
+        {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);
         if report.status == 404 {
             return Trouble::OtherApi(Box::new(trouble));
         }
-        if http::is_self_hosted(&endpoint.url) {
-            room::explain(trouble, report, prompt)
-        } else {
-            trouble
-        }
+        OpenAiServer::explain(trouble, report, endpoint, prompt)
     }
 
     fn judge(&self, OpenAiAnswer(answer): &mut OpenAiAnswer, prompt: &Prompt) -> AnswerVerdict {
@@ -158,22 +150,12 @@ impl CompletionsApi {
 
     /// Returns the server's known quirks.
     fn quirks(&self, endpoint: &Endpoint) -> Arc<ServerQuirks<Quirk>> {
-        let mut known = self.quirks.lock();
-        if known.url() != endpoint.url {
-            *known = Arc::new(quirks::assumed(&endpoint.url, &self.server.model.id));
-        }
-        Arc::clone(&known)
+        self.quirks.at(endpoint, |url| quirks::assumed(url, &self.server.model.id))
     }
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
-    fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
-        let mut known = self.quirks.lock();
-        let suspected = quirks::suspects(report, &known, Features::of(prompt));
-        let quirk = Arc::make_mut(&mut known).learn(&suspected);
-        if let Some(quirk) = quirk {
-            tracing::info!(?quirk, url = endpoint.url, "request adapted to the server");
-        }
-        quirk.is_some()
+    fn learn(&self, report: &Report, prompt: &Prompt) -> bool {
+        self.quirks.learn(|known| quirks::suspects(report, known, Features::of(prompt)))
     }
 }
 

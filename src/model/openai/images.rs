@@ -14,7 +14,8 @@ pub(super) struct RefusedImages(HashSet<u64>);
 impl RefusedImages {
     /// Adds the images of a conversation that may be behind an error about one image; returns `false` if none is new.
     pub(super) fn add(&mut self, messages: &[Arc<Message>]) -> bool {
-        // The server has answered to the images before the last answer, so a later one is the likelier cause.
+        // The server has already answered prompts with the images before the last answer, so an image after it is the
+        // likelier cause.
         let is_answer = |message: &Arc<Message>| matches!(**message, Message::Assistant(_));
         let last = messages.iter().rposition(is_answer).unwrap_or_default();
         self.add_all(&messages[last..]) || self.add_all(messages)

@@ -1,8 +1,17 @@
 //! Quirks of servers. Each is found out once, from an error, and remembered.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
+
+use crate::endpoint::Endpoint;
 use crate::{Message, Part, Prompt};
+
+/// Quirks of the server of the last request. Settings can lead to another server between two requests.
+#[derive(Debug)]
+pub(super) struct CurrentQuirks<Q>(Mutex<Arc<ServerQuirks<Q>>>);
 
 /// A server's known quirks of one API.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +41,39 @@ pub(super) enum MediaPlace {
     Results,
 }
 
+impl<Q> Default for CurrentQuirks<Q> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<Q: Copy + Ord + Debug> CurrentQuirks<Q> {
+    /// Returns the known quirks of a server. `assume` makes those that are assumed before the first request to it.
+    pub(super) fn at(
+        &self,
+        endpoint: &Endpoint,
+        assume: impl FnOnce(&str) -> ServerQuirks<Q>,
+    ) -> Arc<ServerQuirks<Q>> {
+        let mut known = self.0.lock();
+        if known.url != endpoint.url {
+            *known = Arc::new(assume(&endpoint.url));
+        }
+        Arc::clone(&known)
+    }
+
+    /// Learns the first suspected quirk that was not tried; returns `false` if there is none. `suspect` names the
+    /// suspected quirks.
+    pub(super) fn learn(&self, suspect: impl FnOnce(&ServerQuirks<Q>) -> Vec<Q>) -> bool {
+        let mut known = self.0.lock();
+        let suspected = suspect(&known);
+        let learned = Arc::make_mut(&mut known).learn(&suspected);
+        if let Some(quirk) = learned {
+            tracing::info!(?quirk, url = known.url, "request adapted to the server");
+        }
+        learned.is_some()
+    }
+}
+
 impl<Q> Default for ServerQuirks<Q> {
     fn default() -> Self {
         Self { url: String::new(), quirks: BTreeSet::new(), tried: BTreeSet::new() }
@@ -42,11 +84,6 @@ impl<Q: Copy + Ord> ServerQuirks<Q> {
     /// Returns the quirks that are assumed before the first request to a server.
     pub(super) fn new(url: &str, quirks: BTreeSet<Q>) -> Self {
         Self { url: url.to_owned(), quirks, tried: BTreeSet::new() }
-    }
-
-    /// Returns the base URL of the server.
-    pub(super) fn url(&self) -> &str {
-        &self.url
     }
 
     pub(super) fn has(&self, quirk: Q) -> bool {

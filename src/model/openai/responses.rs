@@ -22,14 +22,14 @@ use self::input::{RefusedReasoning, ResponsesTarget};
 use self::quirks::ResponsesQuirk;
 use self::request::ResponsesRequest;
 use super::facts::{self, KEY_HEADER};
-use super::quirks::{Features, ServerQuirks};
+use super::quirks::{CurrentQuirks, Features, ServerQuirks};
 use super::server::OpenAiServer;
 use crate::endpoint::Endpoint;
 use crate::provider::Provider;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient, follows_results};
 use crate::retry::{RequestFailure, Trouble};
-use crate::{Chunk, Error, Finish, FinishReason, Prompt, http, room};
+use crate::{Chunk, Error, Finish, FinishReason, Prompt};
 
 /// Fields of a request that the user cannot set.
 const OWN: [&str; 10] = [
@@ -51,7 +51,7 @@ pub(super) struct ResponsesApi {
     /// Fields that the user adds to every request.
     more: Map<String, Value>,
     /// Quirks of the server of the last request.
-    quirks: Mutex<Arc<ServerQuirks<ResponsesQuirk>>>,
+    quirks: CurrentQuirks<ResponsesQuirk>,
     /// Reasoning that a server has refused, and which is not sent again.
     refused: Mutex<Arc<RefusedReasoning>>,
 }
@@ -65,7 +65,7 @@ impl ResponsesApi {
         }
         let mut more = options.generation.clone();
         more.retain(|field, _| !OWN.contains(&field.as_str()));
-        Ok(Self { server, more, quirks: Mutex::default(), refused: Mutex::default() })
+        Ok(Self { server, more, quirks: CurrentQuirks::default(), refused: Mutex::default() })
     }
 
     /// Returns the thinking level that a prompt or the settings ask for.
@@ -82,21 +82,12 @@ impl ResponsesApi {
 
     /// Returns the server's known quirks.
     fn quirks(&self, endpoint: &Endpoint) -> Arc<ServerQuirks<ResponsesQuirk>> {
-        let mut known = self.quirks.lock();
-        if known.url() != endpoint.url {
-            *known = Arc::new(quirks::assumed(&endpoint.url));
-        }
-        Arc::clone(&known)
+        self.quirks.at(endpoint, quirks::assumed)
     }
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
-        let suspected = quirks::suspects(report, Features::of(prompt), &endpoint.url);
-        let quirk = Arc::make_mut(&mut self.quirks.lock()).learn(&suspected);
-        if let Some(quirk) = quirk {
-            tracing::info!(?quirk, url = endpoint.url, "request adapted to the server");
-        }
-        quirk.is_some()
+        self.quirks.learn(|_| quirks::suspects(report, Features::of(prompt), &endpoint.url))
     }
 
     /// Leaves out the conversation's reasoning from now on; returns `false` if none of it is new. The error has another
@@ -166,11 +157,9 @@ impl Api for ResponsesApi {
             return RequestFailure::adapted("").into();
         }
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
-        let may_pass =
-            report.lasting(asked).is_none() || report.is_about_answer_limit() && is_limited;
-        let learns =
-            || self.server.refuse_images(report, prompt) || self.learn(report, endpoint, prompt);
-        if may_pass && learns() {
+        if report.may_pass(asked, is_limited)
+            && (self.server.refuse_images(report, prompt) || self.learn(report, endpoint, prompt))
+        {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);
@@ -182,11 +171,7 @@ impl Api for ResponsesApi {
         if matches!(report.status, 404 | 405 | 501) || names_other {
             return Trouble::OtherApi(Box::new(trouble));
         }
-        if http::is_self_hosted(&endpoint.url) {
-            room::explain(trouble, report, prompt)
-        } else {
-            trouble
-        }
+        OpenAiServer::explain(trouble, report, endpoint, prompt)
     }
 
     fn judge(&self, answer: &mut ResponsesAnswer, prompt: &Prompt) -> AnswerVerdict {

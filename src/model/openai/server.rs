@@ -12,6 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::provider::Provider;
 use crate::report::Report;
 use crate::request_loop::ApiClient;
+use crate::retry::Trouble;
 use crate::{Error, Prompt, http, room};
 
 /// Host that does not publish context windows.
@@ -94,6 +95,20 @@ impl OpenAiServer {
     pub(super) fn refuse_images(&self, report: &Report, prompt: &Prompt) -> bool {
         report.is_about_one_image()
             && Arc::make_mut(&mut self.refused_images.lock()).add(&prompt.messages)
+    }
+
+    /// Explains trouble with the context window of a server that the user runs, who can change the window.
+    pub(super) fn explain(
+        trouble: Trouble,
+        report: &Report,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+    ) -> Trouble {
+        if http::is_self_hosted(&endpoint.url) {
+            room::explain(trouble, report, prompt)
+        } else {
+            trouble
+        }
     }
 
     /// Returns the images that are not sent again.

@@ -161,7 +161,7 @@ async fn names_of_files_in_the_database_lead_nowhere_else() {
     let path = format!("/elsewhere/{id}/outputs/../../../workspace/b-1.txt");
     let second = home.start("second", reads(&path)).await;
     send(&second).await;
-    // With blanks, so that no random id has these letters.
+    // The text has blanks, because random ids have none.
     let bad = "select count(*) from tandem.batch where body like '%kept in the rows%'";
     assert_eq!(home.database.sql(bad), "0");
     let mut names: Vec<_> = fs::read_dir(home.dir.path().join("workspace")).unwrap().collect();

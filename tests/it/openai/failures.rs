@@ -71,7 +71,7 @@ async fn what_cannot_pass_is_an_error_at_once() {
         Reply::error(status, json!({ "error": { "message": "no", "code": code } }).to_string())
     };
     let mut errors = String::new();
-    // A 404 is also asked for in the other API.
+    // After a 404, the other API is asked as well.
     for (reply, kind, requests) in [
         (code(429, "insufficient_quota"), "RateLimited", 1),
         (Reply::error(402, "{}"), "RateLimited", 1),

@@ -20,7 +20,7 @@ async fn a_failure_in_the_stream_that_may_pass_is_tried_again() {
     let include = "An error occurred while processing your request. You can retry your request, or \
         contact us through our help center at help.openai.com if the error persists. Please include \
         the request ID req_1 in your message.";
-    // People are shown the beginning of a long message.
+    // Of a long message, only the beginning is shown.
     let (shown, _) = include.split_once(" error persists").unwrap();
     let include_reason = format!("server error (500): {shown}…");
     for (code, message, reason) in [

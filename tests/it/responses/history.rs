@@ -92,7 +92,8 @@ async fn after_invalid_encrypted_content_the_turn_goes_on_without_the_reasoning(
         let message = "The encrypted content gAAA...== could not be verified. Reason: Encrypted \
              content could not be decrypted or parsed.";
         let refusal = || refused(400, message, "", code);
-        // Another organization's key cannot decrypt what came before, but what it gets itself.
+        // The key of another organization cannot decrypt earlier reasoning. It can decrypt reasoning that it has got
+        // itself.
         let again = [reasoning("rs_9", "bmV3", "Hm."), call("fc_9", "c9", "{}")];
         let server = lenient(vec![refusal(), answer(&again), text("ok")]).await;
         let model = model(&server, options());

@@ -1,7 +1,6 @@
-//! What the Responses API refuses, and chat completions for models that need it.
-//!
-//! The names of fields are those of the types in `OpenAI`'s own client for Python, version 3.57; the words of the
-//! refusals are those that people have reported.
+//! Refusals of the Responses API, and of chat completions for models that need the Responses API.  The names of fields
+//! are those of the types in `OpenAI`'s own client for Python, version 3.57; the words of the refusals are those that
+//! people have reported.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Which of the two APIs is asked: the one that the id names, that has answered, or that the catalog has.
+//! Choice between the two APIs: by the id, by an earlier answer, or by the catalog.
 
 use super::*;
 

@@ -32,7 +32,7 @@ fn permissions_in(place: &Place, mode: Mode, folder: &str) -> Permissions {
     Permissions::new(mode, setup, &[folder])
 }
 
-/// What is said of a call of a tool.
+/// Returns the verdict on a call of a tool.
 fn call(permissions: &Permissions, tool: &str, access: &Access) -> Verdict {
     let args = match access {
         Access::Execute { command, .. } => json!({ "command": command }),

@@ -74,11 +74,11 @@ pub(super) const WIRES: &[Wire] = &[
                 call("fc_1", "c1", "{\"pattern\":\"a\"}"),
                 call("fc_2", "c2", "{}"),
             ];
-            crate::responses::answer_of(&step, (20, 10))
+            crate::responses::answer_of(&step, 20, 10)
         },
         last: || {
             let last = crate::responses::message("msg_2", "All is well.", "final_answer");
-            crate::responses::answer_of(&[last], (30, 5))
+            crate::responses::answer_of(&[last], 30, 5)
         },
     },
     Wire {

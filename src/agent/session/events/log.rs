@@ -24,10 +24,10 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use self::size::size;
-use self::spill_file::FileSlice;
-pub(crate) use self::spill_file::SpillFile;
+use self::spill_file::{FileSlice, SpillFile};
 use super::event::Event;
 use parking_lot::{Mutex, MutexGuard};
+use tandem_host::scratch::Scratch;
 
 /// Milliseconds since the beginning of 1970, UTC.
 pub type Millis = i64;
@@ -160,8 +160,9 @@ enum Whole {
 const LEAST_CHUNKS: usize = 8;
 
 impl Log {
-    /// Makes an empty log that moves its oldest events to this spill file.
-    pub(crate) fn new(spill_file: SpillFile) -> Self {
+    /// Makes an empty log. If its events need more than `max_bytes` of memory, it moves the oldest to a file in
+    /// `scratch`.
+    pub(crate) fn new(scratch: Arc<Scratch>, max_bytes: usize) -> Self {
         let events = LogEvents {
             persistence: PersistenceState::Unstored,
             slots: Vec::new(),
@@ -170,8 +171,8 @@ impl Log {
             first: 0,
             first_run: 0,
             bytes: 0,
-            max_bytes: spill_file.max_bytes(),
-            spill_file: Some(spill_file),
+            max_bytes,
+            spill_file: Some(SpillFile::new(scratch)),
             spilled_file: None,
         };
         Self {
@@ -192,7 +193,7 @@ impl Log {
 
     /// Makes a log without a limit of its memory, for tests of readers.
     pub fn in_memory() -> Self {
-        Self::new(SpillFile::new(Arc::new(tandem_host::scratch::Scratch::new(None)), usize::MAX))
+        Self::new(Arc::new(Scratch::new(None)), usize::MAX)
     }
 
     /// Adds an event. Returns its index.
@@ -477,12 +478,11 @@ impl LogEvents {
             return None;
         }
         let file = self.spill_file.take()?;
-        let least = self.max_bytes - self.max_bytes / SPILL_DIVISOR;
+        let piece = self.max_bytes / SPILL_DIVISOR;
+        // A backlog is moved in pieces of about twice this size, because a piece needs memory for its JSON as well.
+        let least = (self.max_bytes - piece).max(self.bytes.saturating_sub(2 * piece + 1));
         let (mut bytes, mut end) = (self.bytes, self.first);
         let mut slots = Vec::new();
-        // A backlog is written in pieces of bounded size, because a piece needs memory for its JSON as well.
-        let least =
-            least.max(self.bytes.saturating_sub(2 * (self.max_bytes / SPILL_DIVISOR).max(1)));
         while bytes > least && end < self.slots.len() {
             if let LogSlot::Here(_, event, size) = &self.slots[end] {
                 bytes -= size;
@@ -581,8 +581,8 @@ impl Drop for Spilling {
     }
 }
 
-/// Divisor of the memory limit: at least a 16th of the limit is freed each time that events are moved to the spill
-/// file.
+/// Divisor of the memory limit: events are moved to the spill file until a 16th of the limit is free, so that not each
+/// event is moved by itself.
 const SPILL_DIVISOR: usize = 16;
 
 /// Reader of a log, from an index on.
@@ -720,14 +720,13 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use tandem_host::scratch::Scratch;
 
     fn said(n: usize) -> Event {
         Event::Text(format!("{n}: {}", "words ".repeat(10)))
     }
 
     fn log(scratch: Scratch, max_bytes: usize) -> Log {
-        Log::new(SpillFile::new(Arc::new(scratch), max_bytes))
+        Log::new(Arc::new(scratch), max_bytes)
     }
 
     fn all(reader: &mut Reader) -> Vec<(usize, Event)> {

@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::store::{Head, SharedStore, Store, StoreError, Stored, StoredLog};
-use crate::session::events::log::{Log, Reader, SpillFile};
+use crate::session::events::log::{Log, Reader};
 use crate::session::events::principal::SessionAccess;
 use crate::session::state::session_state::{CurrentState, SessionState};
 use tandem_host::scratch::Scratch;
@@ -42,7 +42,7 @@ impl FollowedSession {
         if let Head { tag: Some(tag), .. } = store.head(id).await? {
             return Err(StoreError::Checkpoint(tag));
         }
-        let log = Log::new(SpillFile::new(Arc::new(Scratch::new(None)), log_bytes));
+        let log = Log::new(Arc::new(Scratch::new(None)), log_bytes);
         let state = CurrentState::new(log.read(0));
         let end = shared.position(id).await?;
         let mut pieces = shared.follow(id, 0);

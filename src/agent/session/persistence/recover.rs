@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use super::resumption::{self, Resumption};
 use super::store::{Claim, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
 use crate::session::events::event::{Event, StopReason, TaskEvent, ToolOutcome};
-use crate::session::events::log::{self, Log, Millis, SpillFile};
+use crate::session::events::log::{self, Log, Millis};
 use crate::session::state::session_state::{CurrentState, SessionState};
 use crate::session::state::turn_progress::ResumePolicy;
 use tandem_host::scratch::Scratch;
@@ -81,7 +81,7 @@ impl StoredSession {
         let id = &*head.id;
         let directory = store.directory(id);
         let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::stored);
-        let log = Log::new(SpillFile::new(Arc::new(scratch), log_bytes));
+        let log = Log::new(Arc::new(scratch), log_bytes);
         let (state, damaged) = read(&**store, id, &log).await?;
         let next = log.len();
         log.stored();
@@ -160,7 +160,7 @@ pub async fn read_stored(
     policy: ResumePolicy,
 ) -> Result<Log, StoreError> {
     let scratch = Scratch::new(None);
-    let log = Log::new(SpillFile::new(Arc::new(scratch), log_bytes));
+    let log = Log::new(Arc::new(scratch), log_bytes);
     let (state, _) = read(store, id, &log).await?;
     let ends = state.look(|state| ends(state, policy));
     // If another process has the session, the open turns, calls and questions go on there.

@@ -17,7 +17,7 @@ use super::recover::StoredSession;
 use super::resumption::Resumption;
 use super::store::{BatchSummary, Claim, Head, Secrets, Store};
 use crate::session::events::event::{Event, SessionStarted};
-use crate::session::events::log::{Log, SpillFile};
+use crate::session::events::log::Log;
 use crate::session::events::saved_workspace::GitOrigin;
 use crate::session::state::session_state::{CurrentState, SessionState};
 use crate::session::turns::spans;
@@ -144,10 +144,10 @@ impl Storage {
         }
     }
 
-    /// Opens the log. The log of a new session gets its first event, which `started` makes for a session id.
+    /// Opens the log. `new_log` makes the log of a new session, and `started` its first event for a session id.
     pub(crate) fn open(
         self,
-        overflow: SpillFile,
+        new_log: impl FnOnce() -> Log,
         started: impl FnOnce(String) -> SessionStarted,
     ) -> OpenedLog {
         let new_id = || uuid::Uuid::now_v7().to_string();
@@ -167,8 +167,8 @@ impl Storage {
                 let (id, git) = (head.id, head.git);
                 return OpenedLog { id, log, state, resumption, git, secrets, storing };
             }
-            Self::New { id, store } => (id, Log::new(overflow), Some(store)),
-            Self::Nowhere => (new_id(), Log::new(overflow), None),
+            Self::New { id, store } => (id, new_log(), Some(store)),
+            Self::Nowhere => (new_id(), new_log(), None),
             Self::InMemory(log) => (new_id(), log, None),
         };
         let started = started(id.clone());

@@ -218,7 +218,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
         }
         ask(&loaded, "on?").await;
         let told = told.lock().unwrap().clone();
-        // Each answer's calls have their results right behind them.
+        // A message with calls is followed at once by the message with their results.
         for (n, message) in told.iter().enumerate() {
             let has_calls = message.starts_with("assistant") && !message.ends_with("[]");
             let has_results = told.get(n + 1).is_some_and(|next| next.starts_with("results"));

@@ -120,7 +120,7 @@ async fn the_list_begins_with_the_session_that_was_active_last() {
     };
     let before = say(&early, "one\nmore").await;
     say(&late, "two").await;
-    // The log has milliseconds.
+    // Times in the log are in milliseconds, so two messages may have the same one.
     let later = async { while say(&late, "three\nmore").await == before {} };
     in_time(later).await.expect("no message is later than the first");
     let list = sessions.list();

@@ -143,7 +143,7 @@ async fn too_many_rounds_end_the_turn() {
     let args = |n: u32| Call { id: String::new(), name: "t".to_owned(), args: json!({ "n": n }) };
     let answers = (0..100).map(|n| vec![Ok(Chunk::Call(args(n)))]).collect();
     let (spy, _) = Spy::new(answers);
-    // What comes of a call is something else each time, or it would be a loop.
+    // Each call has another result: calls with equal results would be taken for a loop of the model.
     let count = std::sync::atomic::AtomicUsize::new(0);
     let t = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {
         let n = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -67,7 +67,7 @@ impl Stage {
         names.lines().map(str::to_owned).collect()
     }
 
-    /// Whether all files are as they were.
+    /// `true` if all files are as they were.
     fn is_untouched(&self) -> bool {
         files(self.workspace.root.parent().unwrap()) == self.before
     }
@@ -129,8 +129,8 @@ fn bash_runs_of_each_line_in_the_table_what_the_table_names() {
     assert!(judged > 500, "{judged}");
 }
 
-/// How many lines are tried, if `POLICY_CASES` is not in the environment: as many as a test after each edit can wait
-/// for. `.ci/run` tries more.
+/// Number of lines that are tried, if `POLICY_CASES` is not in the environment: as many as a test after each edit can
+/// wait for. `.ci/run` tries more.
 const CASES: u32 = 4_000;
 
 proptest! {

@@ -22,7 +22,7 @@ fn check_wrong(text: &str, line: u32, comes: &str, why: &str) {
     assert!(news.starts_with(&expected), "{news}\nis not\n{expected}");
 }
 
-/// What a server says of its tool.
+/// Hints of a server about its tool.
 const HINTS: Hints = Hints {
     trusted: false,
     read_only: Some(true),
@@ -141,7 +141,7 @@ fn ruled(session: &Session, request: &PolicyRequest<'_>) -> Verdict {
     session.permissions.check(request, &own_environment()).verdict
 }
 
-/// What rules say of a call in each of the modes default, `auto_edit`, yolo and plan.
+/// Verdicts of rules on a call, in the modes default, `auto_edit`, yolo and plan.
 fn verdicts(rules: &str, request: &PolicyRequest<'_>) -> String {
     let verdicts = Mode::ALL.map(|(_, mode)| match ruled(&under(mode, rules, "x.toml"), request) {
         Verdict::Allow => "allow",

@@ -402,7 +402,7 @@ fn no_hook_runs_without_a_question_in_a_line_that_does_more_than_read() {
     check_beside_more(&repository, true);
     repository.set("core.hooksPath", "hooks");
     check_beside_more(&repository, true);
-    // What only changes run is there for these.
+    // Hooks that only commands run which change the repository.
     fs::create_dir(repository.root.join("others")).unwrap();
     repository.program("others/pre-commit", "#!/bin/sh\n");
     repository.program("others/post-index-change.sample", "#!/bin/sh\n");

@@ -256,7 +256,7 @@ pub(super) fn sensible() -> impl Strategy<Value = String> {
     })
 }
 
-/// How grave a line is; one that cannot be made out is asked about every time.
+/// Gravity of a line. A line that cannot be analysed is asked about every time.
 pub(super) fn gravest(verdict: &Result<Vec<AssessedCommand>, String>) -> u8 {
     let Ok(parts) = verdict else { return 3 };
     let grave = parts.iter().map(|part| match gravity(&part.findings) {

@@ -1,4 +1,4 @@
-//! What may run without a question, by the doors of the room: no test here starts the program.
+//! Tests of the policy, through the public functions of its crate. No test starts the program.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]

@@ -1,4 +1,4 @@
-//! What each mode allows without a question, and what the question says.
+//! Calls that each mode allows without a question, and the texts of questions.
 
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ impl Session {
     }
 }
 
-/// What is said of a call of a tool, its arguments those that tools have.
+/// Returns the verdict on a call of a tool. The arguments are those that tools have.
 pub(super) fn call(permissions: &Permissions, tool: &str, access: &Access) -> Verdict {
     let args = match access {
         Access::Execute { command, .. } => json!({ "command": command }),

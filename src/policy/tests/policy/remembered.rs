@@ -1,4 +1,4 @@
-//! What an earlier "always" does not cover.
+//! Calls that an earlier "always" does not cover.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -104,7 +104,7 @@ fn commands(file: &str, kind: &str, rows: &Value) -> Vec<Vec<String>> {
         let (_, key) = key.unwrap_or_else(|| panic!("{file} [{kind}] is not known here"));
         let git = |words: &[String]| [&["git".to_owned()], words].concat();
         return match *key {
-            // A command of several words.
+            // Each entry of `words` is one command of several words.
             "words" => texts(key).iter().map(|words| git(words)).collect(),
             "actions" => vec![git(&[kind.to_owned()])],
             _ => texts(key).concat().iter().map(|word| git(std::slice::from_ref(word))).collect(),

@@ -10,10 +10,8 @@ use tandem_host::scratch::Scratch;
 
 /// A file of events, each as JSON. The file has no name in its directory, and is deleted when the last handle is
 /// closed.
-pub(crate) struct SpillFile {
+pub(super) struct SpillFile {
     scratch: Arc<Scratch>,
-    /// Maximum number of bytes of events in memory. With more, the oldest events are moved to the file.
-    max_bytes: usize,
     /// The file, which is made when it is first needed.
     file: Option<Arc<File>>,
     /// Number of bytes in the file.
@@ -28,12 +26,8 @@ pub(super) struct FileSlice {
 }
 
 impl SpillFile {
-    pub(in crate::session) fn new(scratch: Arc<Scratch>, max_bytes: usize) -> Self {
-        Self { scratch, max_bytes, file: None, end: 0 }
-    }
-
-    pub(super) fn max_bytes(&self) -> usize {
-        self.max_bytes
+    pub(super) fn new(scratch: Arc<Scratch>) -> Self {
+        Self { scratch, file: None, end: 0 }
     }
 
     /// Appends events to the file. Returns the place of each.

@@ -80,7 +80,7 @@ fn an_entry_is_a_file_a_directory_or_a_glob() {
     check(json!({ "include": ["app/[id]/*"] }), &["app/[id]/page.tsx"]);
     check(json!({ "include": [project.root().join("README.md")] }), &["README.md"]);
     check(json!({ "include": [project.root().join("sub/*")] }), &["sub/s.txt"]);
-    // Once each; what is named comes first.
+    // Each file is read once, and files that are named come before those of a pattern.
     check(
         json!({ "include": ["**/*.txt", "sub/s.txt", "sub/../sub/s.txt", "sub"] }),
         &["sub/s.txt", "sub/deep/d.txt"],
