@@ -10,10 +10,10 @@ use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, Stream};
 use tempfile::TempDir;
+use test_support::api_server::{Reply, Server};
 use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
-use crate::gemini::server::{Reply, Server};
 
 /// A file of certificates that is not there.
 const NONE: &str = "/nonexistent/certificates.pem";

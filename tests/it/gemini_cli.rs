@@ -15,9 +15,9 @@ use tandem_import::{
     FoundSessions, GeminiCli, ImportOutcome, ImportScope, Importer, SkipReason, has_new_sessions,
 };
 use tandem_store::FileStore;
+use test_support::api_server::{Reply, Server};
 
 use crate::family::make_fifo;
-use crate::gemini::server::{Reply, Server};
 use crate::sessions_cli::{Place, Said};
 
 /// A chat of Gemini CLI 0.9: one JSON object.

@@ -3,7 +3,7 @@
 pub(crate) mod asking;
 pub(crate) mod search;
 
-use crate::api::server::Reply;
+use test_support::api_server::Reply;
 
 /// A page or file of this type.
 fn page(content_type: &str, body: impl Into<Vec<u8>>) -> Reply {

@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::api_server::{Reply, Server, event};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::Command;
@@ -14,7 +15,6 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup, text};
 use crate::family::make_fifo;
-use crate::gemini::server::{Reply, Server, event};
 
 const KEY: &str = "AIzaSyWholeWay0123456789";
 

@@ -1,6 +1,10 @@
 //! A stand-in for a model's API on this machine: replies as it is told, and records what it is
 //! asked.
 
+pub mod anthropic;
+pub mod openai;
+pub mod responses;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;

@@ -1,6 +1,7 @@
 //! Support for the tests of several rooms.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
 pub mod api_server;
 #[cfg(target_os = "linux")]

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tandem_serve::tokens::{self, PrincipalRole};
 use tempfile::TempDir;
+use test_support::api_server::{Reply, Server};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -14,7 +15,6 @@ use super::nodes::{Node, until_sql};
 use super::principals::{Person, id};
 use super::server::{kind, prompt};
 use crate::agent::{HANG, Setup};
-use crate::gemini::server::{Reply, Server};
 use crate::postgres::server::{Cluster, Database};
 
 fn says_hello() -> Setup {

@@ -3,11 +3,11 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use test_support::api_server::Server;
 
 use super::server::{prompt, serve};
 use super::traces::{Collector, TRACE, completion, end, traced};
 use crate::agent::Setup;
-use crate::api::server::Server;
 
 #[tokio::test]
 async fn lines_of_json_say_to_which_session_turn_and_trace_they_belong() {

@@ -16,6 +16,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use test_support::api_server::{Reply, Server};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -23,7 +24,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::server::{Served, answer, asks, prompt, serve, tool_call, within, write};
 use crate::agent::{HANG, Setup};
-use crate::api::server::{Reply, Server};
 use crate::mcp::http::{result, says_text, with_tool};
 
 /// A caller's trace, and its span.

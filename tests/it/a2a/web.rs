@@ -1,9 +1,9 @@
 //! Reading the web for A2A clients: questions, and their display.
 
 use serde_json::json;
+use test_support::api_server::Server;
 
 use super::server::{answer, asks, kind, prompt, serve, statuses, tool_call, within};
-use crate::api::server::Server;
 use crate::web::asking::{pages, reads};
 use crate::web::search::{found, searches};
 

@@ -1,10 +1,10 @@
 //! What a session has cost.
 
 use serde_json::{Value, json};
+use test_support::api_server::{Reply, Server};
 
 use super::{Editor, updates};
 use crate::agent::Setup;
-use crate::gemini::server::{Reply, Server};
 
 /// Prices for two models, as a user writes them, and none for others.
 const PRICES: &str = r#"{"models": [

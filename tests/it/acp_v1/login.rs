@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::api_server::{Reply, Server};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe;
 use tokio::net::{TcpListener, TcpStream};
@@ -14,7 +15,6 @@ use tokio::time::timeout;
 use super::{Editor, text};
 use crate::agent::{HANG, Setup};
 use crate::family::make_fifo;
-use crate::gemini::server::{Reply, Server};
 use crate::whole::store;
 
 /// A browser that says which pages it opens.

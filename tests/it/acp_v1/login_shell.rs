@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::api_server::{Reply, Server, event};
 
 use super::{Editor, stop_reason, updates};
 use crate::agent::Setup;
-use crate::gemini::server::{Reply, Server, event};
 
 const KEY: &str = "AIzaSyLogin0123456789";
 

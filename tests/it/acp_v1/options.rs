@@ -1,10 +1,10 @@
 //! How much the model thinks.
 
 use serde_json::{Value, json};
+use test_support::api_server::{Reply, Server};
 
 use super::{Editor, updates};
 use crate::agent::Setup;
-use crate::gemini::server::{Reply, Server};
 
 /// A Gemini model behind this server.
 fn setup(server: &Server) -> Setup {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use super::*;
-use crate::api::server::{Asked, Reply, Server};
+use test_support::api_server::{Asked, Reply, Server};
 
 /// The API's answer to a key that it does not know.
 const REFUSAL: &str = r#"{"error":{"code":400,"message":"API key not valid. Pass a valid API key.","status":"INVALID_ARGUMENT"}}"#;

@@ -4,11 +4,11 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::api_server::Server;
 use tokio::time::timeout;
 
 use super::page;
 use crate::agent::{HANG, Setup, text};
-use crate::api::server::Server;
 
 /// The user's settings, as seen from the workspace.
 const SETTINGS: &str = "../.gemini/settings.json";

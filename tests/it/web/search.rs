@@ -2,9 +2,9 @@
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use test_support::api_server::{Reply, Server, event};
 
 use crate::agent::{Setup, text};
-use crate::api::server::{Reply, Server};
 
 const KEY: &str = "AIzaSySearch0123456789";
 
@@ -63,7 +63,7 @@ async fn the_model_is_told_the_answer_with_its_sources() {
     let call = json!({ "content": { "role": "model", "parts": [{ "functionCall":
         { "id": "c1", "name": "google_web_search", "args": { "query": "q" } } }] },
         "finishReason": "STOP" });
-    let call = Reply::stream(crate::gemini::server::event(&call.to_string()));
+    let call = Reply::stream(event(&call.to_string()));
     let server = Server::start(vec![call, found(), Reply::text("done")]).await;
     let mut setup = searches(&server).arg("--model").arg("gemini-3.8-flash");
     setup.script.clear();

@@ -17,3 +17,4 @@ mod told;
 mod typed;
 mod undo;
 mod user_questions;
+mod wires;

@@ -1,5 +1,6 @@
 //! The same conversation on every API, and a conversation that goes from one to another.
 
+mod compression;
 mod list;
 
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use serde_json::json;
 use tandem_agent::session::{Event, Origin, Parts, Session, ToolOutcome};
 use tandem_host::{Access, Tool, ToolKind};
 use tandem_model::{Model, Models};
+use test_fakes::{Fake, is_end, parts, text, until};
+use test_support::api_server::{Reply, Server};
 
 use self::list::{WIRES, Wire};
-use crate::api::server::Server;
-use crate::fakes::{Fake, is_end, parts, text, until};
 
 /// Reasoning and signatures: nothing of it is for another model.
 const OWN: &[&str] = &["c2lnbmVk", "I must look"];
@@ -64,7 +65,7 @@ async fn turn(session: &Arc<Session>, prompt: &str) -> Vec<String> {
     lines
 }
 
-async fn server(wire: &Wire, answers: Vec<crate::api::server::Reply>) -> Server {
+async fn server(wire: &Wire, answers: Vec<Reply>) -> Server {
     Server::of_pages(answers, &(wire.pages)(), wire.check).await
 }
 

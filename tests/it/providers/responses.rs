@@ -4,11 +4,16 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::api_server::Server;
+use test_support::api_server::responses::{answer, call, input, message, reasoning, start, text};
 use tokio::time::timeout;
 
-use super::*;
 use crate::agent::{HANG, Setup, text as said};
+
+const MODEL: &str = "openai:gpt-6-sol";
+const KEY: &str = "sk-Test0123456789abcdef";
 
 fn write() -> Vec<Value> {
     let arguments = json!({ "file_path": "a.txt", "content": "hi\n" }).to_string();

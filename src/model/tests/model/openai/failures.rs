@@ -124,7 +124,7 @@ async fn what_cannot_pass_is_an_error_at_once() {
         errors.push_str(&lines[0].replace(server.address(), "http://HOST"));
         errors.push('\n');
     }
-    expect_file!["../../../fixtures/models/openai/errors.txt"].assert_eq(&errors);
+    expect_file!["../../../../../fixtures/models/openai/errors.txt"].assert_eq(&errors);
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::server::{event, replayed};
 use super::*;
 
 const STOP: &str = "finish: Stop 0/0/0/0";
@@ -104,7 +103,7 @@ async fn errors_within_the_stream_are_tried_again() {
         ("error-object", "server overloaded: The model is overloaded. Please try again later."),
         ("error-array", "server error (500): Internal error encountered."),
     ] {
-        let replies = vec![replayed(name), Reply::text("ok")];
+        let replies = vec![recorded(name), Reply::text("ok")];
         let (lines, _) = play(replies, options()).await;
         let again = format!("retry: {reason}, 2/4, discard");
         assert_lines(&lines, &["text: Well, ", &again, "text: ok", STOP]);
@@ -198,7 +197,7 @@ async fn worthless_answers_are_asked_for_again_with_a_nudge() {
         ("thoughts-only", "reasoning without an answer", "generated thoughts but", true),
         ("malformed-call", "malformed tool call", "function call was malformed", true),
     ] {
-        let (lines, server) = play(vec![replayed(name), Reply::text("ok")], options()).await;
+        let (lines, server) = play(vec![recorded(name), Reply::text("ok")], options()).await;
         let discard = if text { ", discard" } else { "" };
         let again = lines.len() - 3;
         assert_eq!(lines[again], format!("retry: {reason}, 2/4{discard}"), "{lines:?}");
@@ -206,7 +205,7 @@ async fn worthless_answers_are_asked_for_again_with_a_nudge() {
         assert_eq!(nudge(&server, 0), "hi");
         let nudge = nudge(&server, 1);
         assert!(nudge.starts_with("[System: ") && nudge.contains(says), "{nudge}");
-        let (lines, server) = play((0..9).map(|_| replayed(name)).collect(), options()).await;
+        let (lines, server) = play((0..9).map(|_| recorded(name)).collect(), options()).await;
         assert_eq!(server.asked().len(), 4);
         assert!(lines.last().unwrap().starts_with("error: BadAnswer("), "{lines:?}");
     }
@@ -214,7 +213,7 @@ async fn worthless_answers_are_asked_for_again_with_a_nudge() {
 
 #[tokio::test]
 async fn an_answer_without_an_end_is_asked_for_again_without_a_nudge() {
-    let (lines, server) = play(vec![replayed("no-finish"), Reply::text("ok")], options()).await;
+    let (lines, server) = play(vec![recorded("no-finish"), Reply::text("ok")], options()).await;
     let again = "retry: answer cut off, 2/4, discard";
     assert_lines(&lines, &["text: Half of an answer", again, "text: ok", STOP]);
     assert_eq!(nudge(&server, 1), "hi");
@@ -222,7 +221,7 @@ async fn an_answer_without_an_end_is_asked_for_again_without_a_nudge() {
 
 #[tokio::test]
 async fn an_answer_goes_on_over_several_requests() {
-    let hops = ["continuation-1", "continuation-2", "continuation-3"].map(replayed);
+    let hops = ["continuation-1", "continuation-2", "continuation-3"].map(recorded);
     let mut replies = Vec::from(hops);
     replies.insert(1, Reply::error(503, "{}"));
     let (lines, server) = play(replies, options()).await;
@@ -247,8 +246,8 @@ async fn an_answer_goes_on_over_several_requests() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_goes_on_at_its_checkpoint() {
-    let broken = || replayed("checkpoint").then_cut();
-    let rest = || replayed("checkpoint-rest");
+    let broken = || recorded("checkpoint").then_cut();
+    let rest = || recorded("checkpoint-rest");
     let (lines, server) = play(vec![broken(), rest()], options()).await;
     assert_lines(
         &lines,
@@ -261,7 +260,7 @@ async fn an_answer_that_breaks_off_goes_on_at_its_checkpoint() {
     );
     assert_eq!(server.asked()[1].body["continuationToken"], "Q0hFQ0s=");
     // Ending without a reason is breaking off, too.
-    let (lines, _) = play(vec![replayed("checkpoint"), rest()], options()).await;
+    let (lines, _) = play(vec![recorded("checkpoint"), rest()], options()).await;
     assert_eq!(lines[2], "text: Safe. The rest.");
 
     let unsafe_text = event(r#"{"content":{"parts":[{"text":"again"}]}}"#);
@@ -274,7 +273,7 @@ async fn an_answer_that_breaks_off_goes_on_at_its_checkpoint() {
 
 #[tokio::test]
 async fn an_answer_that_never_ends_is_given_up() {
-    let replies = (0..99).map(|_| replayed("continuation-2")).collect();
+    let replies = (0..99).map(|_| recorded("continuation-2")).collect();
     let (lines, server) = play(replies, options()).await;
     assert_eq!(server.asked().len(), 64);
     expect![[r#"error: BadAnswer("The model's answer did not end within 64 requests, and was dropped. Ask for less at once, or try another model.")"#]]

@@ -1,6 +1,5 @@
 //! Limits on answers and errors.
 
-use super::server::event;
 use super::*;
 
 const MIB: usize = 1 << 20;

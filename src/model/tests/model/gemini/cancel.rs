@@ -1,10 +1,9 @@
 //! Dropping the stream ends everything at once.
 
 use tandem_net::Backoff;
+use test_support::limit::in_time;
 
-use super::server::event;
 use super::*;
-use crate::limit::in_time;
 
 #[tokio::test]
 async fn dropping_a_stream_that_hangs_closes_its_connection() {

@@ -109,7 +109,7 @@ async fn errors_that_stay_are_said_as_what_they_are() {
         errors.push_str(&ends(reply, kind).await);
         errors.push('\n');
     }
-    expect_file!["../../../fixtures/models/anthropic/errors.txt"].assert_eq(&errors);
+    expect_file!["../../../../../fixtures/models/anthropic/errors.txt"].assert_eq(&errors);
 }
 
 #[tokio::test]

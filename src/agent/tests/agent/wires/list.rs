@@ -3,10 +3,17 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tandem_model::Model;
-
-use crate::api::options;
-use crate::api::server::{Check, Reply, Server};
+use tandem_model::anthropic::Anthropic;
+use tandem_model::catalog::{Catalog, ModelProperties};
+use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::gemini::Gemini;
+use tandem_model::ollama::Ollama;
+use tandem_model::openai::OpenAi;
+use tandem_model::options::RequestOptions;
+use tandem_model::{Model, Secret};
+use test_support::api_server::anthropic::blocks;
+use test_support::api_server::{Check, Reply, Server, responses};
+use test_support::limit::HANG;
 
 /// An API, and a conversation on it.
 pub(super) struct Wire {
@@ -26,7 +33,7 @@ pub(super) struct Wire {
 pub(super) const WIRES: &[Wire] = &[
     Wire {
         name: "gemini",
-        model: |server| Arc::new(crate::gemini::gemini(server, options())),
+        model: gemini_model,
         pages: Vec::new,
         check: None,
         step: || {
@@ -43,7 +50,7 @@ pub(super) const WIRES: &[Wire] = &[
     },
     Wire {
         name: "openai",
-        model: |server| Arc::new(crate::openai::model(server, options())),
+        model: |server| openai_model("openai:some/model-7b", server),
         pages: Vec::new,
         check: None,
         step: || {
@@ -63,27 +70,27 @@ pub(super) const WIRES: &[Wire] = &[
     },
     Wire {
         name: "responses",
-        model: |server| Arc::new(crate::responses::model(server, options())),
+        model: responses_model,
         pages: Vec::new,
-        check: Some(crate::responses::check),
+        check: Some(responses::check),
         step: || {
-            use crate::responses::{call, message, reasoning};
+            use responses::{call, message, reasoning};
             let step = [
                 reasoning("rs_1", "c2lnbmVk", "I must look"),
                 message("msg_1", "Looking.", "commentary"),
                 call("fc_1", "c1", "{\"pattern\":\"a\"}"),
                 call("fc_2", "c2", "{}"),
             ];
-            crate::responses::answer_of(&step, 20, 10)
+            responses::answer_of(&step, 20, 10)
         },
         last: || {
-            let last = crate::responses::message("msg_2", "All is well.", "final_answer");
-            crate::responses::answer_of(&[last], 30, 5)
+            let last = responses::message("msg_2", "All is well.", "final_answer");
+            responses::answer_of(&[last], 30, 5)
         },
     },
     Wire {
         name: "anthropic",
-        model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
+        model: anthropic_model,
         pages: Vec::new,
         check: None,
         step: || {
@@ -119,9 +126,9 @@ pub(super) const WIRES: &[Wire] = &[
     },
     Wire {
         name: "ollama",
-        model: |server| Arc::new(crate::ollama::model(server)),
+        model: ollama_model,
         pages: || {
-            let able = crate::ollama::shown(&["tools", "thinking"]);
+            let able = json!({ "capabilities": ["tools", "thinking"] });
             vec![("/api/show", able), ("/api/ps", json!({ "models": [] }))]
         },
         check: None,
@@ -138,24 +145,61 @@ pub(super) const WIRES: &[Wire] = &[
     },
     Wire {
         name: "anthropic",
-        model: |server| Arc::new(crate::anthropic::anthropic(server, options())),
+        model: anthropic_model,
         pages: Vec::new,
         check: None,
         step: || {
             let call = |id: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": "glob", "input": input });
-            let blocks = json!([
+            let list = json!([
                 { "type": "thinking", "thinking": "I must look", "signature": "c2lnbmVk" },
                 { "type": "text", "text": "Looking." },
                 call("toolu_1", json!({ "pattern": "a" })),
                 call("toolu_2", json!({})),
             ]);
-            crate::anthropic::blocks(&blocks, (20, 10))
+            blocks(&list, 20, 10)
         },
-        last: || {
-            crate::anthropic::blocks(&json!([{ "type": "text", "text": "All is well." }]), (30, 5))
-        },
+        last: || blocks(&json!([{ "type": "text", "text": "All is well." }]), 30, 5),
     },
 ];
+
+fn properties(id: &str) -> ModelProperties {
+    Catalog::embedded().lookup(id)
+}
+
+fn connect(url: String) -> Connect {
+    let key = Some(Secret::new("TestKey0123456789"));
+    let endpoint = Endpoint { url, key, bearer: true, headers: Vec::new() };
+    Arc::new(move || Ok(endpoint.clone()))
+}
+
+fn options() -> RequestOptions {
+    // A busy machine may answer late.
+    RequestOptions { facts_wait: HANG, ..RequestOptions::default() }
+}
+
+fn gemini_model(server: &Server) -> Arc<dyn Model> {
+    let connect = connect(server.models_url());
+    Arc::new(Gemini::new(properties("gemini-3.8-flash"), connect, options()).unwrap())
+}
+
+fn anthropic_model(server: &Server) -> Arc<dyn Model> {
+    let connect = connect(server.address().to_owned());
+    Arc::new(Anthropic::new(properties("anthropic:claude-opus-5-5"), connect, options()).unwrap())
+}
+
+fn openai_model(id: &str, server: &Server) -> Arc<dyn Model> {
+    let connect = connect(format!("{}/v1", server.address()));
+    Arc::new(OpenAi::new(properties(id), connect, options(), Arc::default()).unwrap())
+}
+
+pub(super) fn responses_model(server: &Server) -> Arc<dyn Model> {
+    openai_model("openai:gpt-6-sol", server)
+}
+
+fn ollama_model(server: &Server) -> Arc<dyn Model> {
+    let connect = connect(server.address().to_owned());
+    Arc::new(Ollama::new(properties("ollama:qwen3:8b"), connect, options()).unwrap())
+}
 
 fn gemini(parts: &Value, (input, output): (u64, u64)) -> Reply {
     let usage = json!({ "promptTokenCount": input, "candidatesTokenCount": output });

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::api::server::{Asked, Reply};
+use crate::api_server::{Asked, Reply};
 
 /// Fields of a request.
 const FIELDS: &[&str] = &[
@@ -47,7 +47,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Returns the refusal of a request; `given` has the bodies of the replies so far.
-pub(crate) fn check(asked: &Asked, given: &[Vec<u8>]) -> Option<Reply> {
+pub fn check(asked: &Asked, given: &[Vec<u8>]) -> Option<Reply> {
     let refused = match asked.what.as_str() {
         "POST /v1/responses" => Request { body: &asked.body, issued: issued(given) }.check(),
         "POST /v1/chat/completions" => chat(&asked.body),
@@ -387,66 +387,73 @@ fn pattern(text: &str, param: &str) -> Result<(), Refusal> {
     Err(Refusal::new(message, param).code("invalid_value"))
 }
 
-/// A request that the API takes.
-fn good() -> Value {
-    json!({
-        "model": "gpt-6-sol", "stream": true, "store": false,
-        "include": ["reasoning.encrypted_content"],
-        "prompt_cache_key": "k",
-        "input": [
-            { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "hi" }] },
-            { "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc" },
-            { "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "glob",
-              "arguments": "{}" },
-            { "type": "function_call_output", "call_id": "c1", "output": "ran" },
-        ],
-        "tools": [{ "type": "function", "name": "glob", "parameters": {}, "strict": false }],
-    })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[track_caller]
-fn refuses(change: impl Fn(&mut Value), words: &str) {
-    let reply = super::items(&[
-        json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc" }),
-        json!({ "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "glob",
-            "arguments": "{}" }),
-    ]);
-    let mut body = good();
-    change(&mut body);
-    let request = Request { body: &body, issued: issued(&[reply.into_bytes()]) };
-    let refusal = request.check().err().map(|refusal| refusal.message).unwrap_or_default();
-    assert!(refusal.contains(words) && words.is_empty() == refusal.is_empty(), "{refusal}");
-}
+    /// A request that the API takes.
+    fn good() -> Value {
+        json!({
+            "model": "gpt-6-sol", "stream": true, "store": false,
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "k",
+            "input": [
+                { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "hi" }] },
+                { "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc" },
+                { "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "glob",
+                  "arguments": "{}" },
+                { "type": "function_call_output", "call_id": "c1", "output": "ran" },
+            ],
+            "tools": [{ "type": "function", "name": "glob", "parameters": {}, "strict": false }],
+        })
+    }
 
-#[test]
-fn the_stand_in_refuses_what_the_api_refuses() {
-    refuses(|_| (), "");
-    refuses(|body| body["max_tokens"] = json!(5), "Unknown parameter: 'max_tokens'");
-    refuses(|body| body["prompt_cache_key"] = json!("k".repeat(65)), "maximum length 64");
-    refuses(|body| body["tools"][0]["strict"] = Value::Null, "additionalProperties");
-    refuses(|body| body["tools"][0]["name"] = json!("a.b"), "tools[0].name");
-    refuses(|body| body["reasoning"] = json!({ "effort": "loud" }), "'loud' is not supported");
-    refuses(|body| body["input"][2]["call_id"] = json!("c".repeat(65)), "maximum length 64");
-    refuses(|body| body["input"][2]["call_id"] = json!("c:1"), "does not match pattern");
-    refuses(|body| body["input"][0]["extra"] = json!(1), "Unknown parameter: 'input[0].extra'");
-    let part = |body: &mut Value, part: Value| body["input"][0]["content"] = json!([part]);
-    refuses(
-        |body| part(body, json!({ "type": "input_image", "image_url": "data:" })),
-        "Missing required parameter: 'input[0].content[0].detail'",
-    );
-    let retold = |body: &mut Value| {
-        body["input"][0]["role"] = json!("assistant");
-        part(body, json!({ "type": "output_text", "text": "hi", "annotations": [] }));
-    };
-    refuses(retold, "Missing required parameter: 'input[0].id'");
-    refuses(|body| body["input"][1]["id"] = json!("rs_2"), "'rs_2' not found");
-    refuses(|body| body["input"][1]["encrypted_content"] = json!("x"), "could not be verified");
-    let without =
-        |n: usize| move |body: &mut Value| drop(body["input"].as_array_mut().unwrap().remove(n));
-    refuses(without(1), "without its required 'reasoning' item: 'rs_1'");
-    refuses(without(3), "No tool output found for function call c1");
-    let output_alone = |body: &mut Value| drop(body["input"].as_array_mut().unwrap().drain(1..3));
-    refuses(output_alone, "No tool call found");
-    let cut = |body: &mut Value| body["input"].as_array_mut().unwrap().truncate(2);
-    refuses(cut, "without its required following item");
+    #[track_caller]
+    fn refuses(change: impl Fn(&mut Value), words: &str) {
+        let reply = crate::api_server::responses::items(&[
+            json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc" }),
+            json!({ "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "glob",
+                "arguments": "{}" }),
+        ]);
+        let mut body = good();
+        change(&mut body);
+        let request = Request { body: &body, issued: issued(&[reply.into_bytes()]) };
+        let refusal = request.check().err().map(|refusal| refusal.message).unwrap_or_default();
+        assert!(refusal.contains(words) && words.is_empty() == refusal.is_empty(), "{refusal}");
+    }
+
+    #[test]
+    fn the_stand_in_refuses_what_the_api_refuses() {
+        refuses(|_| (), "");
+        refuses(|body| body["max_tokens"] = json!(5), "Unknown parameter: 'max_tokens'");
+        refuses(|body| body["prompt_cache_key"] = json!("k".repeat(65)), "maximum length 64");
+        refuses(|body| body["tools"][0]["strict"] = Value::Null, "additionalProperties");
+        refuses(|body| body["tools"][0]["name"] = json!("a.b"), "tools[0].name");
+        refuses(|body| body["reasoning"] = json!({ "effort": "loud" }), "'loud' is not supported");
+        refuses(|body| body["input"][2]["call_id"] = json!("c".repeat(65)), "maximum length 64");
+        refuses(|body| body["input"][2]["call_id"] = json!("c:1"), "does not match pattern");
+        refuses(|body| body["input"][0]["extra"] = json!(1), "Unknown parameter: 'input[0].extra'");
+        let part = |body: &mut Value, part: Value| body["input"][0]["content"] = json!([part]);
+        refuses(
+            |body| part(body, json!({ "type": "input_image", "image_url": "data:" })),
+            "Missing required parameter: 'input[0].content[0].detail'",
+        );
+        let retold = |body: &mut Value| {
+            body["input"][0]["role"] = json!("assistant");
+            part(body, json!({ "type": "output_text", "text": "hi", "annotations": [] }));
+        };
+        refuses(retold, "Missing required parameter: 'input[0].id'");
+        refuses(|body| body["input"][1]["id"] = json!("rs_2"), "'rs_2' not found");
+        refuses(|body| body["input"][1]["encrypted_content"] = json!("x"), "could not be verified");
+        let without = |n: usize| {
+            move |body: &mut Value| drop(body["input"].as_array_mut().unwrap().remove(n))
+        };
+        refuses(without(1), "without its required 'reasoning' item: 'rs_1'");
+        refuses(without(3), "No tool output found for function call c1");
+        let output_alone =
+            |body: &mut Value| drop(body["input"].as_array_mut().unwrap().drain(1..3));
+        refuses(output_alone, "No tool call found");
+        let cut = |body: &mut Value| body["input"].as_array_mut().unwrap().truncate(2);
+        refuses(cut, "without its required following item");
+    }
 }

@@ -6,7 +6,6 @@ mod cancel;
 mod credentials;
 mod failures;
 mod limits;
-pub(crate) mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +18,9 @@ use tandem_model::gemini::Gemini;
 use tandem_model::options::RequestOptions;
 use tandem_model::retry::RetryPolicy;
 use tandem_model::{Chunk, Error, Message, Model as _, Native, Part, Prompt, Secret};
+use test_support::api_server::{Reply, Server, event};
 
-use self::server::{Reply, Server};
-use crate::api::{ask, assert_lines, options, prompt, user};
+use crate::api::{self, ask, assert_lines, options, prompt, user};
 
 const MODEL: &str = "gemini-3.8-flash";
 const KEY: &str = "AIzaSyTestKey0123456789";
@@ -35,13 +34,18 @@ fn endpoint(server: &Server) -> Endpoint {
     }
 }
 
-pub(crate) fn gemini(server: &Server, options: RequestOptions) -> Gemini {
+fn gemini(server: &Server, options: RequestOptions) -> Gemini {
     of_model(MODEL, endpoint(server), options)
 }
 
 fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Gemini {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     Gemini::new(Catalog::embedded().lookup(id), connect, options).unwrap()
+}
+
+/// A recorded stream.
+fn recorded(name: &str) -> Reply {
+    Reply::stream(api::recorded(&format!("gemini/{name}.sse")))
 }
 
 /// Asks once, and gets these replies.

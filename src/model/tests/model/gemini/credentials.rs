@@ -70,7 +70,7 @@ async fn a_key_is_not_shown_by_a_retry_or_a_refusal_either() {
         r#"{{"error":{{"details":[{{"@type":"x.QuotaFailure","violations":[{{"quotaId":"{KEY}"}}]}}]}}}}"#
     );
     let refusal = format!(r#"{{"finishReason":"OTHER","finishMessage":"{KEY}"}}"#);
-    let replies = vec![Reply::error(429, quota), Reply::stream(server::event(&refusal))];
+    let replies = vec![Reply::error(429, quota), Reply::stream(event(&refusal))];
     let (lines, _) = play(replies, options()).await;
     assert_eq!(lines[0], "retry: rate limited ([key]), 2/10");
     expect!["refused: The provider stopped the answer and does not say why (OTHER): [key]. Rephrase the prompt. 0/0/0/0"].assert_eq(&lines[1]);

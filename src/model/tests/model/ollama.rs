@@ -10,8 +10,8 @@ use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::ollama::{Ollama, check, models};
 use tandem_model::options::RequestOptions;
 use tandem_model::{Assistant, Call, Message, Model as _, Part, Prompt, ToolResult};
+use test_support::api_server::{Reply, Server};
 
-use crate::api::server::{Reply, Server};
 use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
 
 const MODEL: &str = "qwen3:8b";
@@ -26,12 +26,12 @@ fn model_at(url: &str, options: RequestOptions) -> Ollama {
     Ollama::new(Catalog::embedded().lookup(&format!("ollama:{MODEL}")), connect, options).unwrap()
 }
 
-pub(crate) fn model(server: &Server) -> Ollama {
+fn model(server: &Server) -> Ollama {
     model_at(server.address(), options())
 }
 
 /// Returns Ollama's description of a model with these capabilities.
-pub(crate) fn shown(capabilities: &[&str]) -> Value {
+fn shown(capabilities: &[&str]) -> Value {
     json!({ "capabilities": capabilities, "parameters": "stop \"x\"",
         "model_info": { "general.architecture": "qwen3", "qwen3.context_length": 40960 } })
 }

@@ -5,7 +5,6 @@ mod conversations;
 mod failures;
 mod requests;
 mod thinking;
-mod whole;
 
 use std::sync::Arc;
 
@@ -15,8 +14,9 @@ use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::options::RequestOptions;
 use tandem_model::{Prompt, Secret};
+use test_support::api_server::anthropic::says;
+use test_support::api_server::{Reply, Server};
 
-use crate::api::server::{Reply, Server};
 use crate::api::{self, ask, options, prompt, user};
 
 const MODEL: &str = "claude-opus-5-5";
@@ -31,7 +31,7 @@ fn endpoint(server: &Server) -> Endpoint {
     }
 }
 
-pub(crate) fn anthropic(server: &Server, options: RequestOptions) -> Anthropic {
+fn anthropic(server: &Server, options: RequestOptions) -> Anthropic {
     of_model(MODEL, endpoint(server), options)
 }
 
@@ -44,21 +44,6 @@ fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Anthropic 
 /// A recorded stream.
 fn recorded(name: &str) -> Reply {
     Reply::stream(api::recorded(&format!("anthropic/{name}.sse")))
-}
-
-/// An answer of these blocks, with what it costs.
-pub(crate) fn blocks(blocks: &Value, (input, output): (u64, u64)) -> Reply {
-    let reason = if blocks.to_string().contains("tool_use") { "tool_use" } else { "end_turn" };
-    let usage = json!({ "input_tokens": input, "output_tokens": output });
-    let message = json!({ "content": blocks, "usage": usage });
-    let start = json!({ "type": "message_start", "message": message });
-    let end = json!({ "type": "message_delta", "delta": { "stop_reason": reason } });
-    Reply::stream(format!("data: {start}\n\ndata: {end}\n\n"))
-}
-
-/// An answer that says one thing.
-fn says(text: &str) -> Reply {
-    blocks(&json!([{ "type": "text", "text": text }]), (1, 1))
 }
 
 /// Asks once, and gets these replies.

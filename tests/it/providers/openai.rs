@@ -2,8 +2,18 @@
 
 use std::fs;
 
-use super::*;
+use serde_json::{Value, json};
+use test_support::api_server::openai::{messages, refused, stream, text};
+use test_support::api_server::{Reply, Server};
+
 use crate::agent::{Setup, text as said};
+
+const MODEL: &str = "some/model-7b";
+const KEY: &str = "sk-Test0123456789abcdef";
+
+async fn start(replies: Vec<Reply>) -> Server {
+    Server::with_pages(replies, &[]).await
+}
 
 /// An agent of a model behind this server.
 fn agent_of(server: &Server) -> Setup {
@@ -25,16 +35,16 @@ async fn a_question_in_the_middle_of_a_conversation() {
     let server = start(vec![writes(), text("Written.")]).await;
     let mut agent = agent_of(&server).var("OPENAI_API_KEY", KEY).start();
     let id = agent.prompt("write hi").await;
-    let messages = agent.until_answered(id, "allow").await;
-    assert_eq!(said(&messages), "Writing.Written.");
-    assert_eq!(messages.last().unwrap()["result"], Value::Null);
+    let shown = agent.until_answered(id, "allow").await;
+    assert_eq!(said(&shown), "Writing.Written.");
+    assert_eq!(shown.last().unwrap()["result"], Value::Null);
     assert_eq!(fs::read_to_string(agent.workspace().join("a.txt")).unwrap(), "hi\n");
     let asked = server.asked();
     assert_eq!(asked[0].headers["authorization"], format!("Bearer {KEY}"));
-    let told = super::messages(&server, 1);
+    let told = messages(&server, 1);
     assert_eq!(told[2]["tool_calls"][0]["id"], told[3]["tool_call_id"]);
     assert!(told[3]["content"].as_str().unwrap().starts_with("Created a.txt"));
-    assert_eq!(told[0], super::messages(&server, 0)[0], "the beginning stays the same");
+    assert_eq!(told[0], messages(&server, 0)[0], "the beginning stays the same");
 }
 
 #[tokio::test]

@@ -4,7 +4,6 @@ use serde_json::json;
 use tandem_content::media::Media;
 use tandem_model::{Assistant, Call, ToolResult};
 
-use super::server::replayed;
 use super::*;
 
 /// The bodies of all requests for an answer.
@@ -127,7 +126,7 @@ fn results(calls: Vec<Call>) -> Arc<Message> {
 
 #[tokio::test]
 async fn a_turn_of_several_steps_echoes_every_part() {
-    let replies = ["parallel-calls", "step", "text-signed", "text"].map(replayed);
+    let replies = ["parallel-calls", "step", "text-signed", "text"].map(recorded);
     let server = Server::start(replies.into()).await;
     let gemini = gemini(&server, options());
     let mut messages = vec![user("look")];
@@ -174,9 +173,9 @@ async fn a_turn_of_several_steps_echoes_every_part() {
 async fn refused_signatures_are_replaced_once() {
     let corrupted = r#"{"error":{"code":400,"message":"Corrupted thought signature."}}"#;
     let replies = vec![
-        replayed("step"),
+        recorded("step"),
         Reply::error(400, corrupted),
-        replayed("step"),
+        recorded("step"),
         Reply::text("ok"),
         Reply::error(400, corrupted),
         Reply::error(400, corrupted),

@@ -2,8 +2,13 @@
 
 use std::fs;
 
-use super::*;
+use serde_json::json;
+use test_support::api_server::anthropic::{blocks, says};
+use test_support::api_server::{Reply, Server, event};
+
 use crate::agent::{Setup, text};
+
+const KEY: &str = "sk-ant-api03-TestKey0123456789";
 
 #[tokio::test]
 async fn models_of_two_providers_hold_one_conversation_with_tools() {
@@ -16,7 +21,8 @@ async fn models_of_two_providers_hold_one_conversation_with_tools() {
             { "type": "tool_use", "id": "toolu_1", "name": "write_file",
               "input": { "file_path": "a.txt", "content": "hi\n" } }
             ]),
-            (1, 1),
+            1,
+            1,
         ),
         says("Written."),
         says("It says hi."),
@@ -27,11 +33,8 @@ async fn models_of_two_providers_hold_one_conversation_with_tools() {
         "thoughtSignature": "R2VtaW5p"
     }]);
     let called = json!({ "content": { "parts": read }, "finishReason": "STOP" }).to_string();
-    let gemini = Server::start(vec![
-        Reply::stream(crate::gemini::server::event(&called)),
-        Reply::text("I have read it."),
-    ])
-    .await;
+    let gemini =
+        Server::start(vec![Reply::stream(event(&called)), Reply::text("I have read it.")]).await;
     let setup = Setup::default()
         .arg("--model")
         .arg("anthropic:claude-opus-5-5")

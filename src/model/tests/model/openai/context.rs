@@ -3,10 +3,10 @@
 use expect_test::expect;
 use futures::StreamExt as _;
 use tandem_model::Model as _;
+use test_support::limit::HANG;
 use tokio::time::timeout;
 
 use super::*;
-use crate::agent::HANG;
 
 /// Checks the input limit that is known while a server with these pages answers.
 async fn check(pages: &[(&str, Value)], expected: u64) {

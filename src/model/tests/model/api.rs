@@ -1,7 +1,5 @@
 //! Stand-ins for the APIs of models, and what comes of asking one.
 
-pub(crate) use test_support::api_server as server;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +11,8 @@ use tandem_model::{
     Chunk, Finish, FinishReason, Message, Model, Native, Part, Prompt, ToolDeclaration, Usage,
 };
 use tandem_net::Backoff;
-
-use self::server::{Reply, Server};
-use super::agent::HANG;
+use test_support::api_server::{Reply, Server};
+use test_support::limit::HANG;
 
 /// Number of times that a stream is cut at random.
 const CUTS: u64 = 40;
@@ -38,7 +35,7 @@ pub(crate) fn options() -> RequestOptions {
 
 /// Returns the recorded bytes of an API's answer.
 pub(crate) fn recorded(path: &str) -> Vec<u8> {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/models");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models");
     std::fs::read(fixtures.join(path)).unwrap()
 }
 

@@ -2,7 +2,6 @@
 
 mod calls;
 mod context;
-mod editor;
 mod failures;
 mod learning;
 mod reasoning;
@@ -16,8 +15,9 @@ use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::openai::OpenAi;
 use tandem_model::options::RequestOptions;
 use tandem_model::{Finish, Message, Prompt, Secret, ToolDeclaration};
+use test_support::api_server::openai::{DONE, delta, end, event, messages, refused, stream, text};
+use test_support::api_server::{Reply, Server};
 
-use crate::api::server::{Reply, Server};
 use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
 
 const MODEL: &str = "some/model-7b";
@@ -34,7 +34,7 @@ fn model_at(endpoint: Endpoint, options: RequestOptions) -> OpenAi {
     OpenAi::new(model, connect, options, Arc::default()).unwrap()
 }
 
-pub(crate) fn model(server: &Server, options: RequestOptions) -> OpenAi {
+fn model(server: &Server, options: RequestOptions) -> OpenAi {
     model_at(endpoint(format!("{}/v1", server.address())), options)
 }
 
@@ -42,43 +42,9 @@ async fn start(replies: Vec<Reply>) -> Server {
     Server::with_pages(replies, &[]).await
 }
 
-/// One event.
-fn event(json: &Value) -> String {
-    format!("data: {json}\n\n")
-}
-
-/// An event with this delta.
-fn delta(delta: Value) -> String {
-    event(&json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] }))
-}
-
-/// An event that ends the answer.
-fn end(reason: &str) -> String {
-    event(&json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] }))
-}
-
-const DONE: &str = "data: [DONE]\n\n";
-
-/// A whole answer that says one thing.
-fn text(text: &str) -> Reply {
-    Reply::stream([&delta(json!({ "content": text })), &end("stop"), DONE].concat())
-}
-
-/// A stream of these deltas, ended as most servers do.
-fn stream(deltas: Vec<Value>, reason: &str) -> Reply {
-    let mut body: String = deltas.into_iter().map(delta).collect();
-    body.push_str(&end(reason));
-    Reply::stream(body + DONE)
-}
-
 /// Deltas with these tool calls, one each.
 fn pieces(pieces: Vec<Value>) -> Vec<Value> {
     pieces.into_iter().map(|piece| json!({ "tool_calls": [piece] })).collect()
-}
-
-fn refused(status: u16, message: &str) -> Reply {
-    let error = json!({ "error": { "message": message, "type": "invalid_request_error" } });
-    Reply::error(status, error.to_string())
 }
 
 fn tool(name: &str, parameters: Value) -> ToolDeclaration {
@@ -100,11 +66,6 @@ async fn play_to(
     let server = start(replies).await;
     let (lines, end) = ask(&model(&server, options), prompt).await;
     (lines, end, server)
-}
-
-/// The messages of a recorded request.
-fn messages(server: &Server, request: usize) -> Vec<Value> {
-    server.asked()[request].body["messages"].as_array().unwrap().clone()
 }
 
 /// Returns the messages of an answer and of its calls' results, as a session keeps them.
