@@ -38,7 +38,6 @@ mod login_page;
 mod login_shell;
 mod mcp;
 mod needs;
-mod peer;
 mod places;
 #[cfg(feature = "postgres")]
 mod postgres;

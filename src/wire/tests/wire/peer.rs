@@ -6,6 +6,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, CallError, ConnectionOptions, Handler, Peer, Responder};
+use test_support::limit::in_time;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines,
     duplex,
@@ -13,8 +14,6 @@ use tokio::io::{
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-use crate::limit::in_time;
 
 /// Says which methods were called, and answers with a megabyte.
 struct Megabytes(mpsc::UnboundedSender<String>);
