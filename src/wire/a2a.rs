@@ -1,315 +1,65 @@
-//! Tasks, messages and events of A2A, in a form that does not depend on the version of the protocol.
+//! Types of A2A 0.3 and 1.0, each once: read in the form of either version, and written in the form of one version.
 //!
-//! [`v03`] and [`v1`] define the JSON form of each version. "spec" below is the specification of version 0.3:
-//! <https://a2a-protocol.org/v0.3.0/specification>.
+//! The specifications are <https://a2a-protocol.org/v0.3.0/specification> and
+//! <https://a2a-protocol.org/v1.0.0/specification>. Most objects have the same fields in both versions. A type whose JSON
+//! differs is written as an [`InVersion`]; all others are `Serialize`. Each file reads and writes the types that it has.
 
+mod card;
 pub mod error;
+mod fields;
+mod message;
 mod methods;
-pub mod v03;
-pub mod v1;
+mod push;
+mod send;
+mod status;
+mod task;
+mod update;
 
+pub use self::card::{
+    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentProvider, AgentSkill,
+    CardSignature, SecurityScheme,
+};
+pub use self::fields::Fields;
+pub(crate) use self::fields::ObjectWriter;
+pub use self::message::{Artifact, FilePart, Message, Part, PartData, Role};
 pub use self::methods::{Method, MethodAddress, ProtocolVersion, Verb};
-use serde::{Deserialize, Serialize};
+pub use self::push::{
+    DEFAULT_PUSH_ID, PushAuthentication, PushNotificationConfig, TaskPushNotificationConfig,
+};
+pub use self::send::{LastEvent, MessageSendConfiguration, MessageSendParams, TaskIdParams};
+pub use self::status::{RpcStatus, with_reason};
+pub use self::task::{Task, TaskMetadata, TaskState, TaskStatus, UnknownContext};
+pub use self::update::{ArtifactMetadata, ArtifactUpdate, StatusUpdate, StreamEvent};
 
-use crate::development_tool::{AgentSettings, AgentThought, EventMetadata, GitPlace, ToolCall};
+use serde::{Serialize, Serializer};
 
-/// A unit of work (spec 6.1).
-#[derive(Debug, Clone)]
-pub struct Task {
-    /// Id that the agent gave the task.
-    pub id: String,
-    /// Conversation that the task is part of.
-    pub context_id: String,
-    /// State of the task, with a message and the time.
-    pub status: TaskStatus,
-    /// Messages, oldest first.
-    pub history: Vec<Message>,
-    /// Results.
-    pub artifacts: Vec<Artifact>,
-    /// Treatment of the context that the client named, if that context was not known.
-    pub unknown_context: Option<UnknownContext>,
-    /// `true` if the client has requested that no questions are asked, and the agent does not comply.
-    pub auto_execute_refused: bool,
-    /// Commit of a git repository that holds the workspace's files, if the task worked in a clone and has ended.
-    pub git: Option<GitPlace>,
+/// A value that is written in the form of a version.
+#[derive(Debug, Clone, Copy)]
+pub struct InVersion<'a, T: ?Sized> {
+    version: ProtocolVersion,
+    value: &'a T,
 }
 
-impl Task {
-    fn metadata(&self) -> Option<TaskMetadata<'_>> {
-        let auto_execute = self.auto_execute_refused.then_some(false);
-        let unknown_context = self.unknown_context;
-        let git = self.git.as_ref();
-        let is_there = auto_execute.is_some() || unknown_context.is_some() || git.is_some();
-        is_there.then_some(TaskMetadata { unknown_context, auto_execute, git })
-    }
-
-    /// Removes the message parts that are no text, and the artifacts that have parts other than text.
-    #[must_use]
-    pub fn in_text(mut self) -> Self {
-        self.artifacts.retain(Artifact::is_text);
-        let messages = self.history.iter_mut().chain(&mut self.status.message);
-        messages.for_each(Message::keep_text);
-        self
+impl ProtocolVersion {
+    /// Returns the form of a value in this version.
+    pub fn form<T: ?Sized>(self, value: &T) -> InVersion<'_, T> {
+        InVersion { version: self, value }
     }
 }
 
-/// Treatment of a `contextId` that was not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UnknownContext {
-    /// The id became the id of a new conversation.
-    New,
-    /// The message went to the server's only conversation, which has another id.
-    Shared,
-}
-
-/// Status of a task (spec 6.2).
-#[derive(Debug, Clone)]
-pub struct TaskStatus {
-    /// State of the task.
-    pub state: TaskState,
-    /// Message to the client, if there is one: a question, the reason for the state, or output of the agent.
-    pub message: Option<Message>,
-    /// Time of the change: ISO 8601, UTC.
-    pub timestamp: String,
-}
-
-/// State of a task (spec 6.3; server document, "Task states").
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskState {
-    /// Queued.
-    Submitted,
-    /// Running.
-    Working,
-    /// Waiting for the user's answer.
-    InputRequired,
-    /// Done.
-    Completed,
-    /// Cancelled.
-    Canceled,
-    /// Failed.
-    Failed,
-}
-
-impl TaskState {
-    /// Returns `true` if the task has ended.
-    pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Canceled | Self::Failed)
+impl<T> Serialize for InVersion<'_, Vec<T>>
+where
+    for<'a> InVersion<'a, T>: Serialize,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.value.iter().map(|item| self.version.form(item)))
     }
-
-    /// Returns the name in version 0.3.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Submitted => "submitted",
-            Self::Working => "working",
-            Self::InputRequired => "input-required",
-            Self::Completed => "completed",
-            Self::Canceled => "canceled",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// A message (spec 6.4).
-#[derive(Debug, Clone)]
-pub struct Message {
-    /// Author of the message.
-    pub role: Role,
-    /// Unique id of the message.
-    pub message_id: String,
-    /// Task that the message is part of.
-    pub task_id: String,
-    /// Conversation that the message is part of.
-    pub context_id: String,
-    /// URIs of the extensions that the parts follow.
-    pub extensions: Vec<&'static str>,
-    /// Content.
-    pub parts: Vec<Part>,
-    /// Front end that the message came from, if it is a prompt.
-    pub source: Option<&'static str>,
-}
-
-impl Message {
-    /// Removes the parts that are no text.
-    pub fn keep_text(&mut self) {
-        self.parts.retain(|part| matches!(part, Part::Text(_)));
-    }
-}
-
-/// Author of a message (spec 6.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The client, or any other user of the session.
-    User,
-    /// This agent.
-    Agent,
-}
-
-/// A piece of content (spec 6.5). Pieces other than texts and files are sent as data parts, in the types of the
-/// development-tool extension.
-#[derive(Debug, Clone)]
-pub enum Part {
-    /// Markdown for people and models.
-    Text(String),
-    /// Reasoning of the model.
-    Thought(AgentThought),
-    /// A tool call.
-    Call(Box<ToolCall>),
-    /// Settings that the session uses.
-    Settings(AgentSettings),
-    /// A file with its content.
-    File(FilePart),
-}
-
-/// A file with its content (spec 6.6.2).
-#[derive(Debug, Clone)]
-pub struct FilePart {
-    /// Name of the file, which may have directories.
-    pub name: String,
-    /// Type of the content.
-    pub media_type: &'static str,
-    /// Content in base64.
-    pub base64: String,
-}
-
-/// A result of a task (spec 6.7).
-#[derive(Debug, Clone)]
-pub struct Artifact {
-    /// Id, unique in its task.
-    pub artifact_id: String,
-    /// Name for people.
-    pub name: String,
-    /// Content.
-    pub parts: Vec<Part>,
-}
-
-impl Artifact {
-    /// Returns `true` if all of the content is text.
-    pub fn is_text(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Text(_)))
-    }
-}
-
-/// An item of a stream.
-#[derive(Debug, Clone)]
-pub enum StreamEvent {
-    /// Current state of the whole task, at the beginning of a stream.
-    Task(Box<Task>),
-    /// New status of the task, or a message about the work on the task.
-    Status(Box<StatusUpdate>),
-    /// A result of the task.
-    Artifact(ArtifactUpdate),
-}
-
-/// Event that gives the new status of a task, or a message about the work on the task (spec 7.2.2).
-#[derive(Debug, Clone)]
-pub struct StatusUpdate {
-    /// Id of the task.
-    pub task_id: String,
-    /// Conversation that the task is part of.
-    pub context_id: String,
-    /// Status of the task after the event.
-    pub status: TaskStatus,
-    /// `true` if the stream ends with this event.
-    pub is_final: bool,
-    /// Metadata of the event: its kind and further particulars.
-    pub metadata: EventMetadata,
-}
-
-/// Event that gives a result of a task, or a further part of a result (spec 7.2.3).
-#[derive(Debug, Clone)]
-pub struct ArtifactUpdate {
-    /// Id of the task.
-    pub task_id: String,
-    /// Conversation that the task is part of.
-    pub context_id: String,
-    /// The whole result, or a further part of it.
-    pub artifact: Artifact,
-    /// `true` if `artifact` is a further part of a result that was sent before.
-    pub append: bool,
-    /// `true` if no further part of the result follows.
-    pub last_chunk: bool,
-    /// Position of the event in the session's log.
-    pub event_id: String,
-}
-
-/// Receiver of a task's push notifications (spec 6.8). It contains credentials.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushNotificationConfig {
-    /// Id, unique in its task.
-    pub id: String,
-    /// Address that notifications are sent to.
-    pub url: String,
-    /// Token that is sent with each notification, so that the receiver can check that the notification is meant for it.
-    pub token: Option<String>,
-    /// Credentials for the address.
-    pub authentication: Option<PushAuthentication>,
-}
-
-/// Credentials for the address of a receiver (spec 6.9).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushAuthentication {
-    /// Schemes that the receiver knows, such as `Bearer`, the preferred first. Version 1.0 has a single scheme.
-    pub schemes: Vec<String>,
-    /// Credentials in the form of the first scheme.
-    pub credentials: Option<String>,
-}
-
-impl PushAuthentication {
-    /// Returns the scheme to use.
-    pub fn scheme(&self) -> &str {
-        self.schemes.first().map_or("Bearer", String::as_str)
-    }
-}
-
-/// Receiver of push notifications, with its task (spec 7.5; 1.0, section 4.3.1).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskPushNotificationConfig {
-    /// Id of the task.
-    pub task_id: String,
-    /// Receiver of the task's notifications.
-    pub config: PushNotificationConfig,
-}
-
-/// Metadata of a task.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TaskMetadata<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unknown_context: Option<UnknownContext>,
-    /// `false` if the client has requested that no questions are asked, and the agent does not comply.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    auto_execute: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    git: Option<&'a GitPlace>,
-}
-
-/// Metadata of a message.
-#[derive(Debug, Serialize)]
-struct MessageMetadata {
-    source: &'static str,
-}
-
-/// Metadata of an artifact's update.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ArtifactMetadata<'a> {
-    event_id: &'a str,
-}
-
-/// Data of a part that is no text.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum PartData<'a> {
-    Thought(&'a AgentThought),
-    Call(&'a ToolCall),
-    Settings(&'a AgentSettings),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::development_tool::EventKind;
+    use crate::development_tool::{AgentThought, EventKind, EventMetadata};
 
     #[test]
     fn one_update_has_a_form_in_each_version() {
@@ -318,12 +68,16 @@ mod tests {
             message_id: "m".to_owned(),
             task_id: "t".to_owned(),
             context_id: "c".to_owned(),
-            extensions: Vec::new(),
+            extensions: vec!["e".into()],
             parts: vec![
-                Part::Text("a".to_owned()),
-                Part::Thought(AgentThought { subject: "s".to_owned(), description: String::new() }),
+                "a".to_owned().into(),
+                PartData::Thought(AgentThought {
+                    subject: "s".to_owned(),
+                    description: String::new(),
+                })
+                .into(),
             ],
-            source: None,
+            metadata: Fields::default(),
         };
         let status = TaskStatus {
             state: TaskState::InputRequired,
@@ -331,13 +85,11 @@ mod tests {
             timestamp: "now".to_owned(),
         };
         let metadata = EventMetadata {
-            kind: EventKind::Thought,
+            kind: Some(EventKind::Thought),
             model: "x".to_owned(),
-            error: None,
             event_id: "4.0".to_owned(),
-            source: None,
             answered_by: Some("you".to_owned()),
-            git: None,
+            ..EventMetadata::default()
         };
         let update = StreamEvent::Status(Box::new(StatusUpdate {
             task_id: "t".to_owned(),
@@ -351,26 +103,27 @@ mod tests {
             crate::development_tool::URI
         );
         let in_03 = format!(
-            r#"{{"kind":"status-update","taskId":"t","contextId":"c","status":{{"state":"input-required","message":{{"kind":"message","role":"agent","messageId":"m","taskId":"t","contextId":"c","extensions":[],"parts":[{{"kind":"text","text":"a"}},{{"kind":"data","data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"final":true,"metadata":{metadata}}}"#
+            r#"{{"kind":"status-update","taskId":"t","contextId":"c","status":{{"state":"input-required","message":{{"kind":"message","role":"agent","messageId":"m","taskId":"t","contextId":"c","extensions":["e"],"parts":[{{"kind":"text","text":"a"}},{{"kind":"data","data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"final":true,"metadata":{metadata}}}"#
         );
         let in_1 = format!(
-            r#"{{"statusUpdate":{{"taskId":"t","contextId":"c","status":{{"state":"TASK_STATE_INPUT_REQUIRED","message":{{"role":"ROLE_AGENT","messageId":"m","taskId":"t","contextId":"c","extensions":[],"parts":[{{"text":"a"}},{{"data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"metadata":{metadata}}}}}"#
+            r#"{{"statusUpdate":{{"taskId":"t","contextId":"c","status":{{"state":"TASK_STATE_INPUT_REQUIRED","message":{{"role":"ROLE_AGENT","messageId":"m","taskId":"t","contextId":"c","extensions":["e"],"parts":[{{"text":"a"}},{{"data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"metadata":{metadata}}}}}"#
         );
-        assert_eq!(serde_json::to_string(&v03::StreamResponse::from(&update)).unwrap(), in_03);
-        assert_eq!(serde_json::to_string(&v1::StreamResponse::from(&update)).unwrap(), in_1);
+        assert_eq!(serde_json::to_string(&ProtocolVersion::V03.form(&update)).unwrap(), in_03);
+        assert_eq!(serde_json::to_string(&ProtocolVersion::V1.form(&update)).unwrap(), in_1);
     }
 
     #[test]
     fn a_file_has_a_form_in_each_version() {
         let file = FilePart {
-            name: "src/a.rs".to_owned(),
-            media_type: "text/plain",
-            base64: "YQ==".to_owned(),
+            name: Some("src/a.rs".to_owned()),
+            media_type: Some("text/plain".into()),
+            base64: Some("YQ==".to_owned()),
+            uri: None,
         };
         let artifact = Artifact {
             artifact_id: "file:src/a.rs".to_owned(),
             name: "src/a.rs".to_owned(),
-            parts: vec![Part::File(file)],
+            parts: vec![file.into()],
         };
         assert!(!artifact.is_text());
         let update = StreamEvent::Artifact(ArtifactUpdate {
@@ -379,12 +132,12 @@ mod tests {
             artifact,
             append: false,
             last_chunk: true,
-            event_id: "4.1".to_owned(),
+            metadata: ArtifactMetadata { event_id: "4.1".to_owned() },
         });
         let in_03 = r#"{"kind":"artifact-update","taskId":"t","contextId":"c","artifact":{"artifactId":"file:src/a.rs","name":"src/a.rs","parts":[{"kind":"file","file":{"name":"src/a.rs","mimeType":"text/plain","bytes":"YQ=="}}]},"append":false,"lastChunk":true,"metadata":{"eventId":"4.1"}}"#;
         let in_1 = r#"{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"file:src/a.rs","name":"src/a.rs","parts":[{"raw":"YQ==","filename":"src/a.rs","mediaType":"text/plain"}]},"append":false,"lastChunk":true,"metadata":{"eventId":"4.1"}}}"#;
-        assert_eq!(serde_json::to_string(&v03::StreamResponse::from(&update)).unwrap(), in_03);
-        assert_eq!(serde_json::to_string(&v1::StreamResponse::from(&update)).unwrap(), in_1);
+        assert_eq!(serde_json::to_string(&ProtocolVersion::V03.form(&update)).unwrap(), in_03);
+        assert_eq!(serde_json::to_string(&ProtocolVersion::V1.form(&update)).unwrap(), in_1);
     }
 
     #[track_caller]
@@ -402,9 +155,9 @@ mod tests {
                 authentication,
             },
         };
-        let written = serde_json::to_string(&v03::TaskPushNotificationConfig::from(&config));
+        let written = serde_json::to_string(&ProtocolVersion::V03.form(&config));
         assert_eq!(written.unwrap(), in_03);
-        let written = serde_json::to_string(&v1::TaskPushNotificationConfig::from(&config));
+        let written = serde_json::to_string(&ProtocolVersion::V1.form(&config));
         assert_eq!(written.unwrap(), in_1);
     }
 

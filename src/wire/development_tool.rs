@@ -3,9 +3,12 @@
 //! The RFC, the server document and the first server of this kind use different names for the same fields. A
 //! [`ToolCall`] is written with all of these names. `docs/protocols.md` says which documents these are.
 
-use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
+
+use crate::a2a::{Fields, ObjectWriter};
 
 /// URI of the extension and its version, `v0` (RFC 3.1).
 pub const URI: &str =
@@ -49,6 +52,22 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    const ALL: [Self; 7] = [
+        Self::ToolCallConfirmation,
+        Self::ToolCallUpdate,
+        Self::TextContent,
+        Self::StateChange,
+        Self::Thought,
+        Self::Citation,
+        Self::AgentSettings,
+    ];
+
+    /// Returns the kind of a name of the RFC or of the server document.
+    fn named(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        Self::ALL.into_iter().find(|kind| kind.kebab() == name)
+    }
+
     /// Returns the kind's name in the RFC.
     pub fn upper(self) -> &'static str {
         match self {
@@ -77,10 +96,11 @@ impl EventKind {
 }
 
 /// Metadata of an event of a task (RFC 3.2, "Event Metadata").
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Fields")]
 pub struct EventMetadata {
-    /// Kind of the event.
-    pub kind: EventKind,
+    /// Kind of the event; `None` if the agent names none.
+    pub kind: Option<EventKind>,
     /// Id of the model.
     pub model: String,
     /// Reason why the task failed.
@@ -89,15 +109,53 @@ pub struct EventMetadata {
     /// entry.
     pub event_id: String,
     /// Front end that a prompt came from.
-    pub source: Option<&'static str>,
+    pub source: Option<Cow<'static, str>>,
     /// Front end that answered a question.
     pub answered_by: Option<String>,
     /// Commit of a git repository that holds the workspace's files, at the end of a task in a clone.
     pub git: Option<GitPlace>,
 }
 
+impl From<Fields> for EventMetadata {
+    /// Reads the fields that clients use.
+    fn from(mut metadata: Fields) -> Self {
+        let mut kind = |place: &str| metadata.take::<Fields>(place)?.take::<String>("kind");
+        let kind = kind(URI).or_else(|| kind(CODER_AGENT));
+        let kind = kind.and_then(|name| EventKind::named(&name));
+        Self { kind, event_id: metadata.take_or_default("eventId"), ..Self::default() }
+    }
+}
+
+impl Serialize for EventMetadata {
+    /// Writes the metadata in the RFC's form, under the extension's URI, and in the older form, under `coderAgent`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kebab, upper) = (self.kind.map(EventKind::kebab), self.kind.map(EventKind::upper));
+        let mut object = ObjectWriter::new(serializer)?;
+        object.field(CODER_AGENT, &EventInfo { kind: kebab, model: None, error: None })?;
+        object.field("model", &self.model)?;
+        let (model, error) = (Some(&*self.model), self.error.as_deref());
+        object.field(URI, &EventInfo { kind: upper, model, error })?;
+        object.field("eventId", &self.event_id)?;
+        object.optional("source", self.source.as_ref())?;
+        object.optional("answeredBy", self.answered_by.as_ref())?;
+        object.optional("git", self.git.as_ref())?;
+        object.end()
+    }
+}
+
+/// One form of an event's metadata; the older one has only the kind.
+#[derive(Serialize)]
+struct EventInfo<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
 /// Commit of a git repository that holds the files of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitPlace {
     /// Reference that was pushed for the session; `None` if the session has changed nothing.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
@@ -106,47 +164,11 @@ pub struct GitPlace {
     pub commit: String,
 }
 
-impl Serialize for EventMetadata {
-    /// Writes the metadata in the RFC's form, under the extension's URI, and in the older form, under `coderAgent`.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(CODER_AGENT, &CoderAgent { kind: self.kind.kebab() })?;
-        map.serialize_entry("model", &self.model)?;
-        let (kind, model, error) = (self.kind.upper(), &*self.model, self.error.as_deref());
-        map.serialize_entry(URI, &EventInfo { kind, model, error })?;
-        map.serialize_entry("eventId", &self.event_id)?;
-        if let Some(source) = self.source {
-            map.serialize_entry("source", source)?;
-        }
-        if let Some(by) = &self.answered_by {
-            map.serialize_entry("answeredBy", by)?;
-        }
-        if let Some(git) = &self.git {
-            map.serialize_entry("git", git)?;
-        }
-        map.end()
-    }
-}
-
-/// Older form of an event's metadata.
-#[derive(Serialize)]
-struct CoderAgent {
-    kind: &'static str,
-}
-
-/// RFC's form of an event's metadata.
-#[derive(Serialize)]
-struct EventInfo<'a> {
-    kind: &'static str,
-    model: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a str>,
-}
-
 /// A tool call, which is sent as a whole on every update (RFC 3.2, "Tool Calls").
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "Fields")]
 pub struct ToolCall {
-    /// The agent's id for the call.
+    /// The agent's id for the call; empty if the data is no call.
     pub tool_call_id: String,
     /// Status of the call.
     pub status: ToolCallStatus,
@@ -165,12 +187,27 @@ pub struct ToolCall {
     /// Question about the call, while the call is pending.
     pub confirmation_request: Option<ConfirmationRequest>,
     /// Kind of the tool. It is sent as `tool.kind`, for clients of the first server.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
+}
+
+impl From<Fields> for ToolCall {
+    /// Reads the fields that clients use.
+    fn from(mut call: Fields) -> Self {
+        Self {
+            tool_call_id: call.take_or_default("toolCallId"),
+            status: call.take_or_default("status"),
+            tool_name: call.take_or_default("toolName"),
+            description: call.take("description"),
+            input_parameters: call.take_or_default("inputParameters"),
+            confirmation_request: call.take("confirmationRequest"),
+            ..Self::default()
+        }
+    }
 }
 
 /// Status of a call (RFC 3.2, "Tool Call Lifecycle").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub enum ToolCallStatus {
     /// Not begun.
     Pending,
@@ -182,10 +219,46 @@ pub enum ToolCallStatus {
     Failed,
     /// Rejected or cancelled by the user.
     Cancelled,
+    /// Status of no known name; an empty name if there is none.
+    Other(String),
 }
 
+impl Default for ToolCallStatus {
+    fn default() -> Self {
+        Self::Other(String::new())
+    }
+}
+
+impl From<String> for ToolCallStatus {
+    fn from(name: String) -> Self {
+        let known =
+            [Self::Pending, Self::Executing, Self::Succeeded, Self::Failed, Self::Cancelled];
+        let known = known.into_iter().find(|status| status.name().eq_ignore_ascii_case(&name));
+        known.unwrap_or(Self::Other(name))
+    }
+}
+
+impl ToolCallStatus {
+    /// Returns the name of the status.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Executing => "EXECUTING",
+            Self::Succeeded => "SUCCEEDED",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl Serialize for ToolCallStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
 /// Result of a call (RFC 3.2, `ToolOutput`).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallOutput {
     /// Markdown, or plain output.
@@ -205,7 +278,7 @@ pub enum ToolCallOutput {
 }
 
 /// Error of a call (RFC 3.2, `ErrorDetails`).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ErrorDetails {
     /// Message for people.
     pub message: String,
@@ -218,7 +291,8 @@ pub struct ErrorDetails {
 
 /// Question about a call (RFC 3.2; the fields `title`, `prompt` and `type` come from the server document, "Tool
 /// call confirmation").
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Fields")]
 pub struct ConfirmationRequest {
     /// Possible answers.
     pub options: Vec<ConfirmationOption>,
@@ -230,20 +304,39 @@ pub struct ConfirmationRequest {
     /// Text of the question and its reason.
     pub prompt: String,
     /// Severity: `info`, `warning` or `danger`.
-    pub r#type: &'static str,
+    pub r#type: Cow<'static, str>,
+}
+
+impl From<Fields> for ConfirmationRequest {
+    fn from(mut request: Fields) -> Self {
+        Self {
+            options: request.take_list("options"),
+            title: request.take_or_default("title"),
+            prompt: request.take_or_default("prompt"),
+            r#type: request.take_or_default("type"),
+            details: ConfirmationDetails::from(request),
+        }
+    }
 }
 
 /// A possible answer (RFC 3.2, `ConfirmationOption`).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Fields")]
 pub struct ConfirmationOption {
     /// Id that the client sends back.
-    pub id: &'static str,
+    pub id: Cow<'static, str>,
     /// Meaning, for people.
     pub name: String,
 }
 
+impl From<Fields> for ConfirmationOption {
+    fn from(mut option: Fields) -> Self {
+        Self { id: option.take_or_default("id"), name: option.take_or_default("name") }
+    }
+}
+
 /// Proposed action of a call (RFC 3.2, `ConfirmationRequest.details`).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfirmationDetails {
     /// Runs a command line.
@@ -269,8 +362,26 @@ pub enum ConfirmationDetails {
     },
 }
 
+impl From<Fields> for ConfirmationDetails {
+    /// Reads the details of a question. Details of MCP servers say no more than the call itself.
+    fn from(mut request: Fields) -> Self {
+        if let Some(mut execute) = request.take::<Fields>("executeDetails") {
+            let command = execute.take_or_default("command");
+            let working_directory = execute.take_or_default("workingDirectory");
+            return Self::ExecuteDetails { command, working_directory };
+        }
+        if let Some(edit) = request.take("fileEditDetails") {
+            return Self::FileEditDetails(edit);
+        }
+        let generic = request.take::<Fields>("genericDetails");
+        let description = generic.and_then(|mut generic| generic.take("description"));
+        Self::GenericDetails { description: description.unwrap_or_default() }
+    }
+}
+
 /// A change of a file (RFC 3.2, `FileDiff`).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Fields")]
 pub struct EditedFile {
     /// File name without directories.
     pub file_name: String,
@@ -283,6 +394,54 @@ pub struct EditedFile {
     pub new_content: String,
     /// Unified diff.
     pub formatted_diff: String,
+}
+
+impl From<Fields> for EditedFile {
+    fn from(mut file: Fields) -> Self {
+        Self {
+            file_name: file.take_or_default("fileName"),
+            file_path: file.take_or_default("filePath"),
+            old_content: file.take("oldContent"),
+            new_content: file.take_or_default("newContent"),
+            formatted_diff: file.take_or_default("formattedDiff"),
+        }
+    }
+}
+
+/// Answer to a question about a call (RFC 3.2, `ToolCallConfirmation`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ToolCallConfirmation {
+    /// Id of the call.
+    pub tool_call_id: String,
+    /// Id of the chosen option.
+    pub selected_option_id: String,
+    /// Text to write to the file instead of the proposed one. The client of this program proposes none.
+    #[serde(skip)]
+    pub new_content: Option<String>,
+}
+
+/// Option that rejects a call.
+pub const CANCEL: &str = "cancel";
+
+/// Plain yes of a client that was shown no options.
+pub const YES: &str = "yes";
+
+impl ToolCallConfirmation {
+    /// Reads the answer in the data of a part; `None` if the data is no answer. The server document and the first server
+    /// have other names for the fields, and `approved` in place of an option.
+    pub fn read(mut data: Fields) -> Option<Self> {
+        let text = |name| data.text(name).map(ToOwned::to_owned);
+        let tool_call_id = text("toolCallId").or_else(|| text("callId"))?;
+        let option = text("selectedOptionId").or_else(|| text("outcome"));
+        let selected_option_id = match (option.as_deref(), data.flag("approved")) {
+            (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL.to_owned(),
+            (None, Some(true)) => YES.to_owned(),
+            (_, _) => option?,
+        };
+        let mut details = data.take::<Fields>("modifiedDetails").unwrap_or(data);
+        let mut file = details.take::<Fields>("fileDetails").unwrap_or(details);
+        Some(Self { tool_call_id, selected_option_id, new_content: file.take("newContent") })
+    }
 }
 
 /// Settings that a session uses (RFC 3.2, `AgentSettings`; server document, "Agent settings").
@@ -298,20 +457,12 @@ pub struct AgentSettings {
 
 impl Serialize for AgentSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("kind", EventKind::AgentSettings.kebab())?;
-        for name in ["workspacePath", "workspace_path"] {
-            map.serialize_entry(name, &self.workspace_path)?;
-        }
-        for name in ["autoExecute", "auto_execute"] {
-            map.serialize_entry(name, &self.auto_execute)?;
-        }
-        if let Some(tools) = &self.allowed_tools {
-            for name in ["allowedTools", "allowed_tools"] {
-                map.serialize_entry(name, tools)?;
-            }
-        }
-        map.end()
+        let mut object = ObjectWriter::new(serializer)?;
+        object.field("kind", EventKind::AgentSettings.kebab())?;
+        object.twice(["workspacePath", "workspace_path"], Some(&self.workspace_path))?;
+        object.twice(["autoExecute", "auto_execute"], Some(&self.auto_execute))?;
+        object.twice(["allowedTools", "allowed_tools"], self.allowed_tools.as_ref())?;
+        object.end()
     }
 }
 
@@ -348,74 +499,33 @@ impl ToolCall {
 }
 
 impl Serialize for ToolCall {
+    /// Writes the call with all names of its fields: the RFC's fields; `result` and `correlationId` (server document,
+    /// "Tool call update"; port document, 5.1); `request` and `tool` as the first server writes them; and the RFC's
+    /// fields in camelCase.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Spellings {
-            tool_call_id: &self.tool_call_id,
-            status: self.status,
-            tool_name: &self.tool_name,
-            description: self.description.as_deref(),
-            input_parameters: &self.input_parameters,
-            live_content: self.live_content.as_deref(),
-            output: self.output.as_ref(),
-            error: self.error.as_ref(),
-            confirmation_request: self.confirmation_request.as_ref(),
-            result: self.result(),
-            correlation_id: &self.tool_call_id,
-            request: CallRequest {
-                call_id: &self.tool_call_id,
-                name: &self.tool_name,
-                args: &self.input_parameters,
-            },
-            tool: CallTool {
-                name: &self.tool_name,
-                display_name: &self.tool_name,
-                kind: self.kind,
-            },
-            tool_call_id_camel: &self.tool_call_id,
-            tool_name_camel: &self.tool_name,
-            input_parameters_camel: &self.input_parameters,
-            live_content_camel: self.live_content.as_deref(),
-            confirmation_request_camel: self.confirmation_request.as_ref(),
-        }
-        .serialize(serializer)
+        let (id, name, args) = (&self.tool_call_id, &self.tool_name, &self.input_parameters);
+        let (live, asked) = (self.live_content.as_ref(), self.confirmation_request.as_ref());
+        let mut object = ObjectWriter::new(serializer)?;
+        object.field("tool_call_id", id)?;
+        object.field("status", &self.status)?;
+        object.field("tool_name", name)?;
+        object.optional("description", self.description.as_ref())?;
+        object.field("input_parameters", args)?;
+        object.optional("live_content", live)?;
+        object.optional("output", self.output.as_ref())?;
+        object.optional("error", self.error.as_ref())?;
+        object.optional("confirmation_request", asked)?;
+        object.optional("result", self.result())?;
+        object.field("correlationId", id)?;
+        object.field("request", &CallRequest { call_id: id, name, args })?;
+        object.field("tool", &CallTool { name, display_name: name, kind: &self.kind })?;
+        object.field("toolCallId", id)?;
+        object.field("toolName", name)?;
+        object.field("inputParameters", args)?;
+        object.optional("liveContent", live)?;
+        object.optional("confirmationRequest", asked)?;
+        object.end()
     }
-}
-
-/// A call with all names of its fields: the RFC's fields; `result` and `correlationId` (server document, "Tool call
-/// update"; port document, 5.1); `request` and `tool` as the first server writes them; and the RFC's fields in
-/// camelCase.
-#[derive(Serialize)]
-struct Spellings<'a> {
-    tool_call_id: &'a str,
-    status: ToolCallStatus,
-    tool_name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    input_parameters: &'a Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    live_content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<&'a ToolCallOutput>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a ErrorDetails>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confirmation_request: Option<&'a ConfirmationRequest>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a str>,
-    #[serde(rename = "correlationId")]
-    correlation_id: &'a str,
-    request: CallRequest<'a>,
-    tool: CallTool<'a>,
-    #[serde(rename = "toolCallId")]
-    tool_call_id_camel: &'a str,
-    #[serde(rename = "toolName")]
-    tool_name_camel: &'a str,
-    #[serde(rename = "inputParameters")]
-    input_parameters_camel: &'a Value,
-    #[serde(rename = "liveContent", skip_serializing_if = "Option::is_none")]
-    live_content_camel: Option<&'a str>,
-    #[serde(rename = "confirmationRequest", skip_serializing_if = "Option::is_none")]
-    confirmation_request_camel: Option<&'a ConfirmationRequest>,
 }
 
 /// The model's call, as the first server writes it.
@@ -433,7 +543,7 @@ struct CallRequest<'a> {
 struct CallTool<'a> {
     name: &'a str,
     display_name: &'a str,
-    kind: &'static str,
+    kind: &'a str,
 }
 
 #[cfg(test)]
@@ -466,7 +576,7 @@ mod tests {
             output: Some(ToolCallOutput::Text("out".to_owned())),
             error: None,
             confirmation_request: None,
-            kind: "read",
+            kind: "read".into(),
         };
         let expected = r#"{"tool_call_id":"c","status":"SUCCEEDED","tool_name":"t","input_parameters":{"a_b":1},"live_content":"live","output":{"text":"out"},"result":"out","correlationId":"c","request":{"callId":"c","name":"t","args":{"a_b":1}},"tool":{"name":"t","displayName":"t","kind":"read"},"toolCallId":"c","toolName":"t","inputParameters":{"a_b":1},"liveContent":"live"}"#;
         assert_eq!(serde_json::to_string(&call).unwrap(), expected);

@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::Value;
 
-use super::fields::text;
 use tandem_agent::session::{PromptFile, PromptPart, attachment_name};
 use tandem_content::fence::fence;
 use tandem_content::media::Media;
 use tandem_content::shorten::first_chars;
 use tandem_content::visible::visible_line;
+use tandem_wire::a2a::FilePart;
 
 /// Media types, and suffixes of media types, of texts outside of `text/`. Without a type, or with a generic
 /// one, the content decides.
@@ -65,23 +64,22 @@ pub(super) struct ReceivedFile {
 
 /// Reads the file that a part contains or names; `None` if the part is no file. At most `max_chars`
 /// characters of a text are quoted. A file that is to be put beside the session is added to `files`.
-pub(super) fn read(
-    file: &Value,
+pub(super) fn read<'a>(
+    file: &'a FilePart,
     max_chars: usize,
     files: &mut Vec<ReceivedFile>,
 ) -> Option<Attachment> {
-    let kind = text(file, &["mimeType", "mediaType", "mime_type", "media_type"]);
-    let kind = kind.unwrap_or_default();
-    let uri = text(file, &["uri", "url", "fileWithUri", "file_with_uri"]);
-    let name = text(file, &["name", "filename"]).or(uri).unwrap_or("file");
+    let text = |text: &'a Option<String>| text.as_deref().filter(|text| !text.is_empty());
+    let kind = file.media_type.as_deref().unwrap_or_default();
+    let uri = text(&file.uri);
+    let name = text(&file.name).or(uri).unwrap_or("file");
     if let Some(uri) = uri {
         return Some(match uri.strip_prefix("file://") {
             Some(path) => Attachment::Taken(vec![PromptPart::Path(path.to_owned())]),
             None => refused(name, kind, "only files of this machine are read: `file:///...`"),
         });
     }
-    let bytes = text(file, &["bytes", "raw", "fileWithBytes"])?;
-    let bytes: String = bytes.split_ascii_whitespace().collect();
+    let bytes: String = text(&file.base64)?.split_ascii_whitespace().collect();
     let Ok(bytes) = BASE64_STANDARD.decode(bytes) else {
         return Some(refused(name, kind, "its content is no base64"));
     };

@@ -21,9 +21,9 @@ use super::orders::OrderedCall;
 use super::read::MessageForm;
 use super::requests::{CommandRequest, ListTasks, SessionRequest, TaskRequest};
 use super::server::{A2aServer, CallOrigin};
-use super::{commands, fields, list, monitoring};
+use super::{commands, list, monitoring};
 use tandem_agent::sessions::Leased;
-use tandem_wire::a2a::Method;
+use tandem_wire::a2a::{Fields, Method, error};
 use tandem_wire::jsonrpc::Error;
 
 impl A2aServer {
@@ -36,7 +36,11 @@ impl A2aServer {
     ) -> Result<Reply, Error> {
         let (method, dialect) = named(name)?;
         monitoring::note_method(name);
-        let params = Value::Object(fields::object(params)?);
+        let params = match params {
+            Value::Object(params) => Fields(params),
+            Value::Null => Fields::default(),
+            _ => return Err(error::invalid_params("`params` must be an object")),
+        };
         let reply = match method {
             Method::Send | Method::Stream => self.message(method, params, caller, dialect).await,
             Method::List => self.list(&params, caller, dialect).await,
@@ -50,7 +54,7 @@ impl A2aServer {
     async fn message(
         self: &Arc<Self>,
         method: Method,
-        params: Value,
+        params: Fields,
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Reply, Error> {
@@ -64,21 +68,21 @@ impl A2aServer {
     /// Lists tasks. The list reads the sessions that it needs, and loads none.
     async fn list(
         &self,
-        params: &Value,
+        params: &Fields,
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Reply, Error> {
         let request = ListTasks::read(params)?;
         let contexts = self.contexts.of(&caller.principal);
         contexts.all_caught_up().await;
-        list::tasks(contexts, &request, dialect).await.map(|page| value(&page))
+        list::tasks(contexts, &request, dialect).await.map(Reply::Value)
     }
 
     /// Carries out a call about a session.
     async fn session_call(
         &self,
         name: &str,
-        params: Value,
+        params: Fields,
         caller: &CallOrigin,
     ) -> Result<Reply, Error> {
         let (method, dialect) = named(name)?;
@@ -130,7 +134,7 @@ impl A2aServer {
             TaskRequest::GetPush(name) => Self::get_push(name, task, dialect).map(Reply::Value),
             TaskRequest::ListPush(id) => Ok(Reply::Value(Self::list_push(id, task, dialect))),
             TaskRequest::DeletePush(name) => {
-                self.delete_push(name, task).await.map(|()| value(&Value::Null))
+                self.delete_push(name, task).await.map(|()| value(&()))
             }
         }
     }

@@ -1,9 +1,14 @@
 //! The agent card: identity and capabilities of this agent (spec 5.5; RFC 3.1).
 
-use serde_json::{Map, Value, json};
+use bytes::Bytes;
 
+use super::dialect::json;
 use super::server::A2aServer;
 use tandem_content::media::Media;
+use tandem_wire::a2a::{
+    AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentProvider, AgentSkill,
+    Fields, ProtocolVersion, SecurityScheme,
+};
 use tandem_wire::development_tool::URI;
 
 /// Path below which the HTTP+JSON binding is served.
@@ -19,107 +24,94 @@ fn beside(url: &str, path: &str) -> String {
 }
 
 /// Returns the card: for clients of 1.0 only, or one that clients of both versions can read.
-pub(super) fn card(server: &A2aServer, v1: bool) -> Value {
-    // The extended card is the same card; without authentication, the protocol offers none.
-    let authenticates = server.principals.are_asked();
+pub(super) fn card(server: &A2aServer, v1: bool) -> Bytes {
     let url = &server.network.url;
-    let http_json = beside(url, HTTP_JSON);
     let texts = ["text/plain", "text/*", "application/json", "application/octet-stream"];
-    let input_modes: Vec<_> = texts.into_iter().chain(Media::types()).collect();
-    let mut card = json!({
-        "name": "tandem",
-        "description": "A coding agent: answers with a language model, works in a project with \
-            tools, and asks before it changes anything.",
-        "version": env!("CARGO_PKG_VERSION"),
-        "documentationUrl": beside(url, DOCUMENTATION),
-        "iconUrl": beside(url, ICON),
-        "capabilities": {
-            "streaming": true,
-            "pushNotifications": true,
-            "extendedAgentCard": authenticates,
-            "extensions": [{
-                "uri": URI,
-                "description": "Interactive development: tool calls that are asked about, their \
-                    live output, thoughts, slash commands.",
-                "required": false,
-                "params": { "version": "0" },
-            }],
-        },
-        "defaultInputModes": input_modes,
-        "defaultOutputModes": ["text/plain", "application/json"],
-        "skills": [{
-            "id": "code_generation",
-            "name": "Code generation",
-            "description": "Reads, writes and runs code in a project, from instructions in plain \
-                language.",
-            "tags": ["code", "development", "programming"],
-            "examples": ["Find out why the tests fail, and fix it."],
-            "inputModes": input_modes,
-            "outputModes": ["text/plain"],
-        }],
-        "supportedInterfaces": [
-            { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0" },
-            { "url": http_json, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0" },
-            { "url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3" },
-        ],
-    });
+    let input_modes: Vec<_> =
+        texts.into_iter().chain(Media::types()).map(ToOwned::to_owned).collect();
+    let interface = |url: &str, binding: &str, version: &str| AgentInterface {
+        url: url.to_owned(),
+        protocol_binding: binding.to_owned(),
+        protocol_version: version.to_owned(),
+    };
+    let mut interfaces = vec![
+        interface(url, "JSONRPC", "1.0"),
+        interface(&beside(url, HTTP_JSON), "HTTP+JSON", "1.0"),
+    ];
+    if !v1 {
+        interfaces.push(interface(url, "JSONRPC", "0.3"));
+    }
     // The provider's URL should identify it to others, so the provider is left out if the server has no
     // public URL.
-    if server.network.is_public() {
-        card["provider"] = json!({ "organization": "tandem", "url": url });
-    }
-    if v1 && let Some(interfaces) = card["supportedInterfaces"].as_array_mut() {
-        interfaces.retain(|interface| interface["protocolVersion"] == "1.0");
-    }
-    if authenticates {
-        secure(&mut card, server);
-    }
-    // The card is signed before the fields of 0.3 are added, because verifiers of 1.0 see only the fields of 1.0.
+    let provider = server
+        .network
+        .is_public()
+        .then(|| AgentProvider { organization: "tandem".to_owned(), url: url.clone() });
+    let mut card = AgentCard {
+        name: "tandem".to_owned(),
+        description: "A coding agent: answers with a language model, works in a project with \
+            tools, and asks before it changes anything."
+            .to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        documentation_url: beside(url, DOCUMENTATION),
+        icon_url: beside(url, ICON),
+        capabilities: capabilities(server),
+        default_input_modes: input_modes.clone(),
+        default_output_modes: vec!["text/plain".to_owned(), "application/json".to_owned()],
+        skills: vec![code_generation(input_modes)],
+        interfaces,
+        provider,
+        security: security(server),
+        signatures: None,
+    };
+    // Verifiers of 1.0 see only the fields of 1.0, so the signatures cover these.
     if let Some(key) = &server.options.card_key {
-        key.sign(&mut card);
+        let signed = key.sign(&serde_json::json!(ProtocolVersion::V1.form(&card)));
+        card.signatures = Some(signed);
     }
-    if !v1 {
-        add_old_fields(&mut card, url, authenticates);
-    }
-    card
+    json(&if v1 { ProtocolVersion::V1 } else { ProtocolVersion::V03 }.form(&card))
 }
 
-/// Adds to the card that callers must authenticate, by any one of the schemes.
-fn secure(card: &mut Value, server: &A2aServer) {
+fn capabilities(server: &A2aServer) -> AgentCapabilities {
+    let params = [("version".to_owned(), "0".into())];
+    AgentCapabilities {
+        streaming: true,
+        push_notifications: true,
+        // The extended card is the same card; without authentication, the protocol offers none.
+        extended_agent_card: server.principals.are_asked(),
+        extensions: vec![AgentExtension {
+            uri: URI.to_owned(),
+            description: "Interactive development: tool calls that are asked about, their \
+                live output, thoughts, slash commands."
+                .to_owned(),
+            required: false,
+            params: Fields(params.into_iter().collect()),
+        }],
+    }
+}
+
+fn code_generation(input_modes: Vec<String>) -> AgentSkill {
+    AgentSkill {
+        id: "code_generation".to_owned(),
+        name: "Code generation".to_owned(),
+        description: "Reads, writes and runs code in a project, from instructions in plain \
+            language."
+            .to_owned(),
+        tags: ["code", "development", "programming"].map(ToOwned::to_owned).to_vec(),
+        examples: vec!["Find out why the tests fail, and fix it.".to_owned()],
+        input_modes,
+        output_modes: vec!["text/plain".to_owned()],
+    }
+}
+
+/// Returns the schemes by which callers must authenticate; none if callers need not.
+fn security(server: &A2aServer) -> Vec<SecurityScheme> {
     let principals = &server.principals;
-    let mut schemes = Map::new();
-    if let Some(url) = principals.openid_connect_url() {
-        let scheme = json!({ "openIdConnectSecurityScheme": { "openIdConnectUrl": url } });
-        schemes.insert("openIdConnect".to_owned(), scheme);
+    if !principals.are_asked() {
+        return Vec::new();
     }
-    if principals.have_tokens() || schemes.is_empty() {
-        let scheme = json!({ "httpAuthSecurityScheme": { "scheme": "bearer" } });
-        schemes.insert("bearer".to_owned(), scheme);
-    }
-    let requirements = schemes.keys().map(|name| json!({ "schemes": { name: { "list": [] } } }));
-    card["securityRequirements"] = requirements.collect();
-    card["securitySchemes"] = schemes.into();
-}
-
-/// Adds the fields that only clients of 0.3 read.
-fn add_old_fields(card: &mut Value, url: &str, authenticates: bool) {
-    card["url"] = json!(url);
-    card["preferredTransport"] = json!("JSONRPC");
-    card["protocolVersion"] = json!("0.3.0");
-    card["capabilities"]["stateTransitionHistory"] = json!(true);
-    card["supportsAuthenticatedExtendedCard"] = json!(authenticates);
-    let schemes = card.get_mut("securitySchemes").and_then(Value::as_object_mut);
-    let Some(schemes) = schemes else { return };
-    for scheme in schemes.values_mut() {
-        for (name, kind) in
-            [("openIdConnectSecurityScheme", "openIdConnect"), ("httpAuthSecurityScheme", "http")]
-        {
-            // In 0.3 the same fields are next to `type` instead of below it.
-            if let Some(Value::Object(fields)) = scheme.get(name).cloned() {
-                scheme["type"] = json!(kind);
-                scheme.as_object_mut().into_iter().for_each(|scheme| scheme.extend(fields.clone()));
-            }
-        }
-    }
-    card["security"] = schemes.keys().map(|name| json!({ name: [] })).collect();
+    let url = principals.openid_connect_url().map(ToOwned::to_owned);
+    let needs_token = principals.have_tokens() || url.is_none();
+    let connect = url.map(|url| SecurityScheme::OpenIdConnect { url });
+    connect.into_iter().chain(needs_token.then_some(SecurityScheme::Bearer)).collect()
 }

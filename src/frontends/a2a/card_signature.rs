@@ -14,6 +14,7 @@ use ring::signature::{
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Map, Value, json};
+use tandem_wire::a2a::CardSignature;
 
 /// Advice for an operator without a suitable key.
 const MAKE_KEY: &str = "`openssl genpkey -algorithm ed25519 -out FILE` makes a key";
@@ -75,10 +76,10 @@ impl CardKey {
         json!({ "keys": [self.public] })
     }
 
-    /// Adds signatures to a card that has only fields of 1.0. Verifiers that drop all empty values, such as
+    /// Returns the signatures of a card that has only fields of 1.0. Verifiers that drop all empty values, such as
     /// A2A's Python SDK, may see another card than the one of the specification; then a second signature
     /// covers that card.
-    pub(super) fn sign(&self, card: &mut Value) {
+    pub(super) fn sign(&self, card: &Value) -> Vec<CardSignature> {
         let exact = canonical(&without_defaults(card, false));
         let bare = canonical(&without_defaults(card, true));
         let both = [Some(&exact), Some(&bare).filter(|bare| **bare != exact)];
@@ -86,9 +87,9 @@ impl CardKey {
             let signature = self.signature(payload);
             // Signing fails only if the system has no random numbers; the card then stays unsigned.
             let signature = signature.inspect_err(|_| tracing::error!("the card cannot be signed"));
-            Some(json!({ "protected": self.protected, "signature": signature.ok()? }))
+            Some(CardSignature { protected: self.protected.clone(), signature: signature.ok()? })
         });
-        card["signatures"] = signatures.collect();
+        signatures.collect()
     }
 
     fn signature(&self, payload: &str) -> Result<String, Unspecified> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::time::timeout;
 
 use super::context::SessionContext;
@@ -12,13 +12,14 @@ use super::dialect::Dialect;
 use super::requests::{Execute, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::turns;
-use tandem_agent::commands::{Argument, Command, Registry};
+use tandem_agent::commands::{Command, Registry};
 use tandem_agent::session::{
     Access, CallStarted, Event, PromptPart, PromptTags, Session, SessionCommand, TurnId,
 };
 use tandem_agent::sessions::Leased;
 use tandem_serve::principals::{DRIVE, Principal};
 use tandem_serve::quotas::Reservation;
+use tandem_wire::a2a::TaskMetadata;
 use tandem_wire::jsonrpc::Error;
 
 /// Statuses of a started command (RFC 3.3, `CommandExecutionStatus`).
@@ -32,73 +33,107 @@ const FIRST_STEP_TIME: Duration = Duration::from_secs(1);
 /// End of the message about a command that cannot start.
 const NOT_BEGUN: &str = "Nothing was begun, so there is no execution id.";
 
+/// The list of commands (RFC 3.3, `GetAllSlashCommandsResponse`).
+#[derive(Serialize)]
+pub(super) struct CommandList {
+    commands: Vec<CommandDescription>,
+}
+
+/// A slash command (RFC 3.3, `SlashCommand`; server document, "Commands").
+#[derive(Serialize)]
+struct CommandDescription {
+    name: String,
+    description: String,
+    arguments: Vec<ArgumentDescription>,
+    /// The sub-commands under their name in the RFC; `GET /listCommands` has only the other name.
+    #[serde(rename = "sub_commands", skip_serializing_if = "Option::is_none")]
+    snake: Option<Vec<Self>>,
+    #[serde(rename = "subCommands")]
+    camel: Vec<Self>,
+}
+
+/// An argument of a command (RFC 3.3, `SlashCommandArgument`).
+#[derive(Serialize)]
+struct ArgumentDescription {
+    name: String,
+    description: String,
+    is_required: bool,
+    #[serde(rename = "isRequired")]
+    camel: bool,
+}
+
 /// Returns the response to `commands/get`.
-pub(super) fn all(registry: &Registry, session: Option<&Session>) -> Value {
-    let commands = registry.list().iter().map(command).chain(own(session));
-    json!({ "commands": commands.collect::<Vec<_>>() })
+pub(super) fn all(registry: &Registry, session: Option<&Session>) -> CommandList {
+    CommandList { commands: registry.list().iter().map(command).chain(own(session)).collect() }
 }
 
 /// Returns the commands that only this session has.
-fn own(session: Option<&Session>) -> Vec<Value> {
+fn own(session: Option<&Session>) -> Vec<CommandDescription> {
     session.map(Session::own_commands).unwrap_or_default().iter().map(own_command).collect()
 }
 
-fn own_command(command: &SessionCommand) -> Value {
-    let arguments = command.arguments.iter().map(|argument| {
-        json!({
-            "name": argument.name,
-            "description": argument.description,
-            "is_required": argument.is_required,
-            "isRequired": argument.is_required,
-        })
-    });
-    json!({
-        "name": command.name,
-        "description": command.description,
-        "arguments": arguments.collect::<Vec<_>>(),
-        "sub_commands": [],
-        "subCommands": [],
-    })
+fn own_command(command: &SessionCommand) -> CommandDescription {
+    let arguments = command.arguments.iter();
+    CommandDescription {
+        name: command.name.clone(),
+        description: command.description.clone(),
+        arguments: arguments
+            .map(|it| argument(&it.name, &it.description, it.is_required))
+            .collect(),
+        snake: Some(Vec::new()),
+        camel: Vec::new(),
+    }
 }
 
-fn command(command: &Command) -> Value {
-    let arguments: Vec<_> = command.arguments.iter().map(argument).collect();
-    let sub_commands: Vec<_> = command.sub_commands.iter().map(self::command).collect();
-    json!({
-        "name": command.name,
-        "description": command.description,
-        "arguments": arguments,
-        "sub_commands": sub_commands,
-        "subCommands": sub_commands,
-    })
+fn command(command: &Command) -> CommandDescription {
+    let sub_commands = || command.sub_commands.iter().map(self::command).collect();
+    CommandDescription {
+        name: command.name.to_owned(),
+        description: command.description.to_owned(),
+        arguments: arguments(command),
+        snake: Some(sub_commands()),
+        camel: sub_commands(),
+    }
 }
 
-fn argument(argument: &Argument) -> Value {
-    json!({
-        "name": argument.name,
-        "description": argument.description,
-        "is_required": argument.is_required,
-        "isRequired": argument.is_required,
-    })
+fn arguments(command: &Command) -> Vec<ArgumentDescription> {
+    let arguments = command.arguments.iter();
+    arguments.map(|it| argument(it.name, it.description, it.is_required)).collect()
+}
+
+fn argument(name: &str, description: &str, is_required: bool) -> ArgumentDescription {
+    let (name, description) = (name.to_owned(), description.to_owned());
+    ArgumentDescription { name, description, is_required, camel: is_required }
 }
 
 /// Returns the response to `GET /listCommands`: the same commands, named by their whole paths.
-pub(super) fn listed(registry: &Registry, session: Option<&Session>) -> Value {
+pub(super) fn listed(registry: &Registry, session: Option<&Session>) -> CommandList {
     let commands = registry.list().iter().map(|command| full(command, ""));
-    let commands = commands.chain(own(session));
-    json!({ "commands": commands.collect::<Vec<_>>() })
+    CommandList { commands: commands.chain(own(session)).collect() }
 }
 
-fn full(command: &Command, above: &str) -> Value {
+fn full(command: &Command, above: &str) -> CommandDescription {
     let name = format!("{above}{}", command.name);
     let below = format!("{name} ");
-    let sub_commands: Vec<_> = command.sub_commands.iter().map(|it| full(it, &below)).collect();
-    json!({
-        "name": name,
-        "description": command.description,
-        "arguments": command.arguments.iter().map(argument).collect::<Vec<_>>(),
-        "subCommands": sub_commands,
-    })
+    CommandDescription {
+        name,
+        description: command.description.to_owned(),
+        arguments: arguments(command),
+        snake: None,
+        camel: command.sub_commands.iter().map(|it| full(it, &below)).collect(),
+    }
+}
+
+/// Response to `command/execute` (RFC 3.3, `ExecuteSlashCommandResponse`).
+#[derive(Serialize)]
+pub(super) struct ExecuteResponse {
+    execution_id: String,
+    #[serde(rename = "executionId")]
+    camel: String,
+    status: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<TaskMetadata>,
 }
 
 impl A2aServer {
@@ -109,7 +144,7 @@ impl A2aServer {
         request: &Execute,
         located: Option<Leased<SessionContext>>,
         caller: &CallOrigin,
-    ) -> Result<Value, Error> {
+    ) -> Result<ExecuteResponse, Error> {
         let Execute { path, args, session } = request;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let is_unknown = located.is_none() && session.task.is_none() && session.context.is_some();
@@ -129,13 +164,12 @@ impl A2aServer {
                 (String::new(), "FAILED_TO_START", why)
             }
         };
-        let mut response = json!({
-            "execution_id": id, "executionId": id, "status": status, "message": message,
+        let metadata = unknown.map(|unknown| TaskMetadata {
+            unknown_context: Some(unknown),
+            ..TaskMetadata::default()
         });
-        if let Some(unknown) = unknown {
-            response["metadata"] = json!({ "unknownContext": unknown });
-        }
-        Ok(response)
+        let camel = id.clone();
+        Ok(ExecuteResponse { execution_id: id, camel, status, message, metadata })
     }
 
     /// Returns the session that a call names, or the shared session, if it exists already.

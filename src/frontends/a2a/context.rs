@@ -17,7 +17,7 @@ use super::results::TurnChanges;
 use super::story::{self, Story, is_within};
 use super::terminals::AttachedTerminals;
 use super::tool_call::question;
-use super::updates::{artifact, explanation, git_place, source, timestamp};
+use super::updates::{artifact, explanation, git_place, source_metadata, timestamp};
 use parking_lot::Mutex;
 use tandem_agent::session::{
     FollowedSession, Reader, Session, SessionAccess, StoreError, TaskEvent, TurnId, TurnRecord,
@@ -25,7 +25,7 @@ use tandem_agent::session::{
 use tandem_agent::sessions::{LastUse, Leased, Leases, LoadedSession, SessionView, stored_id};
 use tandem_serve::principals::{Principal, SessionRight};
 pub(super) use tandem_wire::a2a::UnknownContext;
-use tandem_wire::a2a::{Message, Part, Role, Task, TaskState, TaskStatus, error};
+use tandem_wire::a2a::{Fields, Message, Role, Task, TaskMetadata, TaskState, TaskStatus, error};
 use tandem_wire::development_tool::URI;
 use tandem_wire::jsonrpc::Error;
 
@@ -457,11 +457,7 @@ impl SessionContext {
             Dialect::V03 | Dialect::Flat => self.task_for(turn, history).await,
         };
         let parts = task.status.message.iter_mut().flat_map(|message| &mut message.parts);
-        let text = parts.filter_map(|part| match part {
-            Part::Text(text) => Some(text),
-            Part::Thought(_) | Part::Call(_) | Part::Settings(_) | Part::File(_) => None,
-        });
-        for text in text.take(1) {
+        for text in parts.filter_map(|part| part.text.as_mut()).take(1) {
             *text = format!("{NO_ANSWER}\n\n{text}");
         }
         task
@@ -498,9 +494,7 @@ impl SessionContext {
                 status: TaskStatus { state: TaskState::Submitted, message: None, timestamp: at },
                 history: prompt.into_iter().collect(),
                 artifacts: Vec::new(),
-                unknown_context,
-                auto_execute_refused: false,
-                git: None,
+                metadata: TaskMetadata { unknown_context, ..TaskMetadata::default() },
                 id: id.clone(),
             }
         })
@@ -568,9 +562,10 @@ fn snapshot(
         status: TaskStatus { state: story.state(turn), message, timestamp: timestamp(at) },
         history: said,
         artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
-        unknown_context: None,
-        auto_execute_refused: false,
-        git: last.and_then(|turn| story.saved_at(turn.id)).map(git_place),
+        metadata: TaskMetadata {
+            git: last.and_then(|turn| story.saved_at(turn.id)).map(git_place),
+            ..TaskMetadata::default()
+        },
         id,
     }
 }
@@ -592,7 +587,7 @@ impl Teller<'_> {
             .rev()
             .map(move |(n, text)| self.message(Role::Agent, &format!("{number}.{n}"), text));
         let mut prompt = self.message(Role::User, &format!("{number}.prompt"), &turn.prompt);
-        prompt.source = turn.origin.as_ref().map(source);
+        prompt.metadata = turn.origin.as_ref().map(source_metadata).unwrap_or_default();
         answers.chain([prompt])
     }
 
@@ -618,9 +613,9 @@ impl Teller<'_> {
             message_id: format!("{}/turn/{id}", self.context),
             task_id: self.task.to_owned(),
             context_id: self.context.to_owned(),
-            extensions: vec![URI],
-            parts: vec![Part::Text(text.to_owned())],
-            source: None,
+            extensions: vec![URI.into()],
+            parts: vec![text.to_owned().into()],
+            metadata: Fields::default(),
         }
     }
 }

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::flat;
 use tandem_agent::session::TurnId;
-use tandem_wire::a2a::{ProtocolVersion, StreamEvent, Task, TaskPushNotificationConfig, v1, v03};
+use tandem_wire::a2a::{
+    InVersion, ProtocolVersion, StreamEvent, Task, TaskPushNotificationConfig, with_reason,
+};
 use tandem_wire::jsonrpc::Error;
 
 /// Wire form of tasks and events for a client.
@@ -18,14 +20,6 @@ pub(super) enum Dialect {
     V1,
     /// Form of an early implementation, without JSON-RPC envelopes.
     Flat,
-}
-
-/// A task in the wire form of a dialect.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(super) enum TaskJson<'a> {
-    V03(v03::StreamResponse<'a>),
-    V1(v1::Task<'a>),
 }
 
 impl From<ProtocolVersion> for Dialect {
@@ -61,54 +55,46 @@ impl Dialect {
         }
     }
 
-    /// Returns a task as the result of a call that asks for a task.
-    pub(super) fn task(self, task: &Task) -> TaskJson<'_> {
+    /// Returns the version whose objects the dialect has, but for the events of flat frames.
+    fn version(self) -> ProtocolVersion {
         match self {
-            Self::V03 | Self::Flat => TaskJson::V03(v03::StreamResponse::Task(task.into())),
-            Self::V1 => TaskJson::V1(task.into()),
+            Self::V03 | Self::Flat => ProtocolVersion::V03,
+            Self::V1 => ProtocolVersion::V1,
         }
+    }
+
+    /// Returns a task as the result of a call that asks for a task.
+    pub(super) fn task(self, task: &Task) -> InVersion<'_, Task> {
+        self.version().form(task)
     }
 
     /// Returns a task as the first event of a stream, or as the result of a message.
     pub(super) fn first(self, task: &Task) -> Bytes {
-        match self {
-            Self::V03 | Self::Flat => json(&v03::StreamResponse::Task(task.into())),
-            Self::V1 => json(&v1::StreamResponse::Task(task.into())),
-        }
+        json(&self.version().item("task", task))
     }
 
     /// Returns an event as an item of a stream; `None` if the dialect has no such event.
     pub(super) fn item(self, event: &StreamEvent) -> Option<Bytes> {
         match (self, event) {
-            (Self::V03, event) => Some(json(&v03::StreamResponse::from(event))),
-            (Self::V1, event) => Some(json(&v1::StreamResponse::from(event))),
+            (Self::V03 | Self::V1, event) => Some(json(&self.version().form(event))),
             (Self::Flat, StreamEvent::Status(update)) => flat::frame(update).map(|it| json(&it)),
-            (Self::Flat, StreamEvent::Task(_) | StreamEvent::Artifact(_)) => None,
+            (Self::Flat, _) => None,
         }
     }
 
     /// Returns a push notification configuration.
     pub(super) fn push_config(self, config: &TaskPushNotificationConfig) -> Bytes {
-        match self {
-            Self::V03 | Self::Flat => json(&v03::TaskPushNotificationConfig::from(config)),
-            Self::V1 => json(&v1::TaskPushNotificationConfig::from(config)),
-        }
+        json(&self.version().form(config))
     }
 
     /// Returns all push notification configurations of a task.
-    pub(super) fn push_configs(self, configs: &[TaskPushNotificationConfig]) -> Bytes {
-        match self {
-            Self::V03 | Self::Flat => {
-                let configs = configs.iter().map(v03::TaskPushNotificationConfig::from);
-                json(&configs.collect::<Vec<_>>())
-            }
-            Self::V1 => json(&v1::ListTaskPushNotificationConfigsResponse::from(configs)),
-        }
+    pub(super) fn push_configs(self, configs: &Vec<TaskPushNotificationConfig>) -> Bytes {
+        json(&self.version().item("configs", configs))
     }
 
     /// Returns an error with the dialect's own additions.
     pub(super) fn error(self, error: Error) -> Error {
-        if self == Self::V1 { v1::error(error) } else { error }
+        if self == Self::V1 { with_reason(error) } else { error }
     }
 }
 

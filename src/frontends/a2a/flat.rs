@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use tandem_wire::a2a::{Part, Role, StatusUpdate};
+use tandem_wire::a2a::{PartData, Role, StatusUpdate};
 use tandem_wire::development_tool::{
     AgentThought, ConfirmationDetails, ConfirmationOption, EventKind, ToolCall, ToolCallStatus,
 };
@@ -35,7 +35,7 @@ struct FlatText<'a> {
 #[derive(Serialize)]
 struct FlatCall<'a> {
     tool_call_id: &'a str,
-    status: ToolCallStatus,
+    status: &'a ToolCallStatus,
     tool_name: &'a str,
     input_parameters: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,17 +61,20 @@ struct CallMetadata<'a> {
 
 /// Returns the frame of an update; `None` if this form has no frame for it.
 pub(super) fn frame(update: &StatusUpdate) -> Option<FlatFrame<'_>> {
-    let kind = update.metadata.kind;
+    let kind = update.metadata.kind?;
     let message = update.status.message.as_ref()?;
     if message.role == Role::User {
         return None;
     }
-    let content = match (kind, message.parts.first()?) {
-        (EventKind::TextContent, Part::Text(text)) => {
+    let part = message.parts.first()?;
+    let content = match (kind, &part.text, &part.data) {
+        (EventKind::TextContent, Some(text), _) => {
             FrameContent::Text { content: FlatText { text } }
         }
-        (EventKind::Thought, Part::Thought(thought)) => FrameContent::Thought { thought },
-        (EventKind::ToolCallUpdate, Part::Call(call)) => {
+        (EventKind::Thought, _, Some(PartData::Thought(thought))) => {
+            FrameContent::Thought { thought }
+        }
+        (EventKind::ToolCallUpdate, _, Some(PartData::Call(call))) => {
             FrameContent::Call(Box::new(self::call(call)))
         }
         _ => return None,
@@ -82,7 +85,7 @@ pub(super) fn frame(update: &StatusUpdate) -> Option<FlatFrame<'_>> {
 fn call(call: &ToolCall) -> FlatCall<'_> {
     FlatCall {
         tool_call_id: &call.tool_call_id,
-        status: call.status,
+        status: &call.status,
         tool_name: &call.tool_name,
         input_parameters: &call.input_parameters,
         live_content: call.live_content.as_deref(),

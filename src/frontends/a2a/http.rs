@@ -25,7 +25,7 @@ use super::{card, guard, http_json, monitoring, rest, sse, ws};
 use tandem_serve::busy;
 use tandem_serve::principals::Principal;
 use tandem_serve::tokens;
-use tandem_wire::a2a::{Method, ProtocolVersion, error};
+use tandem_wire::a2a::{Fields, Method, ProtocolVersion, error};
 use tandem_wire::development_tool::is_uri;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
@@ -110,8 +110,8 @@ async fn agent_card_v1(State(server): State<Arc<A2aServer>>, headers: HeaderMap)
 
 /// Returns the agent card, with headers for caches.
 fn card_response(server: &A2aServer, headers: &HeaderMap, v1: bool) -> Response {
-    let body = card::card(server, v1).to_string();
-    let etag = format!("\"{}\"", tokens::hash(&body));
+    let body = card::card(server, v1);
+    let etag = format!("\"{}\"", tokens::hash(&String::from_utf8_lossy(&body)));
     let known = headers.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let headers = [
         (ETAG, etag.clone()),
@@ -186,7 +186,8 @@ async fn call(
     });
     if bare
         && let Ok(body) = serde_json::from_slice::<Value>(&body)
-        && body.get("method").is_none()
+        && let body = Fields::from(body)
+        && !body.0.contains_key("method")
     {
         return match unknown {
             Some(error) => json_body(failure("null", &error)),
@@ -210,7 +211,7 @@ async fn call(
     }
 }
 
-async fn bare_stream(server: &Arc<A2aServer>, body: Value, caller: &CallOrigin) -> Response {
+async fn bare_stream(server: &Arc<A2aServer>, body: Fields, caller: &CallOrigin) -> Response {
     let streaming = match server.received(MessageForm::Bare, body) {
         Ok(message) => server.stream(message, caller, Dialect::V03).await,
         Err(error) => Err(error),

@@ -10,15 +10,15 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, get, on};
 use axum::{RequestExt as _, Router};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::body::body;
 use super::card::HTTP_JSON;
 use super::methods::Reply;
 use super::server::{A2aServer, CallOrigin};
-use super::{dialect, fields, sse};
+use super::{dialect, sse};
 use tandem_serve::principals::Principal;
-use tandem_wire::a2a::{self, MethodAddress, ProtocolVersion, Verb, error, v1};
+use tandem_wire::a2a::{self, Fields, MethodAddress, ProtocolVersion, RpcStatus, Verb, error};
 use tandem_wire::jsonrpc::Error;
 
 /// Media type of the binding's bodies (section 11.1).
@@ -60,7 +60,7 @@ struct Call {
     caller: CallOrigin,
     verb: Method,
     /// The fields of the body or of the query, together with those of the path.
-    params: Map<String, Value>,
+    params: Fields,
 }
 
 impl FromRequest<Arc<A2aServer>> for Call {
@@ -85,7 +85,7 @@ impl FromRequest<Arc<A2aServer>> for Call {
             query_params(request.uri())
         };
         let mut params = params.map_err(|error| failure(&error))?;
-        params.extend(path.into_iter().map(|(name, value)| (name, Value::String(value))));
+        params.0.extend(path.into_iter().map(|(name, value)| (name, Value::String(value))));
         Ok(Self { server: Arc::clone(server), caller, verb, params })
     }
 }
@@ -94,7 +94,7 @@ impl Call {
     /// Carries out the method that the end of a task's path names: `tasks/ID`, `tasks/ID:cancel` or
     /// `tasks/ID:subscribe`. The specification has `subscribe` under both verbs.
     async fn on_task(mut self) -> Response {
-        let path = self.params.get("id").and_then(Value::as_str).unwrap_or_default();
+        let path = self.params.text("id").unwrap_or_default();
         let (id, action) = path.rsplit_once(':').unwrap_or((path, ""));
         let is_named = |method: &a2a::Method| {
             let path = method.address().and_then(|address| address.path.strip_prefix(TASK));
@@ -109,8 +109,8 @@ impl Call {
             // An id may itself contain a colon.
             return self.carry_out(a2a::Method::Get).await;
         };
-        let id = Value::String(id.to_owned());
-        self.params.insert("id".to_owned(), id);
+        let id = id.into();
+        self.params.0.insert("id".to_owned(), id);
         self.carry_out(method).await
     }
 
@@ -118,7 +118,7 @@ impl Call {
     async fn carry_out(self, method: a2a::Method) -> Response {
         let Self { server, caller, verb, params } = self;
         let name = method.name(ProtocolVersion::V1);
-        match server.call(name, Value::Object(params), &caller).await {
+        match server.call(name, params.0.into(), &caller).await {
             // The response to a deletion is an empty message.
             Ok(Reply::Value(_)) if verb == Method::DELETE => json(StatusCode::OK, "{}"),
             Ok(Reply::Value(value)) => json(StatusCode::OK, value),
@@ -144,21 +144,21 @@ fn check_version(headers: &HeaderMap, uri: &Uri) -> Result<(), Error> {
 }
 
 /// Parses a body. The body may be missing if the path has all parameters.
-fn body_params(body: &[u8]) -> Result<Map<String, Value>, Error> {
+fn body_params(body: &[u8]) -> Result<Fields, Error> {
     if body.is_empty() {
-        return Ok(Map::new());
+        return Ok(Fields::default());
     }
     let params = serde_json::from_slice(body);
     let params =
         params.map_err(|err| Error::new(Error::PARSE, format!("the body is not JSON: {err}")))?;
     match params {
-        Value::Object(params) => Ok(params),
+        Value::Object(params) => Ok(Fields(params)),
         _ => Err(error::invalid_params("the body must be an object")),
     }
 }
 
 /// Parses a query, in which all values are strings (section 11.5).
-fn query_params(uri: &Uri) -> Result<Map<String, Value>, Error> {
+fn query_params(uri: &Uri) -> Result<Fields, Error> {
     let query = uri.query().unwrap_or_default();
     let pairs = form_urlencoded::parse(query.as_bytes()).map(|(name, value)| {
         let value = match &*name {
@@ -173,15 +173,15 @@ fn query_params(uri: &Uri) -> Result<Map<String, Value>, Error> {
         };
         Ok((name.into_owned(), value))
     });
-    pairs.collect()
+    pairs.collect::<Result<_, _>>().map(Fields)
 }
 
 /// Returns the response to a call that failed.
 fn failure(error: &Error) -> Response {
-    let status = v1::HttpStatus::of(error);
+    let status = RpcStatus::of(error);
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(code, status.body(error));
-    if let Some(after) = status.retry_after {
+    let mut response = json(code, status.body());
+    if let Some(after) = error::retry_after(error) {
         response.headers_mut().insert(RETRY_AFTER, after.into());
     }
     response
@@ -223,12 +223,11 @@ pub(super) async fn answers(request: Request, next: Next) -> Response {
     let body = to_bytes(body, LONGEST_REFUSAL).await.unwrap_or_default();
     let body = String::from_utf8_lossy(&body).trim().to_owned();
     // Some refusals are JSON in the form of the other endpoints.
-    let said = serde_json::from_str::<Value>(&body).ok();
-    let said = said.as_ref().and_then(|said| fields::text(said, &["error"]));
+    let said = serde_json::from_str::<Fields>(&body).ok();
+    let said = said.as_ref().and_then(|said| said.text("error"));
     let reason = status.canonical_reason().unwrap_or("refused");
     let message = said.or(Some(&*body)).filter(|message| !message.is_empty()).unwrap_or(reason);
-    let refused = v1::HttpStatus::refused(status.as_u16());
-    let body = refused.body(&Error::new(0, message.to_owned()));
+    let body = RpcStatus::refused(status.as_u16(), message.to_owned()).body();
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONTENT_TYPE, kind);
     Response::from_parts(head, body.into())

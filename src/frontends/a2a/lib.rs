@@ -35,7 +35,6 @@ mod context;
 mod contexts;
 mod dialect;
 mod envelope;
-mod fields;
 mod flat;
 mod follow;
 mod frames;

@@ -7,21 +7,22 @@ use std::collections::{BTreeSet, HashSet};
 use std::future::ready;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::stream::FuturesOrdered;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::task::coop::consume_budget;
 
 use super::context::{self, SessionContext};
 use super::contexts::locate::Located;
 use super::contexts::visible::{ReadSession, VisibleContexts};
-use super::dialect::Dialect;
+use super::dialect::{Dialect, json};
 use super::requests::{ListTasks, SessionId};
 use super::results::TurnChanges;
 use super::story::Story;
 use tandem_agent::session::{Listed, Millis, TurnId};
 use tandem_agent::sessions::stored_id;
-use tandem_wire::a2a::Task;
+use tandem_wire::a2a::{InVersion, Task};
 use tandem_wire::jsonrpc::Error;
 
 /// A task in the list.
@@ -92,19 +93,26 @@ pub(super) async fn tasks(
     contexts: VisibleContexts<'_>,
     request: &ListTasks,
     dialect: Dialect,
-) -> Result<Value, Error> {
+) -> Result<Bytes, Error> {
     let found = find(contexts, request, dialect).await?;
     let (total, page) = (found.total, found.newest.into_iter().skip(request.from).collect());
     let tasks = page_of(contexts, page, request).await?;
     let after = request.from.saturating_add(request.size);
     let next = if after < total { after.to_string() } else { String::new() };
-    let tasks = tasks.iter().map(|task| json!(dialect.task(task)));
-    Ok(json!({
-        "tasks": tasks.collect::<Vec<_>>(),
-        "nextPageToken": next,
-        "pageSize": request.size,
-        "totalSize": total,
-    }))
+    let tasks = tasks.iter().map(|task| dialect.task(task)).collect();
+    let (page_size, total_size) = (request.size, total);
+    Ok(json(&TaskPage { tasks, next_page_token: next, page_size, total_size }))
+}
+
+/// A page of tasks (1.0, section 3.1.4).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskPage<'a> {
+    tasks: Vec<InVersion<'a, Task>>,
+    /// Token of the next page; empty on the last page.
+    next_page_token: String,
+    page_size: usize,
+    total_size: usize,
 }
 
 /// The tasks that match a request.
@@ -342,7 +350,7 @@ fn fitting(
         _ => vec![(None, turns.next().map_or(0, |(_, at)| at))],
     };
     tasks.retain(|(turn, at)| {
-        request.state.as_ref().is_none_or(|state| *state == story.state(*turn).name())
+        request.state.as_ref().is_none_or(|state| *state == story.state(*turn))
             && request.after.is_none_or(|after| *at >= after.as_millisecond())
     });
     tasks.into_iter()

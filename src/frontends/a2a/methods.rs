@@ -12,11 +12,11 @@ use super::contexts::locate::LocatedTask;
 use super::dialect::{Dialect, json as to_json};
 use super::follow::Follow;
 use super::frames::StreamEnd;
-use super::requests::{GetTask, Subscribe};
+use super::requests::GetTask;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use tandem_agent::session::{Event, Session, TurnId, TurnRecord};
-use tandem_wire::a2a::{TaskState, error};
+use tandem_wire::a2a::{TaskIdParams, TaskState, error};
 use tandem_wire::jsonrpc::Error;
 
 /// Reply to a call.
@@ -75,7 +75,7 @@ impl A2aServer {
     }
 
     pub(super) async fn subscribe(
-        request: &Subscribe,
+        request: &TaskIdParams,
         LocatedTask { context, turn: named }: &LocatedTask,
         caller: &CallOrigin,
         dialect: Dialect,
@@ -85,7 +85,7 @@ impl A2aServer {
             let message = format!("task {id} has ended: there is nothing to subscribe to");
             return Err(Error::new(error::UNSUPPORTED_OPERATION, message));
         }
-        let seen = request.last_event.as_deref();
+        let seen = request.last_event();
         let after = seen.or(caller.last_event.as_deref()).map(place).transpose()?;
         let turn = match (named.or_else(|| context.running()), after) {
             (None, Some(after)) => missed(context, named, after).await,
@@ -116,7 +116,7 @@ impl A2aServer {
     /// Returns the extended card, if clients have to show a token.
     pub(super) fn extended_card(&self, dialect: Dialect) -> Result<Reply, Error> {
         if self.principals.are_asked() {
-            return Ok(value(&card::card(self, dialect == Dialect::V1)));
+            return Ok(Reply::Value(card::card(self, dialect == Dialect::V1)));
         }
         // 1.0 (section 3.1.11) demands another error code for operations that the card does not offer.
         let code = match dialect {

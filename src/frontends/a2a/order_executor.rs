@@ -146,12 +146,14 @@ impl A2aServer {
         caller: &CallOrigin,
     ) -> Result<OrderReply, Error> {
         match call {
-            OrderedCall::Method { name, params } => match self.call(&name, params, caller).await? {
-                Reply::Value(value) => {
-                    serde_json::from_slice(&value).map(OrderReply::Value).map_err(Error::internal)
+            OrderedCall::Method { name, params } => {
+                match self.call(&name, params.0.into(), caller).await? {
+                    Reply::Value(value) => serde_json::from_slice(&value)
+                        .map(OrderReply::Value)
+                        .map_err(Error::internal),
+                    Reply::Stream(streaming) => Ok(OrderReply::Stream(BegunStream::of(streaming))),
                 }
-                Reply::Stream(streaming) => Ok(OrderReply::Stream(BegunStream::of(streaming))),
-            },
+            }
             OrderedCall::Message { form, params, dialect } => {
                 let dialect = Dialect::named(&dialect)
                     .ok_or_else(|| Error::internal(format!("there is no dialect `{dialect}`")))?;

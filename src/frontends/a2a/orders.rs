@@ -20,17 +20,18 @@ use super::subscription::{Span, Streaming};
 use tandem_agent::session::{FollowedSession, Origin, StoreError, TurnId};
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
+use tandem_wire::a2a::Fields;
 use tandem_wire::jsonrpc::Error;
 
 /// A call that the owner of a session is to carry out.
 #[derive(Serialize, Deserialize)]
 pub(super) enum OrderedCall {
     /// A method with a single result.
-    Method { name: String, params: Value },
+    Method { name: String, params: Fields },
     /// A message; its result is a stream.
-    Message { form: MessageForm, params: Value, dialect: String },
+    Message { form: MessageForm, params: Fields, dialect: String },
     /// `POST /executeCommand`.
-    Command { body: Value },
+    Command { body: Fields },
     /// A call of an attached terminal.
     Terminal(TerminalCall),
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -17,7 +18,7 @@ use super::requests::PushName;
 use super::server::A2aServer;
 use super::webhook::{self, Delivery, WebhookUrl, Webhooks};
 use tandem_agent::session::{PushConfig, TaskEvent, TurnId};
-use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error, v03};
+use tandem_wire::a2a::{PushNotificationConfig, TaskPushNotificationConfig, error};
 use tandem_wire::jsonrpc::Error;
 
 impl A2aServer {
@@ -63,7 +64,7 @@ impl A2aServer {
         let set = TaskPushNotificationConfig { task_id: task.clone(), config: config.clone() };
         let protocol = dialect.name().to_owned();
         // The secret has the form of 0.3, which can hold all authentication schemes.
-        let secret = json!(v03::PushNotificationConfig::from(config));
+        let secret = json!(config);
         let config = PushConfig { task, turn, protocol, set: Value::Null };
         // The lock is held until the configuration is recorded, so that the events come in the order of the changes.
         let mut push = context.push.0.lock();
@@ -109,7 +110,7 @@ impl A2aServer {
         for (key, config) in configs {
             let Some(dialect) = Dialect::named(&config.protocol) else { continue };
             let follow = Follow::new(context, from, dialect);
-            let set = read::push_config(&receiver(context, &key, &config));
+            let set = receiver(context, &key, &config);
             match set.and_then(|set| self.notify(follow, &key, config.turn, &set)) {
                 Ok(notifies) => _ = push.insert(key, notifies),
                 Err(error) => tracing::warn!(key, "nobody is notified any more: {error}"),
@@ -194,16 +195,22 @@ fn stored(
     key: &str,
     config: &PushConfig,
 ) -> Option<TaskPushNotificationConfig> {
-    let set = read::push_config(&receiver(context, key, config)).ok()?;
+    let set = receiver(context, key, config).ok()?;
     Some(TaskPushNotificationConfig { task_id: config.task.clone(), config: set })
 }
 
 /// Returns a configuration's receiver as the client has set it: its URL, which may itself be a secret, and
 /// its credentials.
-fn receiver(context: &SessionContext, key: &str, config: &PushConfig) -> Value {
+fn receiver(
+    context: &SessionContext,
+    key: &str,
+    config: &PushConfig,
+) -> Result<PushNotificationConfig, Error> {
     // Older versions of tandem wrote the receiver into the log instead.
     let secret = context.here().and_then(|session| session.persistence().secret(key));
-    secret.unwrap_or_else(|| config.set.clone())
+    let set = secret.unwrap_or_else(|| config.set.clone());
+    let set = PushNotificationConfig::deserialize(set).unwrap_or_default();
+    read::check_address(&set).map(|()| set)
 }
 
 /// Returns the headers that authenticate this server to the receiver.

@@ -3,28 +3,22 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::attachments::{self, Attachment, ReceivedFile};
-use super::fields::{count, field, text};
 use super::servers;
-use super::tool_call::{CANCEL, OPTIONS, YES};
+use super::tool_call::{OPTIONS, YES};
 use tandem_agent::session::{PromptPart, ServerConfig};
-use tandem_wire::a2a::{PushAuthentication, PushNotificationConfig, error};
-use tandem_wire::development_tool::{CODER_AGENT, is_uri};
+use tandem_wire::a2a::{
+    Fields, Message, MessageSendConfiguration, Part, PartData, PushNotificationConfig, Role, error,
+};
+use tandem_wire::development_tool::{CODER_AGENT, ToolCallConfirmation, is_uri};
 use tandem_wire::jsonrpc::Error;
-
-/// Id of a push configuration whose client gives it none (0.3).
-pub(super) const DEFAULT_PUSH_ID: &str = "default";
 
 /// Maximum number of tools to which a client can limit a session.
 const MAX_TOOL_NAMES: usize = 1000;
 
 /// Maximum length of such a tool's name, in bytes.
 const MAX_TOOL_NAME_BYTES: usize = 256;
-
-/// Output modes of clients that accept data parts.
-const DATA_MODES: [&str; 6] = ["application/json", "application/*", "*/*", "*", "json", "data"];
 
 /// A message that a client sends (spec 6.4 and 7.1).
 #[derive(Debug, PartialEq)]
@@ -40,7 +34,7 @@ pub(super) struct Sent {
     /// Files of the prompt that are to be put beside the session.
     pub(super) files: Vec<ReceivedFile>,
     pub(super) settings: AgentSettings,
-    pub(super) configuration: Configuration,
+    pub(super) configuration: MessageSendConfiguration,
 }
 
 impl Sent {
@@ -77,30 +71,7 @@ pub(super) struct AgentSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SentContent {
     Prompt(Vec<PromptPart>),
-    Answers(Vec<ConfirmationAnswer>),
-}
-
-/// Form of the response that a client wants (spec 7.1.1).
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Configuration {
-    /// `true` to respond at once; `false` to respond when the turn has ended or asks a question.
-    pub(super) at_once: bool,
-    /// `true` if the client accepts text, but no data.
-    pub(super) text_only: bool,
-    /// Maximum number of messages of the history in the response.
-    pub(super) history: Option<usize>,
-    /// Configuration of push notifications, if the client wants any.
-    pub(super) push: Option<PushNotificationConfig>,
-}
-
-/// The answer to a question (RFC 3.2, `ToolCallConfirmation`).
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct ConfirmationAnswer {
-    pub(super) call: String,
-    /// Id of the chosen option.
-    pub(super) option: String,
-    /// Text to write to the file instead of the proposed one.
-    pub(super) content: Option<String>,
+    Answers(Vec<ToolCallConfirmation>),
 }
 
 /// Form of a message's JSON.
@@ -117,7 +88,7 @@ pub(super) enum MessageForm {
 /// A message as received and as parsed. The received form is kept for another node.
 pub(super) struct ReceivedMessage {
     pub(super) form: MessageForm,
-    pub(super) params: Value,
+    pub(super) params: Fields,
     pub(super) sent: Sent,
 }
 
@@ -125,7 +96,7 @@ impl ReceivedMessage {
     /// Parses a message. At most `attachment_chars` characters of an attached text file are used.
     pub(super) fn read(
         form: MessageForm,
-        params: Value,
+        params: Fields,
         attachment_chars: usize,
     ) -> Result<Self, Error> {
         let sent = match form {
@@ -138,151 +109,115 @@ impl ReceivedMessage {
 }
 
 /// Parses the parameters of `message/send` and `message/stream`.
-fn message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
-    let message = params
-        .get("message")
-        .filter(|message| message.is_object())
-        .ok_or_else(|| error::invalid_params("`message` must be an object"))?;
-    if text(message, &["messageId", "message_id"]).is_none() {
+fn message(params: &Fields, attachment_chars: usize) -> Result<Sent, Error> {
+    let message = params.object("message");
+    let message = message.ok_or_else(|| error::invalid_params("`message` must be an object"))?;
+    let message = Message::from(message);
+    if message.message_id.is_empty() {
         return Err(error::invalid_params("`message.messageId` must be a string"));
     }
-    if !matches!(text(message, &["role"]), Some("user" | "ROLE_USER")) {
+    if message.role != Role::User {
         return Err(error::invalid_params("`message.role` must be `user`"));
     }
-    let parts = field(message, &["parts"]).and_then(Value::as_array);
-    let parts = parts.filter(|parts| !parts.is_empty());
-    let parts = parts.ok_or_else(|| error::invalid_params("`message.parts` must not be empty"))?;
+    if message.parts.is_empty() {
+        return Err(error::invalid_params("`message.parts` must not be empty"));
+    }
     let mut files = Vec::new();
-    let content = content(parts, attachment_chars, &mut files)?;
+    let content = content(&message.parts, attachment_chars, &mut files)?;
     Ok(Sent { files, ..sent(params, message, content)? })
 }
 
 /// Parses the parameters from a client of the first server or of an early implementation: `content` in place
 /// of parts, and no id.
-fn early_message(params: &Value, attachment_chars: usize) -> Result<Sent, Error> {
-    let message = params.get("message").filter(|message| message.is_object());
-    let early = message.and_then(|message| message.get("content"));
-    let (Some(message), Some(early)) = (message, early) else {
-        return self::message(params, attachment_chars);
-    };
-    let content = if let Some(text) = text(early, &["text"]) {
+fn early_message(params: &Fields, attachment_chars: usize) -> Result<Sent, Error> {
+    let message = params.object("message").filter(|message| message.0.contains_key("content"));
+    let Some(message) = message else { return self::message(params, attachment_chars) };
+    let early = message.object("content").unwrap_or_default();
+    let content = if let Some(text) = early.text("text") {
         SentContent::Prompt(vec![PromptPart::Text(text.to_owned())])
     } else {
-        let data = early.get("data").unwrap_or(&Value::Null);
-        let answer = confirmation(data)?;
+        let answer = early.object("data").map(confirmation).transpose()?.flatten();
         SentContent::Answers(vec![answer.ok_or_else(|| {
             error::invalid_params("`message.content` must have `text`, or `data` with an answer")
         })?])
     };
-    sent(params, message, content)
+    sent(params, message.into(), content)
 }
 
 /// Parses the bare body of `POST /message/stream` (server document, "Responding to confirmations").
-fn bare_message(body: &Value, attachment_chars: usize) -> Result<Sent, Error> {
-    let said = body.get("userMessage").unwrap_or(&Value::Null);
+fn bare_message(body: &Fields, attachment_chars: usize) -> Result<Sent, Error> {
     let mut files = Vec::new();
-    let content = match said {
-        Value::String(text) if !text.is_empty() => {
-            SentContent::Prompt(vec![PromptPart::Text(text.clone())])
-        }
-        Value::Object(_) => {
-            match (confirmation(said)?, said.get("parts").and_then(Value::as_array)) {
-                (Some(answer), _) => SentContent::Answers(vec![answer]),
-                (None, Some(parts)) if !parts.is_empty() => {
-                    content(parts, attachment_chars, &mut files)?
-                }
-                (None, _) => return Err(error::invalid_params("`userMessage` says nothing")),
+    let (message, content) = if let Some(text) = body.text("userMessage") {
+        let prompt = vec![PromptPart::Text(text.to_owned())];
+        (Message::default(), SentContent::Prompt(prompt))
+    } else if let Some(said) = body.object("userMessage") {
+        let answer = confirmation(said.clone())?;
+        let message = Message::from(said);
+        let content = match answer {
+            Some(answer) => SentContent::Answers(vec![answer]),
+            None if message.parts.is_empty() => {
+                return Err(error::invalid_params("`userMessage` says nothing"));
             }
-        }
-        _ => return Err(error::invalid_params("`userMessage` must be a text, parts or an answer")),
+            None => content(&message.parts, attachment_chars, &mut files)?,
+        };
+        (message, content)
+    } else {
+        return Err(error::invalid_params("`userMessage` must be a text, parts or an answer"));
     };
-    let mut read = Sent { files, ..sent(body, said, content)? };
-    if let Some(settings) = body.get("agentSettings") {
-        read.settings = self::settings_in(settings)?.unwrap_or_default();
+    let mut read = Sent { files, ..sent(body, message, content)? };
+    if let Some(settings) = body.object("agentSettings") {
+        read.settings = settings_in(&settings)?.unwrap_or_default();
     }
     Ok(read)
 }
 
-fn sent(params: &Value, message: &Value, content: SentContent) -> Result<Sent, Error> {
-    let id = |names: &[&str]| {
-        text(message, names).or_else(|| text(params, names)).map(ToOwned::to_owned)
+fn sent(params: &Fields, message: Message, content: SentContent) -> Result<Sent, Error> {
+    let id = |own: String, name| {
+        let given = || params.text(name).map(ToOwned::to_owned);
+        Some(own).filter(|own| !own.is_empty()).or_else(given)
     };
-    let configuration = field(params, &["configuration"]).unwrap_or(&Value::Null);
-    let blocking = field(configuration, &["blocking"]).and_then(Value::as_bool);
-    let at_once =
-        field(configuration, &["returnImmediately", "return_immediately"]).and_then(Value::as_bool);
-    let push = ["pushNotificationConfig", "push_notification_config", "taskPushNotificationConfig"];
+    let configuration = params.object("configuration").unwrap_or_default();
+    let configuration = MessageSendConfiguration::try_from(configuration)?;
+    configuration.push.as_ref().map_or(Ok(()), check_address)?;
     Ok(Sent {
-        id: text(message, &["messageId", "message_id"]).map(ToOwned::to_owned),
-        task: id(&["taskId", "task_id"]).or_else(|| text(params, &["id"]).map(ToOwned::to_owned)),
-        context: id(&["contextId", "context_id"]),
+        id: Some(message.message_id).filter(|id| !id.is_empty()),
+        task: id(message.task_id, "taskId").or_else(|| params.text("id").map(ToOwned::to_owned)),
+        context: id(message.context_id, "contextId"),
         begins: None,
         content,
         files: Vec::new(),
-        settings: settings(&[message.get("metadata"), params.get("metadata")])?,
-        configuration: Configuration {
-            at_once: at_once.or(blocking.map(|blocking| !blocking)).unwrap_or(false),
-            text_only: is_text_only(configuration),
-            history: count(configuration, &["historyLength", "history_length"])?,
-            push: field(configuration, &push).map(push_config).transpose()?,
-        },
+        settings: settings(&[&message.metadata, &params.object("metadata").unwrap_or_default()])?,
+        configuration,
     })
 }
 
-/// Returns `true` if the output modes that a client accepts are only text modes.
-fn is_text_only(configuration: &Value) -> bool {
-    let modes = field(configuration, &["acceptedOutputModes", "accepted_output_modes"]);
-    let modes: Vec<_> = modes.and_then(Value::as_array).into_iter().flatten().collect();
-    let takes_data = |mode: &&Value| {
-        let mode = mode.as_str().unwrap_or_default().to_ascii_lowercase();
-        let mode = mode.split(';').next().unwrap_or_default().trim();
-        DATA_MODES.contains(&mode)
-    };
-    !modes.is_empty() && !modes.iter().any(takes_data)
-}
-
-/// Parses a configuration of push notifications, of either version.
-pub(super) fn push_config(config: &Value) -> Result<PushNotificationConfig, Error> {
-    let url = text(config, &["url"])
-        .ok_or_else(|| error::invalid_params("`url` must say where to send notifications"))?;
-    let authentication = field(config, &["authentication"]).map(|authentication| {
-        let schemes = field(authentication, &["schemes"]).and_then(Value::as_array);
-        let schemes = schemes.into_iter().flatten().filter_map(Value::as_str);
-        PushAuthentication {
-            schemes: text(authentication, &["scheme"])
-                .into_iter()
-                .chain(schemes)
-                .map(ToOwned::to_owned)
-                .collect(),
-            credentials: text(authentication, &["credentials"]).map(ToOwned::to_owned),
-        }
-    });
-    Ok(PushNotificationConfig {
-        id: text(config, &["id"]).unwrap_or(DEFAULT_PUSH_ID).to_owned(),
-        url: url.to_owned(),
-        token: text(config, &["token"]).map(ToOwned::to_owned),
-        authentication,
-    })
+/// Fails unless a receiver of push notifications has an address.
+pub(super) fn check_address(config: &PushNotificationConfig) -> Result<(), Error> {
+    if config.url.is_empty() {
+        return Err(error::invalid_params("`url` must say where to send notifications"));
+    }
+    Ok(())
 }
 
 /// Returns the settings from the first object that has any: under the extension's URI, under its older name,
 /// or bare.
-pub(super) fn settings(metadata: &[Option<&Value>]) -> Result<AgentSettings, Error> {
-    let mut places = metadata.iter().flatten().flat_map(|metadata| {
-        let entries = metadata.as_object().into_iter().flatten();
-        let own = entries.filter(|(name, _)| is_uri(name)).map(|(_, settings)| settings);
-        own.chain(metadata.get(CODER_AGENT)).chain([*metadata])
+pub(super) fn settings(metadata: &[&Fields]) -> Result<AgentSettings, Error> {
+    let mut places = metadata.iter().flat_map(|metadata| {
+        let own = metadata.0.keys().filter(|name| is_uri(name)).map(String::as_str);
+        let named = own.chain([CODER_AGENT]).filter_map(|name| metadata.object(name));
+        named.chain([(*metadata).clone()])
     });
-    let found = places.find_map(|place| settings_in(place).transpose());
+    let found = places.find_map(|place| settings_in(&place).transpose());
     found.transpose().map(Option::unwrap_or_default)
 }
 
 /// Returns the settings in an object; `None` if it has none.
-pub(super) fn settings_in(object: &Value) -> Result<Option<AgentSettings>, Error> {
-    let workspace = text(object, &["workspacePath", "workspace_path"]).map(PathBuf::from);
-    let auto_execute = field(object, &["autoExecute", "auto_execute"]).and_then(Value::as_bool);
+pub(super) fn settings_in(object: &Fields) -> Result<Option<AgentSettings>, Error> {
+    let workspace = object.text("workspacePath").map(PathBuf::from);
+    let auto_execute = object.flag("autoExecute");
     let servers = servers::brought(object);
-    let tools = field(object, &["allowedTools", "allowed_tools"]).map(tool_names).transpose()?;
+    let tools = object.value("allowedTools").map(|names| tool_names(Vec::deserialize(names).ok()));
+    let tools = tools.transpose()?;
     let is_any =
         workspace.is_some() || auto_execute.is_some() || !servers.is_empty() || tools.is_some();
     Ok(is_any.then(|| AgentSettings {
@@ -295,12 +230,11 @@ pub(super) fn settings_in(object: &Value) -> Result<Option<AgentSettings>, Error
 
 /// Parses the names of the tools that a session may use. A list that cannot be parsed is an error, since a
 /// limit must not be dropped silently.
-fn tool_names(names: &Value) -> Result<Vec<String>, Error> {
-    let name =
-        |name: &Value| name.as_str().filter(|name| is_tool_name(name)).map(ToOwned::to_owned);
-    let listed = names.as_array().filter(|names| names.len() <= MAX_TOOL_NAMES);
-    let names = listed.and_then(|names| names.iter().map(name).collect());
-    names.ok_or_else(|| {
+fn tool_names(names: Option<Vec<String>>) -> Result<Vec<String>, Error> {
+    let is_readable = |names: &Vec<String>| {
+        names.len() <= MAX_TOOL_NAMES && names.iter().all(|name| is_tool_name(name))
+    };
+    names.filter(is_readable).ok_or_else(|| {
         error::invalid_params(format!(
             "`allowed_tools` must be a list of at most {MAX_TOOL_NAMES} names of tools, each with at most \
              {MAX_TOOL_NAME_BYTES} bytes, such as `read_file` or `mcp_SERVER_*`; a part of a tool, as in \
@@ -316,7 +250,7 @@ fn is_tool_name(name: &str) -> bool {
 
 /// Parses the parts of a message. Files that are to be put beside the session are added to `files`.
 fn content(
-    parts: &[Value],
+    parts: &[Part],
     attachment_chars: usize,
     files: &mut Vec<ReceivedFile>,
 ) -> Result<SentContent, Error> {
@@ -324,7 +258,7 @@ fn content(
     let mut answers = Vec::new();
     let (mut says_something, mut refusal) = (false, None);
     for (n, part) in parts.iter().enumerate() {
-        if let Some(answer) = confirmation(part.get("data").unwrap_or(&Value::Null))? {
+        if let Some(answer) = part.fields().map(confirmation).transpose()?.flatten() {
             answers.push(answer);
             continue;
         }
@@ -354,30 +288,25 @@ fn content(
 }
 
 /// Returns the text or the data of a part as a text for the prompt; `None` for other parts.
-fn words(part: &Value) -> Option<PromptPart> {
-    let kind = text(part, &["kind", "type"]);
-    let said = field(part, &["text"]).and_then(Value::as_str);
-    if let (Some("text") | None, Some(said)) = (kind, said) {
-        return Some(PromptPart::Text(said.to_owned()));
-    }
-    match (kind, field(part, &["data"])) {
-        (Some("data") | None, Some(data)) => {
-            Some(PromptPart::Text(format!("\n```json\n{data}\n```\n")))
+fn words(part: &Part) -> Option<PromptPart> {
+    let text = match (part.kind.as_deref(), &part.text, &part.data) {
+        (Some("text") | None, Some(said), _) => said.clone(),
+        (Some("data") | None, _, Some(PartData::Received(data))) => {
+            format!("\n```json\n{data}\n```\n")
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(PromptPart::Text(text))
 }
 
 fn attachment(
     n: usize,
-    part: &Value,
+    part: &Part,
     max_chars: usize,
     files: &mut Vec<ReceivedFile>,
 ) -> Result<Attachment, Error> {
-    let file = field(part, &["file"]).unwrap_or(part);
-    let is_file = matches!(text(part, &["kind", "type"]), Some("file") | None);
-    let read = if is_file { attachments::read(file, max_chars, files) } else { None };
-    read.ok_or_else(|| {
+    let file = part.file.as_ref().filter(|_| matches!(part.kind.as_deref(), Some("file") | None));
+    file.and_then(|file| attachments::read(file, max_chars, files)).ok_or_else(|| {
         error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part"))
     })
 }
@@ -388,48 +317,34 @@ fn unreadable(n: usize, what_to_do: &str) -> Error {
 }
 
 /// Returns the answer to a question that the data contains, if any.
-fn confirmation(data: &Value) -> Result<Option<ConfirmationAnswer>, Error> {
-    let Some(call) = text(data, &["tool_call_id", "toolCallId", "callId"]) else { return Ok(None) };
-    let option = text(data, &["selected_option_id", "selectedOptionId", "outcome"]);
-    let approved = field(data, &["approved"]).and_then(Value::as_bool);
-    let option = match (option, approved) {
-        (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL,
-        (Some(option), _) => option,
-        (None, Some(true)) => YES,
-        (None, None) => return Ok(None),
-    };
+fn confirmation(data: Fields) -> Result<Option<ToolCallConfirmation>, Error> {
+    let Some(answer) = ToolCallConfirmation::read(data) else { return Ok(None) };
+    let option = answer.selected_option_id.as_str();
     if option != YES && !OPTIONS.contains(&option) {
         let known = OPTIONS.join(", ");
         return Err(error::invalid_params(format!("`{option}` is no option: {known}")));
     }
-    let details = field(data, &["modified_details", "modifiedDetails"]).unwrap_or(data);
-    let details = field(details, &["file_details", "fileDetails"]).unwrap_or(details);
-    let content = field(details, &["new_content", "newContent"]).and_then(Value::as_str);
-    Ok(Some(ConfirmationAnswer {
-        call: call.to_owned(),
-        option: option.to_owned(),
-        content: content.map(ToOwned::to_owned),
-    }))
+    Ok(Some(answer))
 }
 
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::super::tool_call::ONCE;
+    use super::super::tool_call::{CANCEL, ONCE};
     use super::*;
     use tandem_content::media::Media;
     use tandem_wire::development_tool::URI;
 
     #[track_caller]
     fn answer(data: Value, option: &str, content: Option<&str>) {
-        let expected = ConfirmationAnswer {
-            call: "c".to_owned(),
-            option: option.to_owned(),
-            content: content.map(ToOwned::to_owned),
+        let expected = ToolCallConfirmation {
+            tool_call_id: "c".to_owned(),
+            selected_option_id: option.to_owned(),
+            new_content: content.map(ToOwned::to_owned),
         };
-        assert_eq!(confirmation(&data).unwrap(), Some(expected), "{data}");
+        assert_eq!(confirmation(data.clone().into()).unwrap(), Some(expected), "{data}");
     }
 
     #[test]
@@ -461,14 +376,16 @@ mod tests {
         answer(json!({ "toolCallId": "c", "approved": false }), CANCEL, None);
     }
 
+    fn content_of(part: Value) -> Result<SentContent, Error> {
+        let part = Part::from(Fields::from(part));
+        content(std::slice::from_ref(&part), 10, &mut Vec::new())
+    }
+
     #[test]
     fn data_that_is_no_answer_is_told_to_the_model() {
-        let parts = [json!({ "kind": "data", "data": { "a": 1 } })];
+        let part = json!({ "kind": "data", "data": { "a": 1 } });
         let expected = PromptPart::Text("\n```json\n{\"a\":1}\n```\n".to_owned());
-        assert_eq!(
-            content(&parts, 10, &mut Vec::new()).unwrap(),
-            SentContent::Prompt(vec![expected])
-        );
+        assert_eq!(content_of(part).unwrap(), SentContent::Prompt(vec![expected]));
     }
 
     #[test]
@@ -480,22 +397,16 @@ mod tests {
             json!({ "raw": png, "mediaType": "image/png", "filename": "a.png" }),
         ] {
             let expected = SentContent::Prompt(vec![expected.clone()]);
-            assert_eq!(
-                content(std::slice::from_ref(&part), 10, &mut Vec::new()).unwrap(),
-                expected,
-                "{part}"
-            );
+            assert_eq!(content_of(part.clone()).unwrap(), expected, "{part}");
         }
         let text = json!({ "raw": "/w==", "mediaType": "text/plain" });
-        assert_eq!(
-            content(&[text], 10, &mut Vec::new()).unwrap_err().code,
-            error::CONTENT_TYPE_NOT_SUPPORTED
-        );
+        assert_eq!(content_of(text).unwrap_err().code, error::CONTENT_TYPE_NOT_SUPPORTED);
     }
 
     #[test]
     fn settings_are_found_wherever_they_are() {
-        let at = |metadata: Value| settings(&[None, Some(&metadata)]).unwrap().workspace;
+        let at =
+            |metadata: Value| settings(&[&Fields::default(), &metadata.into()]).unwrap().workspace;
         let w = Some(PathBuf::from("/w"));
         assert_eq!(at(json!({ URI: { "workspace_path": "/w" } })), w);
         assert_eq!(at(json!({ "coderAgent": { "workspacePath": "/w" } })), w);
@@ -507,7 +418,7 @@ mod tests {
     fn a_limit_of_the_tools_that_cannot_be_read_is_refused() {
         let read = |names: Value| {
             let metadata = json!({ URI: { "allowed_tools": names } });
-            settings(&[Some(&metadata)]).map(|settings| settings.tools)
+            settings(&[&metadata.into()]).map(|settings| settings.tools)
         };
         let names = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
         assert_eq!(read(json!([])), Ok(names(&[])));
@@ -528,7 +439,7 @@ mod tests {
 
     #[test]
     fn a_message_must_be_whole() {
-        let wrong = |params: Value| message(&params, 10).unwrap_err().message.into_owned();
+        let wrong = |params: Value| message(&params.into(), 10).unwrap_err().message.into_owned();
         let part = json!({ "kind": "text", "text": "hi" });
         assert!(wrong(json!({})).contains("`message`"));
         assert!(

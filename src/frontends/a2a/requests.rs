@@ -1,30 +1,18 @@
 //! Parameters of calls, parsed into types. Messages are in `read`.
 
-use serde_json::Value;
+use serde::Deserialize as _;
 
 use super::contexts::locate::Naming;
-use super::fields::{count, field, text};
 use super::read::{self, AgentSettings};
 use tandem_serve::principals::{DRIVE, SessionRight, WATCH};
-use tandem_wire::a2a::{Method, TaskPushNotificationConfig, error};
+use tandem_wire::a2a::{
+    DEFAULT_PUSH_ID, Fields, Method, TaskIdParams, TaskPushNotificationConfig, TaskState, error,
+};
 use tandem_wire::jsonrpc::Error;
 
 /// Default and maximum number of tasks on a page.
 pub(super) const PAGE: usize = 50;
 pub(super) const LARGEST_PAGE: usize = 100;
-
-/// States that a task can have in the protocol. This server uses only the first six.
-const STATES: [&str; 9] = [
-    "submitted",
-    "working",
-    "input-required",
-    "completed",
-    "canceled",
-    "failed",
-    "rejected",
-    "auth-required",
-    "unknown",
-];
 
 /// Name by which a call means a session.
 #[derive(Debug, Clone, Copy)]
@@ -84,11 +72,11 @@ impl SessionRequest {
     }
 
     /// Parses the parameters of a method.
-    pub(super) fn read(method: Method, params: &Value) -> Result<Self, Error> {
+    pub(super) fn read(method: Method, params: &Fields) -> Result<Self, Error> {
         Ok(match method {
             Method::Get => Self::Task(TaskRequest::Get(GetTask::read(params)?)),
             Method::Cancel => Self::Task(TaskRequest::Cancel(task_id(params)?)),
-            Method::Subscribe => Self::Task(TaskRequest::Subscribe(Subscribe::read(params)?)),
+            Method::Subscribe => Self::Task(TaskRequest::Subscribe(named_task(params)?)),
             Method::SetPush => Self::Task(TaskRequest::SetPush(set_push(params)?)),
             Method::GetPush => Self::Task(TaskRequest::GetPush(PushName::read(params)?)),
             Method::ListPush => Self::Task(TaskRequest::ListPush(push_task(params)?)),
@@ -114,7 +102,7 @@ impl SessionRequest {
 pub(super) enum TaskRequest {
     Get(GetTask),
     Cancel(String),
-    Subscribe(Subscribe),
+    Subscribe(TaskIdParams),
     SetPush(TaskPushNotificationConfig),
     GetPush(PushName),
     ListPush(String),
@@ -157,25 +145,9 @@ pub(super) struct GetTask {
 }
 
 impl GetTask {
-    pub(super) fn read(params: &Value) -> Result<Self, Error> {
-        let history = count(params, &["historyLength", "history_length"])?;
+    pub(super) fn read(params: &Fields) -> Result<Self, Error> {
+        let history = params.count("historyLength")?;
         Ok(Self { id: task_id(params)?, history })
-    }
-}
-
-/// Parameters of `tasks/resubscribe`.
-pub(super) struct Subscribe {
-    pub(super) id: String,
-    /// The last event that the client has seen.
-    pub(super) last_event: Option<String>,
-}
-
-impl Subscribe {
-    pub(super) fn read(params: &Value) -> Result<Self, Error> {
-        let metadata = params.get("metadata");
-        let last_event =
-            metadata.and_then(|metadata| text(metadata, &["lastEventId", "last_event_id"]));
-        Ok(Self { id: task_id(params)?, last_event: last_event.map(ToOwned::to_owned) })
     }
 }
 
@@ -183,8 +155,8 @@ impl Subscribe {
 pub(super) struct ListTasks {
     /// Context whose tasks are listed; `None` for all contexts.
     pub(super) context: Option<String>,
-    /// State of the listed tasks, spelled as in 0.3.
-    pub(super) state: Option<String>,
+    /// State of the listed tasks.
+    pub(super) state: Option<TaskState>,
     /// Time since which the listed tasks have changed.
     pub(super) after: Option<jiff::Timestamp>,
     /// Number of tasks on a page.
@@ -197,45 +169,43 @@ pub(super) struct ListTasks {
 }
 
 impl ListTasks {
-    pub(super) fn read(params: &Value) -> Result<Self, Error> {
-        let size = count(params, &["pageSize", "page_size"])?.unwrap_or(PAGE);
+    pub(super) fn read(params: &Fields) -> Result<Self, Error> {
+        let size = params.count("pageSize")?.unwrap_or(PAGE);
         if !(1..=LARGEST_PAGE).contains(&size) {
             return Err(error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
         }
-        let token = text(params, &["pageToken", "page_token"]);
+        let token = params.text("pageToken");
         let from = token.map_or(Ok(0), str::parse).map_err(|_| {
             error::invalid_params("`pageToken` must be the `nextPageToken` of the page before")
         })?;
-        let history = count(params, &["historyLength", "history_length"])?.unwrap_or(0);
-        let artifacts = field(params, &["includeArtifacts", "include_artifacts"]);
-        let artifacts = artifacts.and_then(Value::as_bool).unwrap_or(false);
-        let state = text(params, &["status", "state"]).map(self::state);
-        if let Some(state) = state.as_deref().filter(|state| !STATES.contains(state)) {
-            return Err(error::invalid_params(format!("`{state}` is no state of a task")));
-        }
-        let after = text(params, &["statusTimestampAfter", "lastUpdatedAfter"]);
+        let history = params.count("historyLength")?.unwrap_or(0);
+        let artifacts = params.flag("includeArtifacts").unwrap_or(false);
+        let state = params.text("status").or_else(|| params.text("state"));
+        let state = state.map(|name| {
+            let unknown = || error::invalid_params(format!("`{name}` is no state of a task"));
+            TaskState::named(name).ok_or_else(unknown)
+        });
+        let state = state.transpose()?;
+        let after = params.text("statusTimestampAfter");
+        let after = after.or_else(|| params.text("lastUpdatedAfter"));
         let after = after.map(str::parse).transpose().map_err(|_| {
             error::invalid_params(
                 "`statusTimestampAfter` must be a time such as 2026-01-31T12:00:00Z",
             )
         })?;
-        let context = text(params, &["contextId", "context_id"]).map(ToOwned::to_owned);
+        let context = params.text("contextId").map(ToOwned::to_owned);
         Ok(Self { context, state, after, size, from, history, artifacts })
     }
 }
 
-/// Returns the state that a client names, spelled as in 0.3.
-fn state(name: &str) -> String {
-    name.trim_start_matches("TASK_STATE_").to_lowercase().replace('_', "-")
-}
-
 /// Returns the parameters of `tasks/pushNotificationConfig/set`.
-pub(super) fn set_push(params: &Value) -> Result<TaskPushNotificationConfig, Error> {
-    let task = text(params, &["taskId", "task_id"])
-        .ok_or_else(|| error::invalid_params("`taskId` must be the id of a task"))?;
-    let nested = field(params, &["pushNotificationConfig", "push_notification_config"]);
-    let config = read::push_config(nested.unwrap_or(params))?;
-    Ok(TaskPushNotificationConfig { task_id: task.to_owned(), config })
+pub(super) fn set_push(params: &Fields) -> Result<TaskPushNotificationConfig, Error> {
+    let set = TaskPushNotificationConfig::from(params.clone());
+    if set.task_id.is_empty() {
+        return Err(error::invalid_params("`taskId` must be the id of a task"));
+    }
+    read::check_address(&set.config)?;
+    Ok(set)
 }
 
 /// Name of one push configuration.
@@ -246,13 +216,12 @@ pub(super) struct PushName {
 
 impl PushName {
     /// Parses the name. In 0.3, `id` is the task's id; in 1.0, it is the configuration's id.
-    pub(super) fn read(params: &Value) -> Result<Self, Error> {
-        let in_03 = ["pushNotificationConfigId", "push_notification_config_id"];
-        let (task, id) = match text(params, &["taskId", "task_id"]) {
-            Some(task) => (task.to_owned(), text(params, &["id"])),
+    pub(super) fn read(params: &Fields) -> Result<Self, Error> {
+        let (task, id) = match params.text("taskId") {
+            Some(task) => (task.to_owned(), params.text("id")),
             None => (task_id(params)?, None),
         };
-        let id = text(params, &in_03).or(id).unwrap_or(read::DEFAULT_PUSH_ID);
+        let id = params.text("pushNotificationConfigId").or(id).unwrap_or(DEFAULT_PUSH_ID);
         Ok(Self { task, id: id.to_owned() })
     }
 
@@ -263,14 +232,22 @@ impl PushName {
 }
 
 /// Returns the task whose push configurations are listed.
-pub(super) fn push_task(params: &Value) -> Result<String, Error> {
-    text(params, &["taskId", "task_id"]).map_or_else(|| task_id(params), |id| Ok(id.to_owned()))
+pub(super) fn push_task(params: &Fields) -> Result<String, Error> {
+    params.text("taskId").map_or_else(|| task_id(params), |id| Ok(id.to_owned()))
 }
 
 /// Returns the id of the task that a call names.
-pub(super) fn task_id(params: &Value) -> Result<String, Error> {
-    let id = text(params, &["id", "taskId", "task_id"]).map(ToOwned::to_owned);
-    id.ok_or_else(|| error::invalid_params("`id` must be the id of a task"))
+pub(super) fn task_id(params: &Fields) -> Result<String, Error> {
+    named_task(params).map(|params| params.id)
+}
+
+/// Returns the parameters of a call about a task.
+fn named_task(params: &Fields) -> Result<TaskIdParams, Error> {
+    let params = TaskIdParams::from(params.clone());
+    if params.id.is_empty() {
+        return Err(error::invalid_params("`id` must be the id of a task"));
+    }
+    Ok(params)
 }
 
 /// Session that a call for commands names, and settings for a session that the call begins.
@@ -286,11 +263,11 @@ impl SessionName {
         SessionId::of(self.task.as_deref(), self.context.as_deref())
     }
 
-    pub(super) fn read(params: &Value) -> Result<Self, Error> {
+    pub(super) fn read(params: &Fields) -> Result<Self, Error> {
         Ok(Self {
-            task: text(params, &["taskId", "task_id"]).map(ToOwned::to_owned),
-            context: text(params, &["contextId", "context_id"]).map(ToOwned::to_owned),
-            settings: read::settings(&[params.get("metadata")])?,
+            task: params.text("taskId").map(ToOwned::to_owned),
+            context: params.text("contextId").map(ToOwned::to_owned),
+            settings: read::settings(&[&params.object("metadata").unwrap_or_default()])?,
         })
     }
 }
@@ -303,14 +280,13 @@ pub(super) struct Execute {
 }
 
 impl Execute {
-    pub(super) fn read(params: &Value) -> Result<Self, Error> {
-        let path = field(params, &["command_path", "commandPath"]).and_then(Value::as_array);
-        let path: Option<Vec<String>> = path
-            .and_then(|path| path.iter().map(|it| it.as_str().map(ToOwned::to_owned)).collect());
+    pub(super) fn read(params: &Fields) -> Result<Self, Error> {
+        let path = params.value("commandPath").and_then(|path| Vec::deserialize(path).ok());
+        let path: Option<Vec<String>> = path;
         let path = path.filter(|path| !path.is_empty()).ok_or_else(|| {
             error::invalid_params("`command_path` must name the command: [\"memory\", \"add\"]")
         })?;
-        let args = text(params, &["args"]).unwrap_or_default().to_owned();
+        let args = params.text("args").unwrap_or_default().to_owned();
         Ok(Self { path, args, session: SessionName::read(params)? })
     }
 }
@@ -323,12 +299,12 @@ pub(super) struct ExecuteCommand {
 }
 
 impl ExecuteCommand {
-    pub(super) fn read(body: &Value) -> Result<Self, Error> {
-        let command = text(body, &["command"]);
+    pub(super) fn read(body: &Fields) -> Result<Self, Error> {
+        let command = body.text("command");
         let command = command.ok_or_else(|| error::invalid_params("`command` must be a string"))?;
-        let args: Option<Vec<&str>> = match field(body, &["args"]) {
+        let args: Option<Vec<String>> = match body.value("args") {
             None => Some(Vec::new()),
-            Some(args) => args.as_array().and_then(|args| args.iter().map(Value::as_str).collect()),
+            Some(args) => Vec::deserialize(args).ok(),
         };
         let args = args
             .ok_or_else(|| error::invalid_params("`args` must be a list of strings"))?

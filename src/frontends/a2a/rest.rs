@@ -1,6 +1,7 @@
 //! HTTP endpoints of the first server of this kind ("API endpoints" of the server document, which
 //! `docs/protocols.md` names).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
@@ -9,22 +10,23 @@ use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::body::{body, json_response, retry_later};
+use super::body::{body, json_response, refused, retry_later};
 use super::context::SessionContext;
 use super::contexts::locate;
-use super::dialect::Dialect;
+use super::dialect::{Dialect, json};
 use super::orders::{BegunCommand, OrderedCall};
 use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
-use super::{commands, fields, read, sse};
+use super::{commands, read, sse};
 use tandem_agent::commands::PathError;
 use tandem_agent::session::{PromptPart, ServerStatus, Session};
 use tandem_agent::sessions::Leased;
 use tandem_serve::principals::Principal;
-use tandem_wire::a2a::error;
+use tandem_wire::a2a::{Fields, error};
 use tandem_wire::jsonrpc::Error;
 
 /// Returns the routes of these endpoints.
@@ -39,7 +41,7 @@ pub(super) fn routes() -> Router<Arc<A2aServer>> {
 
 /// Handles a request for which there is no route.
 pub(super) async fn not_found() -> Response {
-    json_response(StatusCode::NOT_FOUND, &json!({ "error": "Not found" }))
+    refused(StatusCode::NOT_FOUND, "Not found")
 }
 
 /// Handles `POST /tasks`: creates a session with the given settings, and responds with the id of its task.
@@ -52,12 +54,12 @@ async fn create(
         Ok(body) => body,
         Err(response) => return response,
     };
-    let settings = fields::field(&body, &["agentSettings", "agent_settings"]);
-    let settings = match settings.map(read::settings_in).transpose() {
+    let settings = body.object("agentSettings");
+    let settings = match settings.as_ref().map(read::settings_in).transpose() {
         Ok(settings) => settings.flatten().unwrap_or_default(),
         Err(error) => return refusal(&error),
     };
-    let id = fields::text(&body, &["contextId", "context_id"]);
+    let id = body.text("contextId");
     let located = server.open(&principal, SessionId::of(None, id)).await;
     let contexts = server.contexts.of(&principal);
     let created = located.and_then(|located| {
@@ -71,8 +73,8 @@ async fn create(
         Ok(context) => {
             let location = format!("{}tasks/{}", server.network.path(), context.id);
             let location = (LOCATION, location);
-            let json = (CONTENT_TYPE, "application/json".to_owned());
-            (StatusCode::CREATED, [location, json], json!(context.id).to_string()).into_response()
+            let kind = (CONTENT_TYPE, "application/json".to_owned());
+            (StatusCode::CREATED, [location, kind], json(&context.id)).into_response()
         }
         Err(error) => refusal(&error),
     }
@@ -89,8 +91,11 @@ async fn describe(
         Err(error) => return refusal(&error),
     };
     match locate::task(located, &id) {
-        Ok(task) => json_response(StatusCode::OK, &json!({ "metadata": metadata(&task.context) })),
-        Err(_) => json_response(StatusCode::NOT_FOUND, &json!({ "error": "Task not found" })),
+        Ok(task) => {
+            let metadata = TaskDescription::of(&task.context);
+            json_response(StatusCode::OK, &BTreeMap::from([("metadata", metadata)]))
+        }
+        Err(_) => refused(StatusCode::NOT_FOUND, "Task not found"),
     }
 }
 
@@ -113,28 +118,28 @@ async fn execute(
     }
 }
 
-async fn json_body(server: &A2aServer, request: Request) -> Result<Value, Response> {
+async fn json_body(server: &A2aServer, request: Request) -> Result<Fields, Response> {
     let body = body(server, request).await?;
-    serde_json::from_slice(&body).map_err(|err| bad(&err.to_string()))
+    let body = serde_json::from_slice::<Value>(&body);
+    body.map(Fields::from).map_err(|err| bad(&err.to_string()))
 }
 
 /// Returns the response to a request that failed with an error.
 fn refusal(error: &Error) -> Response {
-    let after = error.data.as_ref().and_then(|data| data.get("retryAfterSeconds")?.as_u64());
     let status = match error.code {
         error::QUOTA_EXCEEDED => StatusCode::TOO_MANY_REQUESTS,
         error::UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
         Error::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     };
-    match after {
+    match error::retry_after(error) {
         Some(after) => retry_later(status, &error.message, after),
-        None => json_response(status, &json!({ "error": error.message })),
+        None => refused(status, &error.message),
     }
 }
 
 fn bad(why: &str) -> Response {
-    json_response(StatusCode::BAD_REQUEST, &json!({ "error": why }))
+    refused(StatusCode::BAD_REQUEST, why)
 }
 
 /// Handles `GET /tasks/metadata`: lists the tasks by id, one page at a time. `pageSize`: number of tasks;
@@ -164,16 +169,16 @@ async fn page(
     let from = contexts.partition_point(|context| context.id <= after);
     let rest = &contexts[from..];
     let page = &rest[..size.min(rest.len())];
-    let mut body = String::from("[");
+    let mut body = vec![b'['];
     for context in page {
         if body.len() > 1 {
-            body.push(',');
+            body.push(b',');
         }
-        body.push_str(&metadata(context).to_string());
+        body.extend_from_slice(&json(&TaskDescription::of(context)));
         // The metadata may be large, so other tasks of the runtime get their turn in between.
         tokio::task::yield_now().await;
     }
-    body.push(']');
+    body.push(b']');
     let mut response = (StatusCode::OK, [(CONTENT_TYPE, "application/json")], body).into_response();
     let last = page.last().filter(|_| page.len() < rest.len());
     if let Some(token) = last.map(|context| escaped(&context.id)) {
@@ -198,49 +203,89 @@ fn escaped(text: &str) -> String {
 /// Header that names the next page.
 const NEXT_PAGE: HeaderName = HeaderName::from_static("x-next-page-token");
 
-/// Returns the metadata of a session's task (server document, "Task metadata").
-fn metadata(context: &SessionContext) -> Value {
-    let session = context.here();
-    let tools = session.map(Session::tools);
-    let tools = tools.iter().flat_map(|tools| tools.iter()).map(|tool| {
-        json!({
-            "name": tool.name,
-            "description": tool.description,
-            "parameterSchema": tool.parameters,
-        })
-    });
-    let servers = session.map(Session::servers).unwrap_or_default();
-    json!({
-        "id": context.id,
-        "contextId": context.id,
-        "taskState": context.state(None).name(),
-        "model": context.model(),
-        "mcpServers": servers.iter().map(server).collect::<Vec<_>>(),
-        "availableTools": tools.collect::<Vec<_>>(),
-    })
+/// Description of a session's task (server document, "Task metadata").
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskDescription<'a> {
+    id: &'a str,
+    context_id: &'a str,
+    task_state: &'static str,
+    model: String,
+    mcp_servers: Vec<ServerDescription>,
+    available_tools: Vec<ToolDescription>,
 }
 
-fn server(server: &ServerStatus) -> Value {
-    let tools = server.offer.tools.iter().zip(&server.tool_names).map(|(tool, name)| {
-        json!({
-            "name": name,
-            "serverToolName": tool.name,
-            "description": tool.description,
-            "parameterSchema": tool.parameters,
-        })
-    });
-    json!({
-        "name": server.name,
-        "status": server.status,
-        "detail": server.phase,
-        "tools": tools.collect::<Vec<_>>(),
-    })
+/// Description of an MCP server.
+#[derive(Serialize)]
+struct ServerDescription {
+    name: String,
+    status: &'static str,
+    detail: String,
+    tools: Vec<ToolDescription>,
+}
+
+/// Description of a tool.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolDescription {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server_tool_name: Option<String>,
+    description: String,
+    parameter_schema: Value,
+}
+
+impl<'a> TaskDescription<'a> {
+    fn of(context: &'a SessionContext) -> Self {
+        let session = context.here();
+        let tools = session.map(Session::tools);
+        let tools = tools.iter().flat_map(|tools| tools.iter()).map(|tool| ToolDescription {
+            name: tool.name.clone(),
+            server_tool_name: None,
+            description: tool.description.clone(),
+            parameter_schema: tool.parameters.clone(),
+        });
+        let servers = session.map(Session::servers).unwrap_or_default();
+        Self {
+            id: &context.id,
+            context_id: &context.id,
+            task_state: context.state(None).name(),
+            model: context.model(),
+            mcp_servers: servers.iter().map(ServerDescription::of).collect(),
+            available_tools: tools.collect(),
+        }
+    }
+}
+
+impl ServerDescription {
+    fn of(server: &ServerStatus) -> Self {
+        let tools = server.offer.tools.iter().zip(&server.tool_names);
+        let tools = tools.map(|(tool, name)| ToolDescription {
+            name: name.clone(),
+            server_tool_name: Some(tool.name.clone()),
+            description: tool.description.clone(),
+            parameter_schema: tool.parameters.clone(),
+        });
+        Self {
+            name: server.name.clone(),
+            status: server.status,
+            detail: server.phase.clone(),
+            tools: tools.collect(),
+        }
+    }
+}
+
+/// Output of a command.
+#[derive(Serialize)]
+struct CommandOutput {
+    name: String,
+    data: String,
 }
 
 impl A2aServer {
     /// Runs the command that a body names, and returns its output, or its stream if the command asks the
     /// model.
-    pub(super) async fn execute_command(&self, body: &Value, caller: &CallOrigin) -> Response {
+    pub(super) async fn execute_command(&self, body: &Fields, caller: &CallOrigin) -> Response {
         let named = match SessionName::read(body) {
             Ok(named) => named,
             Err(error) => return refusal(&error),
@@ -261,13 +306,13 @@ impl A2aServer {
         if named.task.is_none() && named.context.is_none() {
             self.contexts.forget(&context).await;
         }
-        json_response(StatusCode::OK, &json!({ "name": name, "data": said.unwrap_or_default() }))
+        json_response(StatusCode::OK, &CommandOutput { name, data: said.unwrap_or_default() })
     }
 
     /// Starts the command that a body names, in the session that the body names, or in a new one.
     pub(super) async fn begin_command(
         &self,
-        body: &Value,
+        body: &Fields,
         caller: &CallOrigin,
     ) -> Result<(Leased<SessionContext>, BegunCommand), Error> {
         let request = ExecuteCommand::read(body)?;

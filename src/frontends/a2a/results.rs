@@ -133,7 +133,9 @@ fn cut(mut diff: String) -> String {
 }
 
 fn part(name: String, media_type: &'static str, content: &str) -> Part {
-    Part::File(FilePart { name, media_type, base64: BASE64_STANDARD.encode(content) })
+    let base64 = Some(BASE64_STANDARD.encode(content));
+    let (name, media_type) = (Some(name), Some(media_type.into()));
+    FilePart { name, media_type, base64, uri: None }.into()
 }
 
 #[cfg(test)]
@@ -148,12 +150,10 @@ mod tests {
 
     /// Returns the names and contents of an artifact's files.
     fn files(artifact: &Artifact) -> Vec<(String, String)> {
-        let file = |part: &Part| match part {
-            Part::File(file) => {
-                let content = BASE64_STANDARD.decode(&file.base64).unwrap();
-                (file.name.clone(), String::from_utf8(content).unwrap())
-            }
-            other => panic!("{other:?}"),
+        let file = |part: &Part| {
+            let file = part.file.as_ref().unwrap();
+            let content = BASE64_STANDARD.decode(file.base64.as_ref().unwrap()).unwrap();
+            (file.name.clone().unwrap(), String::from_utf8(content).unwrap())
         };
         artifact.parts.iter().map(file).collect()
     }

@@ -18,18 +18,16 @@ use super::dialect::Dialect;
 use super::messages::{MessageEffect, MessageKey, MessageSender};
 use super::methods::Reply;
 use super::orders::OrderedCall;
-use super::read::{
-    Configuration, ConfirmationAnswer, MessageForm, ReceivedMessage, Sent, SentContent,
-};
+use super::read::{MessageForm, ReceivedMessage, Sent, SentContent};
 use super::requests::SessionId;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use super::turns::{self, MessageTarget, PromptReply};
-use serde_json::Value;
 use tandem_agent::session::{Mode, PromptPart, TurnId};
 use tandem_agent::sessions::Leased;
 use tandem_serve::principals::{ANSWER, DRIVE, SessionRight};
-use tandem_wire::a2a::{Task, TaskState, error};
+use tandem_wire::a2a::{Fields, MessageSendConfiguration, Task, TaskState, error};
+use tandem_wire::development_tool::ToolCallConfirmation;
 use tandem_wire::jsonrpc::Error;
 
 /// A message and the session that it names.
@@ -61,7 +59,7 @@ impl Address {
 /// Meaning of a message for the task that it is for.
 enum MessageAct {
     Prompt(Vec<PromptPart>),
-    Answers(Vec<ConfirmationAnswer>),
+    Answers(Vec<ToolCallConfirmation>),
     /// The message is no answer although a question is open: the stream asks the question again.
     AskAgain(Span),
 }
@@ -71,7 +69,7 @@ impl A2aServer {
     pub(super) fn received(
         &self,
         form: MessageForm,
-        params: Value,
+        params: Fields,
     ) -> Result<ReceivedMessage, Error> {
         ReceivedMessage::read(form, params, self.options.attachment_chars)
     }
@@ -83,7 +81,9 @@ impl A2aServer {
         caller: &CallOrigin,
         dialect: Dialect,
     ) -> Result<Reply, Error> {
-        let Configuration { history, at_once, text_only, .. } = message.sent.configuration;
+        let configuration = &message.sent.configuration;
+        let (history, at_once) = (configuration.history_length, configuration.returns_at_once);
+        let text_only = configuration.accepts_only_text();
         let streaming = self.stream(message, caller, dialect).await?;
         let (context, turn) = (streaming.context.clone(), streaming.span.turn);
         let unknown = streaming.unknown;
@@ -101,8 +101,8 @@ impl A2aServer {
         if text_only {
             task = task.in_text();
         }
-        task.unknown_context = unknown;
-        task.auto_execute_refused = auto_execute_refused;
+        task.metadata.unknown_context = unknown;
+        task.metadata.auto_execute = auto_execute_refused.then_some(false);
         Ok(Reply::Value(dialect.first(&task)))
     }
 
@@ -116,7 +116,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Streaming, Error> {
         let ReceivedMessage { form, mut params, mut sent } = message;
-        let text_only = sent.configuration.text_only;
+        let text_only = sent.configuration.accepts_only_text();
         // With an id, the message can be handed in a second time and still begins nothing twice.
         let mut may_come_again = sent.id.is_some() && caller.order.is_none();
         loop {
@@ -152,7 +152,7 @@ impl A2aServer {
     /// Locates the session of a message, after recognizing a message that names no session and was sent before.
     async fn locate_message(
         &self,
-        params: &mut Value,
+        params: &mut Fields,
         sent: &mut Sent,
         caller: &CallOrigin,
     ) -> Result<Option<Leased<SessionContext>>, Error> {
@@ -342,7 +342,7 @@ impl A2aServer {
     fn answer(
         &self,
         context: &Leased<SessionContext>,
-        answers: &[ConfirmationAnswer],
+        answers: &[ToolCallConfirmation],
         caller: &CallOrigin,
     ) -> Result<Span, Error> {
         context.check_saved()?;
@@ -382,7 +382,7 @@ impl A2aServer {
     }
 
     /// Refuses a message whose push notifications could not be sent, before anything is begun.
-    fn check_push(&self, configuration: &Configuration) -> Result<(), Error> {
+    fn check_push(&self, configuration: &MessageSendConfiguration) -> Result<(), Error> {
         configuration.push.as_ref().map_or(Ok(()), |push| self.check_config(push).map(drop))
     }
 
@@ -390,7 +390,7 @@ impl A2aServer {
         &self,
         context: &Arc<SessionContext>,
         span: &Span,
-        configuration: &Configuration,
+        configuration: &MessageSendConfiguration,
         dialect: Dialect,
     ) -> Result<(), Error> {
         let Some(push) = &configuration.push else { return Ok(()) };

@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::fields;
 use tandem_agent::session::{Program, ServerConfig, ServerReach, Session};
 use tandem_net::Reach;
+use tandem_wire::a2a::Fields;
 
 /// Description of the servers' origin, for people.
 const FROM: &str = "an A2A client";
@@ -41,17 +40,16 @@ struct Brought {
 
 /// Returns the MCP servers in a client's settings. A server that cannot be parsed is included with the
 /// reason, which lists of servers show.
-pub(super) fn brought(settings: &Value) -> Vec<ServerConfig> {
-    let servers =
-        fields::field(settings, &["mcpServers", "mcp_servers"]).and_then(Value::as_object);
-    let server = |(name, server): (&String, &Value)| {
+pub(super) fn brought(settings: &Fields) -> Vec<ServerConfig> {
+    let servers = settings.object("mcpServers").unwrap_or_default().0.into_iter();
+    let server = servers.map(|(name, server)| {
         let wrong = |why| {
             let reach = ServerReach::Wrong(format!("{FROM} describes it wrongly: {why}"));
-            ServerConfig::new(name, reach, FROM)
+            ServerConfig::new(&name, reach, FROM)
         };
-        Brought::deserialize(server).map_or_else(wrong, |brought| brought.config(name))
-    };
-    servers.into_iter().flatten().map(server).collect()
+        Brought::deserialize(server).map_or_else(wrong, |brought| brought.config(&name))
+    });
+    server.collect()
 }
 
 impl Brought {

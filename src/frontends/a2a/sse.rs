@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::dialect::Dialect;
 use super::server::A2aServer;
 use super::subscription::{REVOKED, Subscription};
-use tandem_wire::a2a::v1;
+use tandem_wire::a2a::RpcStatus;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// Maximum silence before a comment is sent. Some clients disconnect after five seconds of silence.
@@ -96,7 +96,7 @@ fn last_words(id: Option<&str>, error: &Error, dialect: Dialect) -> Vec<u8> {
     event.extend_from_slice(b"data: ");
     match id {
         Some(id) => Envelope::error(id).write(&mut event, &error),
-        None => event.extend_from_slice(v1::HttpStatus::of(&error).body(&error).as_bytes()),
+        None => event.extend_from_slice(RpcStatus::of(&error).body().as_bytes()),
     }
     event.extend_from_slice(b"\n\n");
     event

@@ -14,7 +14,7 @@ use super::frames::{Frame, StreamEnd};
 use tandem_agent::session::TurnId;
 use tandem_agent::sessions::Leased;
 use tandem_serve::principals::Principal;
-use tandem_wire::a2a::{Task, error};
+use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
 /// Selection of the events that make up a stream.
@@ -145,8 +145,9 @@ impl Streaming {
         self.context.synced().await;
         let (dialect, turn) = (self.dialect, self.span.turn);
         let first = if self.span.asked_back {
-            let task = self.context.task_asked_back(dialect, turn, None).await;
-            Some(Task { unknown_context: self.unknown, ..task })
+            let mut task = self.context.task_asked_back(dialect, turn, None).await;
+            task.metadata.unknown_context = self.unknown;
+            Some(task)
         } else if self.span.describes {
             Some(self.context.begun(dialect, turn, self.unknown))
         } else if self.span.stands {
@@ -155,7 +156,7 @@ impl Streaming {
             None
         };
         if let Some(mut task) = first {
-            task.auto_execute_refused = self.span.auto_execute_refused;
+            task.metadata.auto_execute = self.span.auto_execute_refused.then_some(false);
             let task = if self.span.text_only { task.in_text() } else { task };
             self.span.first = Some(dialect.first(&task));
         }

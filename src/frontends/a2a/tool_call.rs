@@ -10,7 +10,8 @@ use tandem_agent::session::{
     without_sandbox_marks,
 };
 use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
-use tandem_wire::a2a::Part;
+use tandem_wire::a2a::{Part, PartData};
+pub(super) use tandem_wire::development_tool::{CANCEL, YES};
 use tandem_wire::development_tool::{
     ConfirmationDetails, ConfirmationOption, ConfirmationRequest, EditedFile, ErrorDetails,
     ToolCall, ToolCallOutput, ToolCallStatus,
@@ -30,10 +31,6 @@ pub(super) const ALWAYS_AND_SAVE: &str = "proceed_always_and_save";
 pub(super) const ALWAYS_EDITS: &str = "proceed_always_edits";
 pub(super) const ALWAYS_EXACT: &str = "proceed_always_exact";
 pub(super) const ALWAYS_PROGRAM: &str = "proceed_always_program";
-pub(super) const CANCEL: &str = "cancel";
-
-/// Plain yes of a client that was shown no options.
-pub(super) const YES: &str = "yes";
 
 /// All option ids.
 pub(super) const OPTIONS: &[&str] = &[
@@ -61,7 +58,7 @@ pub(super) fn tool_call(started: &CallStarted, status: ToolCallStatus) -> ToolCa
         output: None,
         error: None,
         confirmation_request: None,
-        kind: kind(started.kind),
+        kind: kind(started.kind).into(),
     }
 }
 
@@ -77,9 +74,9 @@ pub(super) fn question(started: &CallStarted) -> Vec<Part> {
     let call = pending(started);
     let text = call.confirmation_request.as_ref().map(|asked| {
         let text = in_words(asked, &call.input_parameters);
-        Part::Text(visible(&text).into_owned())
+        Part::from(visible(&text).into_owned())
     });
-    text.into_iter().chain([Part::Call(Box::new(call))]).collect()
+    text.into_iter().chain([PartData::Call(Box::new(call)).into()]).collect()
 }
 
 /// Describes a question and its possible answers in words.
@@ -109,7 +106,7 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     }
     words += "\nAnswer with one of these, in this task:\n";
     for (n, option) in asked.options.iter().enumerate() {
-        let word = match option.id {
+        let word = match &*option.id {
             _ if n == 0 => "`yes` or ",
             CANCEL => "`no` or ",
             _ => "",
@@ -252,7 +249,8 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
                 false,
             ) => "warning",
             _ => "info",
-        },
+        }
+        .into(),
     }
 }
 
@@ -260,7 +258,11 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
 fn wire_options(question: &Question) -> Vec<ConfirmationOption> {
     let shown = |choice: &Choice| visible_line(&choice.label).into_owned();
     let options = options(question).into_iter();
-    options.map(|(id, choice)| ConfirmationOption { id, name: shown(&choice) }).collect()
+    let option = |(id, choice): (&'static str, Choice)| ConfirmationOption {
+        id: id.into(),
+        name: shown(&choice),
+    };
+    options.map(option).collect()
 }
 
 /// Returns the choices of a question that options can express, each with its option.

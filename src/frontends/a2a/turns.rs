@@ -11,7 +11,6 @@ use super::audit::Audit;
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::messages::MessageSender;
-use super::read::ConfirmationAnswer;
 use super::subscription::Span;
 use super::tool_call::{self, ALWAYS, CANCEL, ONCE, YES, chosen};
 use tandem_agent::session::{
@@ -20,6 +19,7 @@ use tandem_agent::session::{
 };
 use tandem_serve::principals::Principal;
 use tandem_wire::a2a::error;
+use tandem_wire::development_tool::ToolCallConfirmation;
 use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of prompts that wait in a session.
@@ -117,13 +117,13 @@ pub(super) fn check_room(session: &Session) -> Result<(), Error> {
 /// Answers questions, and returns the stream of the events that follow.
 pub(super) fn answer(
     context: &Arc<SessionContext>,
-    answers: &[ConfirmationAnswer],
+    answers: &[ToolCallConfirmation],
     by: (&Principal, &Origin),
     audit: &Audit,
 ) -> Result<Span, Error> {
     let mut span = None;
     for given in answers {
-        let call = context.story(|story| story.call(&given.call).cloned());
+        let call = context.story(|story| story.call(&given.tool_call_id).cloned());
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
         let Some(question) = &call.started.question else {
             return Err(stale(given, &AnswerError::NotAsked));
@@ -141,14 +141,14 @@ pub(super) fn answer(
             )));
         }
         let session = context.session()?;
-        let answered = session.answer(&given.call, answer.clone(), by.1.clone());
+        let answered = session.answer(&given.tool_call_id, answer.clone(), by.1.clone());
         answered.map_err(|error| match error {
             AnswerError::Withdrawn if session.persistence().is_handed_over() => {
                 error::unavailable(&StoreError::TakenOver.for_clients())
             }
             error => stale(given, &error),
         })?;
-        audit.answered(by, context, &given.call, &answer);
+        audit.answered(by, context, &given.tool_call_id, &answer);
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
     let (turn, from) = span.ok_or_else(|| error::invalid_params("no answer"))?;
@@ -178,7 +178,7 @@ pub(super) enum PromptReply {
     /// The prompt begins a turn: no question is open, or the prompt is a command that runs beside the turn.
     Prompt,
     /// The prompt is an answer to an open question.
-    Answer(ConfirmationAnswer),
+    Answer(ToolCallConfirmation),
     /// The prompt is no answer although a question is open: the stream asks the question again.
     Unanswered(Span),
 }
@@ -232,10 +232,11 @@ fn only_text(prompt: &[PromptPart]) -> Option<&str> {
 
 /// Returns the answer that a text gives: the whole text must be an answer to the only open question, or an
 /// answer followed by the id of the call that it is for.
-fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ConfirmationAnswer>, Error> {
+fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirmation>, Error> {
     let means = |started: &CallStarted, word: &str| {
         let option = chosen(started, word)?.to_owned();
-        Some(ConfirmationAnswer { call: started.call.id.clone(), option, content: None })
+        let tool_call_id = started.call.id.clone();
+        Some(ToolCallConfirmation { tool_call_id, selected_option_id: option, new_content: None })
     };
     let named = open.iter().find_map(|started| {
         let word = said.strip_suffix(started.call.id.as_str())?;
@@ -258,27 +259,28 @@ fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ConfirmationAnsw
 }
 
 fn read_answer(
-    given: &ConfirmationAnswer,
+    given: &ToolCallConfirmation,
     question: &Question,
     edit: bool,
 ) -> Result<Answer, Error> {
-    let plain = [ONCE, YES].contains(&given.option.as_str());
-    if given.content.is_some() && !(edit && plain) {
+    let plain = [ONCE, YES].contains(&given.selected_option_id.as_str());
+    if given.new_content.is_some() && !(edit && plain) {
         let message = format!("`new_content` goes with `{ONCE}`, and with a change of a file");
         return Err(error::invalid_params(message));
     }
-    match tool_call::answer(question, &given.option) {
-        Some(Answer::Once { .. }) => Ok(Answer::Once { edited: given.content.clone() }),
+    match tool_call::answer(question, &given.selected_option_id) {
+        Some(Answer::Once { .. }) => Ok(Answer::Once { edited: given.new_content.clone() }),
         Some(answer) => Ok(answer),
         None => {
-            let message = format!("`{}` is not offered for {}", given.option, given.call);
+            let message =
+                format!("`{}` is not offered for {}", given.selected_option_id, given.tool_call_id);
             Err(error::invalid_params(message))
         }
     }
 }
 
 /// Returns the error for an answer that has no effect.
-fn stale(given: &ConfirmationAnswer, error: &AnswerError) -> Error {
+fn stale(given: &ToolCallConfirmation, error: &AnswerError) -> Error {
     let why = match error {
         AnswerError::AlreadyAnswered { by, answer } => {
             format!("already answered by {by}: {}", answer.decision().label())
@@ -287,6 +289,6 @@ fn stale(given: &ConfirmationAnswer, error: &AnswerError) -> Error {
         AnswerError::NotAsked => "nothing was asked about it".to_owned(),
         AnswerError::NotOffered => "that was not offered".to_owned(),
     };
-    let message = format!("tool call {} is not awaiting confirmation ({why})", given.call);
-    error::invalid_params(message).with(json!({ "tool_call_id": given.call }))
+    let message = format!("tool call {} is not awaiting confirmation ({why})", given.tool_call_id);
+    error::invalid_params(message).with(json!({ "tool_call_id": given.tool_call_id }))
 }

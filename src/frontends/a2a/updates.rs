@@ -8,7 +8,8 @@ use tandem_agent::session::{
     StopReason, ToolOutcome, ToolOutput, TurnId, UpdateKind, explain_resumed, explain_stop,
 };
 use tandem_wire::a2a::{
-    Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, StreamEvent, TaskState, TaskStatus,
+    Artifact, ArtifactMetadata, ArtifactUpdate, Fields, Message, Part, PartData, Role,
+    StatusUpdate, StreamEvent, TaskState, TaskStatus,
 };
 use tandem_wire::development_tool::{
     AgentThought, EventKind, EventMetadata, GitPlace, ToolCall, ToolCallStatus, URI,
@@ -48,17 +49,17 @@ impl TaskUpdate {
         }
         let StreamEvent::Status(update) = &mut self.event else { return true };
         update.status.message.iter_mut().for_each(Message::keep_text);
-        matches!(update.metadata.kind, EventKind::StateChange | EventKind::Citation)
+        matches!(update.metadata.kind, Some(EventKind::StateChange | EventKind::Citation))
     }
 
     /// Returns `true` if receivers of push notifications get this update: a change of state or a result, not
     /// progress.
     pub(super) fn is_notable(&self, dialect: Dialect) -> bool {
         match &self.event {
-            StreamEvent::Status(status) => status.metadata.kind == EventKind::StateChange,
+            StreamEvent::Status(status) => status.metadata.kind == Some(EventKind::StateChange),
             // In 0.3, the receivers get the whole task with its results when it ends.
             StreamEvent::Artifact(_) => dialect == Dialect::V1,
-            StreamEvent::Task(_) => false,
+            StreamEvent::Task(_) | StreamEvent::Message(_) => false,
         }
     }
 }
@@ -170,12 +171,11 @@ impl Telling<'_> {
 
     fn queued(&mut self, story: &Story, origin: &Origin) {
         let Some(turn) = story.turn(self.turn) else { return };
-        let source = source(origin);
         let mut metadata = self.metadata(EventKind::TextContent);
-        metadata.source = Some(source);
-        let mut message = self.message(vec![Part::Text(turn.prompt.clone())]);
+        metadata.source = Some(source(origin).into());
+        let mut message = self.message(vec![turn.prompt.clone().into()]);
         message.role = Role::User;
-        message.source = Some(source);
+        message.metadata = source_metadata(origin);
         let status = self.status(TaskState::Submitted, Some(message));
         self.push(status, false, metadata);
         for update in &mut self.updates {
@@ -196,7 +196,7 @@ impl Telling<'_> {
     }
 
     fn say(&mut self, text: String, kind: EventKind) {
-        let message = self.message(vec![Part::Text(text)]);
+        let message = self.message(vec![text.into()]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(kind);
         self.push(status, false, metadata);
@@ -208,14 +208,14 @@ impl Telling<'_> {
         if is_session && story.turns().next().is_some_and(|first| first.id != self.turn) {
             return;
         }
-        let message = self.message(vec![Part::Settings(story.settings())]);
+        let message = self.message(vec![PartData::Settings(story.settings()).into()]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(EventKind::AgentSettings);
         self.push(status, false, metadata);
     }
 
     fn thought(&mut self, thought: AgentThought) {
-        let message = self.message(vec![Part::Thought(thought)]);
+        let message = self.message(vec![PartData::Thought(thought).into()]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(EventKind::Thought);
         self.push(status, false, metadata);
@@ -245,7 +245,7 @@ impl Telling<'_> {
     }
 
     fn tell_call(&mut self, kind: EventKind, call: ToolCall) {
-        let message = self.message(vec![Part::Call(Box::new(call))]);
+        let message = self.message(vec![PartData::Call(Box::new(call)).into()]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(kind);
         self.push(status, false, metadata);
@@ -276,7 +276,7 @@ impl Telling<'_> {
         }
         let state = ended_state(reason);
         let why = explanation(reason);
-        let message = why.clone().map(|text| self.message(vec![Part::Text(text)]));
+        let message = why.clone().map(|text| self.message(vec![text.into()]));
         let status = self.status(state, message);
         let mut metadata = self.metadata(EventKind::StateChange);
         metadata.error = why.filter(|_| state == TaskState::Failed);
@@ -291,7 +291,7 @@ impl Telling<'_> {
             artifact,
             append,
             last_chunk,
-            event_id: self.event_id(),
+            metadata: ArtifactMetadata { event_id: self.event_id() },
         });
         self.updates.push(TaskUpdate { turn: self.turn, event, echo: false });
     }
@@ -302,9 +302,9 @@ impl Telling<'_> {
             message_id: format!("{}/{}", self.names.context, self.event_id()),
             task_id: self.task.clone(),
             context_id: self.names.context.to_owned(),
-            extensions: vec![URI],
+            extensions: vec![URI.into()],
             parts,
-            source: None,
+            metadata: Fields::default(),
         }
     }
 
@@ -314,13 +314,10 @@ impl Telling<'_> {
 
     fn metadata(&self, kind: EventKind) -> EventMetadata {
         EventMetadata {
-            kind,
+            kind: Some(kind),
             model: self.names.model.to_owned(),
-            error: None,
             event_id: self.event_id(),
-            source: None,
-            answered_by: None,
-            git: None,
+            ..EventMetadata::default()
         }
     }
 
@@ -344,7 +341,7 @@ impl Telling<'_> {
 /// Returns the last text of a turn as the artifact of its answer.
 pub(super) fn artifact(text: String) -> Artifact {
     let name = "response".to_owned();
-    Artifact { artifact_id: name.clone(), name, parts: vec![Part::Text(text)] }
+    Artifact { artifact_id: name.clone(), name, parts: vec![text.into()] }
 }
 
 /// Returns the place in a repository that holds the files of a session, in the form for clients.
@@ -353,12 +350,17 @@ pub(super) fn git_place(SavedPlace { reference, commit }: &SavedPlace) -> GitPla
 }
 
 /// Returns the kind of a prompt's origin in a word.
-pub(super) fn source(origin: &Origin) -> &'static str {
+fn source(origin: &Origin) -> &'static str {
     match origin {
         Origin::Editor => "editor",
         Origin::Terminal | Origin::Attached(_) => "terminal",
         Origin::A2a(_) => "a2a",
     }
+}
+
+/// Returns the metadata of a prompt's message.
+pub(super) fn source_metadata(origin: &Origin) -> Fields {
+    Fields([("source".to_owned(), source(origin).into())].into_iter().collect())
 }
 
 /// Formats a time as ISO 8601 with milliseconds, in UTC.

@@ -38,7 +38,7 @@ use super::subscription::{REVOKED, Span, Streaming, not_shared};
 use tandem_agent::sessions::Leased;
 use tandem_serve::connection_room::ConnectionSlot;
 use tandem_serve::principals::Principal;
-use tandem_wire::a2a::Method;
+use tandem_wire::a2a::{Fields, Method};
 use tandem_wire::jsonrpc::Error;
 
 /// Time that a connection stays open after an invalid frame, so that the client can read the reason.
@@ -390,7 +390,7 @@ impl SocketClient {
             return Ok(());
         }
         let call = match serde_json::from_str::<Value>(text) {
-            Ok(call @ Value::Object(_)) => call,
+            Ok(Value::Object(call)) => Fields(call),
             Ok(_) => {
                 let error = Error::new(Error::INVALID_REQUEST, "a message is a JSON object");
                 return self.out.fail("null", &error).await;
@@ -400,15 +400,15 @@ impl SocketClient {
                 return self.out.fail("null", &error).await;
             }
         };
-        if call.get("id").is_none() {
-            return self.notified(&call).await;
+        if !call.0.contains_key("id") {
+            return self.notified(call).await;
         }
         let (id, method, params) = match envelope(text.as_bytes()) {
             Ok(envelope) => envelope,
             Err((id, error)) => return self.out.fail(&id, &error).await,
         };
         if method == "cancelStream" {
-            self.stop(&params);
+            self.stop(&params.into());
             return self.out.result(&id, b"null").await;
         }
         if let Err(used_up) = self.server.meter.request(self.caller.principal.id()) {
@@ -471,15 +471,15 @@ impl SocketClient {
     }
 
     /// Carries out a call without an id, which gets no reply.
-    async fn notified(&mut self, call: &Value) -> Result<(), Over> {
-        let params = call.get("params").unwrap_or(&Value::Null);
-        match call.get("method").and_then(Value::as_str) {
+    async fn notified(&mut self, mut call: Fields) -> Result<(), Over> {
+        let params: Fields = call.take_or_default("params");
+        match call.text("method") {
             Some("cancelStream") => {
-                self.stop(params);
+                self.stop(&params);
                 return Ok(());
             }
             // Clients of an early implementation may omit the method.
-            None if params.get("message").is_none() => {
+            None if !params.0.contains_key("message") => {
                 let error = Error::new(Error::INVALID_REQUEST, "Invalid request: no `method`");
                 return self.out.fail("null", &error).await;
             }
@@ -490,7 +490,7 @@ impl SocketClient {
             tracing::debug!("a notification could not be carried out: too many calls");
             return Ok(());
         }
-        let message = self.server.received(MessageForm::Early, params.clone());
+        let message = self.server.received(MessageForm::Early, params);
         let (server, caller) = (Arc::clone(&self.server), self.caller.clone());
         self.carry_out(
             true,
@@ -506,8 +506,8 @@ impl SocketClient {
     }
 
     /// Ends the sending of a stream. The turn itself goes on.
-    fn stop(&mut self, params: &Value) {
-        let meant = params.get("id");
+    fn stop(&mut self, params: &Fields) {
+        let meant = params.0.get("id");
         self.streams.retain(|it| serde_json::from_str::<Value>(&it.id).ok().as_ref() != meant);
     }
 

@@ -37,6 +37,11 @@ pub fn unavailable(why: &str) -> Error {
     error.with(json!({ "retryAfterSeconds": RETRY_SECONDS }))
 }
 
+/// Returns the time in seconds after which the client may send the request again, if known.
+pub fn retry_after(error: &Error) -> Option<u64> {
+    error.data.as_ref()?.get("retryAfterSeconds")?.as_u64()
+}
+
 /// Returns the error for wrong parameters. The message holds the details, because clients of A2A do not show the data.
 pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(Error::INVALID_PARAMS, message)

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::future::join_all;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde_json::Value;
 use tokio::time::timeout;
 
 use super::super::context::{self, CATCHING_UP, SessionContext, UnknownContext};
@@ -28,7 +27,7 @@ use tandem_agent::sessions::{
 };
 use tandem_serve::principals::{DRIVE, Principal, SessionRight};
 use tandem_serve::quotas::{QuotaError, Reservation};
-use tandem_wire::a2a::error;
+use tandem_wire::a2a::{Fields, error};
 use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of sessions that one sender can begin with the same message (by its id and its text) so that
@@ -369,7 +368,7 @@ impl<'a> VisibleContexts<'a> {
     /// which its message may be a retry.
     pub(in super::super) async fn recognize(
         &self,
-        params: &mut Value,
+        params: &mut Fields,
         sent: &mut Sent,
         sender: &MessageSender,
         window: Duration,
@@ -393,7 +392,7 @@ impl<'a> VisibleContexts<'a> {
                 }
                 Ok(Some(true)) => {
                     // If another node owns the session, it reads the id from the parameters.
-                    params["contextId"] = Value::from(id.as_str());
+                    params.0.insert("contextId".to_owned(), id.as_str().into());
                     sent.context = Some(id);
                     return Ok(());
                 }
