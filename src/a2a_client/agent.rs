@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use tokio::sync::Mutex as Turnstile;
 
-use super::card::{AgentCard, PATHS};
+use super::card::{CheckedCard, PATHS};
 use super::config::{AgentConfig, AgentLimits};
 use super::http::AgentClient;
 
@@ -32,7 +32,7 @@ pub(super) struct Agent {
 #[derive(Debug, Clone)]
 pub(super) enum CardStatus {
     Unread,
-    Read(Arc<AgentCard>),
+    Read(Arc<CheckedCard>),
     /// The card was not read, for this reason.
     Failed(String),
 }
@@ -72,7 +72,7 @@ impl Agent {
     }
 
     /// Returns the card, and reads it if it has not been read. The error is worded as the end of a sentence.
-    pub(super) async fn card(&self) -> Result<Arc<AgentCard>, String> {
+    pub(super) async fn card(&self) -> Result<Arc<CheckedCard>, String> {
         let _one = self.turnstile.lock().await;
         if let CardStatus::Read(card) = self.card_status() {
             return Ok(card);
@@ -85,14 +85,14 @@ impl Agent {
         read
     }
 
-    async fn read_card(&self) -> Result<Arc<AgentCard>, String> {
+    async fn read_card(&self) -> Result<Arc<CheckedCard>, String> {
         if let Some(why) = &self.config.wrong {
             return Err(why.clone());
         }
         let client = self.client()?;
         for url in places(&self.config.url)? {
             if let Some(card) = client.card(url.clone()).await.map_err(|why| why.to_string())? {
-                return AgentCard::read(&card, &url).map(Arc::new);
+                return CheckedCard::read(card, &url).map(Arc::new);
             }
         }
         Err(format!("there is no card at {}", self.address()))

@@ -16,12 +16,12 @@ use super::http::RequestFailure;
 use super::outgoing::{Destination, OptionChoice, OutgoingContent};
 use super::progress::Progress;
 use super::remote_task::RemoteTask;
-use super::update::RemoteState;
 use tandem_content::shorten::{one_line, shorten};
 use tandem_host::{
     Access, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
     ToolSpec, UserAnswer, parse,
 };
+use tandem_wire::a2a::TaskState;
 
 /// Maximum length of a label, in characters.
 const LABEL: usize = 160;
@@ -207,14 +207,14 @@ async fn converse(
     for _ in 0..ROUNDS {
         let questions = {
             let mut task = exchange.task.lock();
-            if task.state != RemoteState::InputRequired {
+            if task.state != TaskState::InputRequired {
                 return Ok(());
             }
             to = Destination { context: task.context.clone(), task: task.id.clone() };
             match task.take_questions() {
                 questions if questions.is_empty() => {
                     // The agent asks in words. The model or the user answers such a question with the next call.
-                    task.state = RemoteState::InputRequired;
+                    task.state = TaskState::InputRequired;
                     return Ok(());
                 }
                 questions => questions,
@@ -294,14 +294,14 @@ fn answer(
     };
     let context = task.context.as_deref().or(context);
     let state = match task.state {
-        RemoteState::InputRequired => "It waits for an answer.",
-        RemoteState::Failed => "Its task has failed.",
-        RemoteState::Rejected => "It has refused the task.",
-        RemoteState::Canceled => "Its task was cancelled there.",
-        RemoteState::AuthRequired => {
+        TaskState::InputRequired => "It waits for an answer.",
+        TaskState::Failed => "Its task has failed.",
+        TaskState::Rejected => "It has refused the task.",
+        TaskState::Canceled => "Its task was cancelled there.",
+        TaskState::AuthRequired => {
             "It wants a login first, which has to be made there or with its `token`."
         }
-        RemoteState::Working | RemoteState::Completed => "",
+        TaskState::Submitted | TaskState::Working | TaskState::Completed | TaskState::Unknown => "",
     };
     let go_on = context.map_or_else(String::new, |context| {
         format!("To go on in this conversation, call it with the context `{context}`.")
@@ -313,19 +313,16 @@ fn answer(
     let all = shorten(&all, cx.host.limits.output_chars).into_owned();
     let shown = Some(ResultContent::Markdown(all));
     match task.state {
-        RemoteState::Working | RemoteState::Completed => {
+        TaskState::Submitted | TaskState::Working | TaskState::Completed | TaskState::Unknown => {
             Ok(ToolOutput { text, media: Vec::new(), shown })
         }
-        RemoteState::InputRequired => {
+        TaskState::InputRequired => {
             if let (Some(context), Some(id)) = (context, &task.id) {
                 agent.wait_for_answer(context, id);
             }
             Ok(ToolOutput { text, media: Vec::new(), shown })
         }
-        RemoteState::Failed
-        | RemoteState::Rejected
-        | RemoteState::Canceled
-        | RemoteState::AuthRequired => {
+        TaskState::Failed | TaskState::Rejected | TaskState::Canceled | TaskState::AuthRequired => {
             Err(ToolError { shown, ..ToolError::new("agent_error", text) })
         }
     }

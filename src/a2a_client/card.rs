@@ -1,12 +1,13 @@
 //! An agent's card: its name, its skills, and the address and form of requests to it.
 
 use reqwest::Url;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 use tandem_net::is_this_machine;
-use tandem_wire::a2a::ProtocolVersion;
+use tandem_wire::a2a::{AgentCard, ProtocolVersion};
 use tandem_wire::development_tool::URI;
 
 /// Maximum length of a name, and of a description, in characters.
@@ -66,9 +67,9 @@ impl<'a> Interface<'a> {
     }
 }
 
-/// The parts of an agent's card that this client uses.
+/// The parts of an agent's card that this client uses, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AgentCard {
+pub(super) struct CheckedCard {
     /// The agent's own name.
     pub(super) name: String,
     /// The agent's own description, in one line.
@@ -85,38 +86,33 @@ pub(super) struct AgentCard {
     pub(super) develops: bool,
 }
 
-impl AgentCard {
+impl CheckedCard {
     /// Reads a card that came from the address `from`. The error says what is wrong with the card.
-    pub(super) fn read(card: &Value, from: &Url) -> Result<Self, String> {
-        if !card.is_object() {
-            return Err("its card is no JSON object".to_owned());
-        }
-        let Interface { url, binding, version } = interface(card)?;
+    pub(super) fn read(card: Value, from: &Url) -> Result<Self, String> {
+        let card = AgentCard::deserialize(card).map_err(|_| "its card is no JSON object")?;
+        let Interface { url, binding, version } = interface(&card)?;
         let endpoint = within(url, from)?;
-        let capabilities = &card["capabilities"];
-        let skills = card["skills"].as_array().into_iter().flatten();
-        let skills = skills
-            .map(|skill| (line(&skill["name"], NAME), line(&skill["description"], DESCRIPTION)));
-        let extensions = capabilities["extensions"].as_array();
+        let skills = card.skills.iter();
+        let skills = skills.map(|it| (line(&it.name, NAME), line(&it.description, DESCRIPTION)));
         Ok(Self {
-            name: line(&card["name"], NAME),
-            description: line(&card["description"], DESCRIPTION),
+            name: line(&card.name, NAME),
+            description: line(&card.description, DESCRIPTION),
             skills: skills.filter(|(name, _)| !name.is_empty()).take(SKILLS).collect(),
             endpoint,
             binding,
             version,
-            streams: capabilities["streaming"] == true,
-            develops: extensions.is_some_and(|all| all.iter().any(|it| it["uri"] == URI)),
+            streams: card.capabilities.streaming,
+            develops: card.capabilities.extensions.iter().any(|it| it.uri == URI),
         })
     }
 }
 
 /// Returns the best interface that this client supports: one of the newest version, and of several the first.
-fn interface(card: &Value) -> Result<Interface<'_>, String> {
+fn interface(card: &AgentCard) -> Result<Interface<'_>, String> {
     let mut others = Vec::new();
     let mut best: Option<Interface<'_>> = None;
-    for (url, binding, version) in interfaces(card) {
-        match Interface::read(url, binding, version) {
+    for it in &card.interfaces {
+        match Interface::read(&it.url, &it.protocol_binding, &it.protocol_version) {
             Ok(found) => {
                 let is_newer = |best: Interface<'_>| {
                     best.version != found.version && found.version == ProtocolVersion::V1
@@ -135,26 +131,6 @@ fn interface(card: &Value) -> Result<Interface<'_>, String> {
             others.join(", ")
         ),
     })
-}
-
-/// Returns address, binding and version of each interface that a card names, in the form of either version.
-fn interfaces(card: &Value) -> Vec<(&str, &str, &str)> {
-    let own = card["protocolVersion"].as_str().unwrap_or("0.3");
-    let listed = |name: &str| card[name].as_array().into_iter().flatten();
-    let mut all: Vec<_> = listed("supportedInterfaces")
-        .filter_map(|it| {
-            let binding = it["protocolBinding"].as_str().unwrap_or("JSONRPC");
-            Some((it["url"].as_str()?, binding, it["protocolVersion"].as_str().unwrap_or("1.0")))
-        })
-        .collect();
-    if let Some(url) = card["url"].as_str() {
-        all.push((url, card["preferredTransport"].as_str().unwrap_or("JSONRPC"), own));
-    }
-    all.extend(
-        listed("additionalInterfaces")
-            .filter_map(|it| Some((it["url"].as_str()?, it["transport"].as_str()?, own))),
-    );
-    all
 }
 
 /// Returns an address of the card, if it is on the server that the card came from: messages, and the secrets in their
@@ -181,12 +157,11 @@ fn within(url: &str, from: &Url) -> Result<Url, String> {
     ))
 }
 
-fn line(text: &Value, most: usize) -> String {
-    one_line(plain(text.as_str().unwrap_or_default().as_bytes()).trim(), most)
+fn line(text: &str, most: usize) -> String {
+    one_line(plain(text.as_bytes()).trim(), most)
 }
 
 #[cfg(test)]
-#[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
     use serde_json::json;
 
@@ -201,7 +176,7 @@ mod tests {
     #[track_caller]
     fn check_binding(card: Value, expected: Result<(&str, Binding, ProtocolVersion), &str>) {
         let from = Url::parse("https://h.test:8443/a/.well-known/agent-card.json?x=1").unwrap();
-        let read = AgentCard::read(&card, &from);
+        let read = CheckedCard::read(card, &from);
         match (read, expected) {
             (Ok(card), Ok(expected)) => {
                 assert_eq!((card.endpoint.as_str(), card.binding, card.version), expected);
@@ -291,7 +266,7 @@ mod tests {
         let from = Url::parse("http://h.test/").unwrap();
         let card = json!({ "url": "/", "name": "a\u{1b}[31m\nb", "description": "x".repeat(1000),
             "skills": [{ "name": "s", "description": "d\ne" }, { "name": 5 }, "odd"] });
-        let card = AgentCard::read(&card, &from).unwrap();
+        let card = CheckedCard::read(card, &from).unwrap();
         assert_eq!(card.name, "a b");
         assert_eq!(card.description.chars().count(), DESCRIPTION + 1);
         assert_eq!(card.skills, [("s".to_owned(), "d e".to_owned())]);

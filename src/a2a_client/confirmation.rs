@@ -1,12 +1,13 @@
 //! Questions of an agent about a tool that it wants to use where it runs: shown to the user of this session, and
 //! answered with one of the options that the agent offers.
 
-use serde_json::Value;
-
 use super::outgoing::OptionChoice;
 use tandem_content::plain::plain;
 use tandem_content::shorten::{first_chars, one_line};
 use tandem_host::{FileDiff, UserQuestion};
+use tandem_wire::development_tool::{
+    CANCEL, ConfirmationDetails, ConfirmationRequest, ToolCall, ToolCallConfirmation,
+};
 
 /// Maximum length of a name or a label, and of a description, in characters.
 const LABEL: usize = 160;
@@ -32,32 +33,24 @@ pub(super) struct Confirmation {
 
 impl Confirmation {
     /// Reads the question in a tool call that an agent has sent; `None` if the call has no question.
-    pub(super) fn read(call: &Value) -> Option<Self> {
-        let id =
-            field(call, &["tool_call_id", "toolCallId"])?.as_str().filter(|id| id.len() <= ID)?;
-        let asked = field(call, &["confirmation_request", "confirmationRequest"])?;
-        let text = |value: Option<&Value>| {
-            let text = value.and_then(Value::as_str).unwrap_or_default();
-            one_line(&plain(text.as_bytes()), LABEL)
-        };
-        let tool = text(field(call, &["tool_name", "toolName"]));
-        let label = text(call.get("description").or_else(|| asked.get("title")));
-        let options: Vec<_> = asked["options"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|it| it["id"].as_str())
-            .collect();
-        let is_no = |id: &str| ["cancel", "reject", "deny"].iter().any(|no| id.contains(no));
+    pub(super) fn read(call: &ToolCall) -> Option<Self> {
+        let asked = call.confirmation_request.as_ref()?;
+        let id = Some(&call.tool_call_id).filter(|id| !id.is_empty() && id.len() <= ID)?;
+        let text = |text: &str| one_line(&plain(text.as_bytes()), LABEL);
+        let tool = text(&call.tool_name);
+        let label = text(call.description.as_deref().unwrap_or(&asked.title));
+        let options = asked.options.iter().map(|it| &*it.id).filter(|id| !id.is_empty());
+        let options: Vec<&str> = options.collect();
+        let is_no = |id: &str| [CANCEL, "reject", "deny"].iter().any(|no| id.contains(no));
         let named = |wanted: &str| options.iter().find(|id| **id == wanted);
         let yes = named("proceed_once").or_else(|| options.iter().find(|id| !is_no(id)));
-        let no = named("cancel").or_else(|| options.iter().find(|id| is_no(id)));
+        let no = named(CANCEL).or_else(|| options.iter().find(|id| is_no(id)));
         Some(Self {
-            call: id.to_owned(),
+            call: id.clone(),
             description: description(asked, call),
-            danger: asked["type"] == "danger" || !options.iter().any(|id| id.contains("always")),
+            danger: asked.r#type == "danger" || !options.iter().any(|id| id.contains("always")),
             yes: yes.map_or("proceed_once", |id| *id).to_owned(),
-            no: no.map_or("cancel", |id| *id).to_owned(),
+            no: no.map_or(CANCEL, |id| *id).to_owned(),
             label: if label.is_empty() { tool.clone() } else { label },
             tool,
         })
@@ -80,40 +73,38 @@ impl Confirmation {
     /// Returns the answer to send to the agent.
     pub(super) fn choice(&self, yes: bool, remark: Option<String>) -> OptionChoice {
         let option = if yes { &self.yes } else { &self.no };
-        OptionChoice { call: self.call.clone(), option: option.clone(), remark }
+        let (tool_call_id, selected_option_id) = (self.call.clone(), option.clone());
+        let answer = ToolCallConfirmation { tool_call_id, selected_option_id, new_content: None };
+        OptionChoice { answer, remark }
     }
 }
 
-/// Returns the field under the first spelling of its name that exists.
-pub(super) fn field<'a>(value: &'a Value, names: &[&str]) -> Option<&'a Value> {
-    names.iter().find_map(|name| value.get(name)).filter(|value| !value.is_null())
-}
-
 /// Describes the action that the agent asks about: the command, the change, or the arguments.
-fn description(asked: &Value, call: &Value) -> String {
-    let text = |value: &Value| plain(value.as_str().unwrap_or_default().as_bytes());
-    let named = |snake: &str, camel: &str| field(asked, &[snake, camel]).cloned();
-    let what = if let Some(command) = named("execute_details", "executeDetails") {
-        let directory = field(&command, &["working_directory", "workingDirectory"]);
-        let directory = directory.map_or_else(String::new, |it| format!("In {}:\n", text(it)));
-        format!("{directory}{}", text(&command["command"]))
-    } else if let Some(edit) = named("file_edit_details", "fileEditDetails") {
+fn description(asked: &ConfirmationRequest, call: &ToolCall) -> String {
+    let text = |text: &str| plain(text.as_bytes());
+    let what = match &asked.details {
+        ConfirmationDetails::ExecuteDetails { command, working_directory } => {
+            let directory = match &**working_directory {
+                "" => String::new(),
+                directory => format!("In {}:\n", text(directory)),
+            };
+            format!("{directory}{}", text(command))
+        }
         // The diff is made here from the two texts: a diff by the agent need not match them.
-        let content = |names: &[&str]| field(&edit, names).map(text);
-        let diff = FileDiff {
-            path: content(&["file_path", "filePath"]).unwrap_or_default(),
-            old: content(&["old_content", "oldContent"]).map(Into::into),
-            new: content(&["new_content", "newContent"]).unwrap_or_default().into(),
-        };
-        diff.unified()
-    } else {
-        let arguments = field(call, &["input_parameters", "inputParameters"]);
-        let arguments = arguments.map_or_else(String::new, |it| format!("{it:#}"));
-        let generic = named("generic_details", "genericDetails");
-        let generic = generic.map_or_else(String::new, |it| text(&it["description"]) + "\n");
-        format!("{generic}{arguments}")
+        ConfirmationDetails::FileEditDetails(edit) => FileDiff {
+            path: text(&edit.file_path),
+            old: edit.old_content.as_deref().map(|old| text(old).into()),
+            new: text(&edit.new_content).into(),
+        }
+        .unified(),
+        ConfirmationDetails::GenericDetails { description } if !description.is_empty() => {
+            format!("{}\n{}", text(description), arguments(call))
+        }
+        ConfirmationDetails::GenericDetails { .. } | ConfirmationDetails::McpDetails { .. } => {
+            arguments(call)
+        }
     };
-    let what = format!("{what}\n{}", text(&asked["prompt"]));
+    let what = format!("{what}\n{}", text(&asked.prompt));
     let what = what.trim();
     let first = first_chars(what, DESCRIPTION);
     match what[first.len()..].chars().count() {
@@ -122,15 +113,25 @@ fn description(asked: &Value, call: &Value) -> String {
     }
 }
 
+fn arguments(call: &ToolCall) -> String {
+    let arguments = &call.input_parameters;
+    if arguments.is_null() { String::new() } else { format!("{arguments:#}") }
+}
+
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use tandem_wire::a2a::Fields;
 
     use super::*;
 
+    fn read(call: Value) -> Option<Confirmation> {
+        Confirmation::read(&Fields::from(call).into())
+    }
+
     fn asked(request: Value) -> Option<Confirmation> {
-        Confirmation::read(&json!({
+        read(json!({
             "tool_call_id": "c", "tool_name": "t", "description": "Do\nit", "status": "PENDING",
             "input_parameters": { "a": 1 }, "confirmation_request": request,
         }))
@@ -139,8 +140,8 @@ mod tests {
     #[track_caller]
     fn check(request: Value, yes: &str, no: &str, danger: bool) {
         let confirmation = asked(request).unwrap();
-        assert_eq!(confirmation.choice(true, None).option, yes);
-        assert_eq!(confirmation.choice(false, None).option, no);
+        assert_eq!(confirmation.choice(true, None).answer.selected_option_id, yes);
+        assert_eq!(confirmation.choice(false, None).answer.selected_option_id, no);
         assert_eq!(confirmation.danger, danger);
     }
 
@@ -184,11 +185,8 @@ mod tests {
     #[test]
     fn what_asks_nothing_is_no_question() {
         assert_eq!(asked(Value::Null), None);
-        assert_eq!(Confirmation::read(&json!({ "confirmation_request": {} })), None);
+        assert_eq!(read(json!({ "confirmation_request": {} })), None);
         let long = "x".repeat(ID + 1);
-        assert_eq!(
-            Confirmation::read(&json!({ "tool_call_id": long, "confirmation_request": {} })),
-            None
-        );
+        assert_eq!(read(json!({ "tool_call_id": long, "confirmation_request": {} })), None);
     }
 }

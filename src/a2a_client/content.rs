@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::Value;
 
 use tandem_content::fence::fence;
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
+use tandem_wire::a2a::{Part, PartData};
 
 /// Maximum length of a file's name, type or address, in characters.
 const NAME: usize = 300;
@@ -34,9 +34,8 @@ impl RemoteContent {
     /// Reads message parts of A2A 0.3 or 1.0. Keeps at most `left` bytes of text, and lowers `left` by the bytes kept.
     /// Of a new file, keeps the content and not the diff; of another changed file, keeps the diff and not the content,
     /// unless the diff is incomplete.
-    pub(super) fn read(parts: &Value, left: &mut usize) -> Self {
+    pub(super) fn read(parts: &[Part], left: &mut usize) -> Self {
         let mut content = Self::default();
-        let parts = parts.as_array().map(Vec::as_slice).unwrap_or_default();
         // Made once for all parts: an agent may send so many that comparing each with each would take minutes.
         let forms = forms_by_name(parts);
         for part in parts {
@@ -54,8 +53,8 @@ impl RemoteContent {
         content
     }
 
-    fn add(&mut self, part: &Value, file: Option<SentFile<'_>>, left: &mut usize) {
-        if let Some(text) = part["text"].as_str() {
+    fn add(&mut self, part: &Part, file: Option<SentFile<'_>>, left: &mut usize) {
+        if let Some(text) = &part.text {
             self.separate();
             self.text.push_str(&kept(text, left));
         } else if let Some(file) = file {
@@ -66,7 +65,7 @@ impl RemoteContent {
             } else if self.files.len() < FILES {
                 self.files.push(file.line());
             }
-        } else if let Some(data) = part.get("data").filter(|data| !data.is_null()) {
+        } else if let Some(PartData::Received(data)) = &part.data {
             self.separate();
             self.text.push_str(&kept(&format!("{data:#}"), left));
         }
@@ -100,7 +99,7 @@ pub(super) fn kept(text: &str, left: &mut usize) -> String {
     plain(text.as_bytes())
 }
 
-/// File that an agent has sent as a part: in 0.3 an object of its own, in 1.0 bytes or an address.
+/// File that an agent has sent as a part.
 struct SentFile<'a> {
     name: Option<&'a str>,
     media_type: Option<&'a str>,
@@ -113,18 +112,14 @@ struct SentFile<'a> {
 
 impl<'a> SentFile<'a> {
     /// Reads a part that is a file.
-    fn read(part: &'a Value) -> Option<Self> {
-        let inner = Some(&part["file"]).filter(|file| file.is_object());
-        let file = inner
-            .or_else(|| (part["raw"].is_string() || part["url"].is_string()).then_some(part))?;
-        let field = |names: [&str; 2]| names.into_iter().find_map(|name| file[name].as_str());
-        let base64 = field(["bytes", "raw"]);
+    fn read(part: &'a Part) -> Option<Self> {
+        let file = part.file.as_ref()?;
         Some(Self {
-            name: field(["name", "filename"]),
-            media_type: field(["mimeType", "mediaType"]),
-            address: field(["uri", "url"]),
-            base64,
-            text: base64.and_then(decoded_text),
+            name: file.name.as_deref(),
+            media_type: file.media_type.as_deref(),
+            address: file.uri.as_deref(),
+            base64: file.base64.as_deref(),
+            text: file.base64.as_deref().and_then(decoded_text),
         })
     }
 
@@ -160,7 +155,7 @@ struct SentForms {
 }
 
 /// Returns the forms of each file among the parts, by the name of the file that was changed or sent.
-fn forms_by_name(parts: &[Value]) -> HashMap<&str, SentForms> {
+fn forms_by_name(parts: &[Part]) -> HashMap<&str, SentForms> {
     let mut forms: HashMap<&str, SentForms> = HashMap::new();
     for file in parts.iter().filter_map(SentFile::read) {
         let (Some(name), Some(text)) = (file.name, &file.text) else { continue };
@@ -217,13 +212,19 @@ fn decoded_text(base64: &str) -> Option<String> {
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use tandem_wire::a2a::Fields;
 
     use super::*;
 
+    fn read(parts: Value, left: &mut usize) -> RemoteContent {
+        let mut message = Fields::from(json!({ "parts": parts }));
+        RemoteContent::read(&message.take_list::<Part>("parts"), left)
+    }
+
     #[track_caller]
     fn check(parts: Value, text: &str, files: &[&str]) {
-        let content = RemoteContent::read(&parts, &mut 100);
+        let content = read(parts, &mut 100);
         assert_eq!(content.text, text);
         assert_eq!(content.files, files);
     }
@@ -255,7 +256,7 @@ mod tests {
         let binary = json!({ "raw": "AAEC", "filename": "c" });
         check(json!([binary]), "", &["c (of no known type, about 3 bytes)"]);
         let long = json!({ "raw": "eHh4".repeat(100), "filename": "d" });
-        let content = RemoteContent::read(&json!([long]), &mut 100);
+        let content = read(json!([long]), &mut 100);
         assert!(content.text.ends_with(&format!("```\n{}\n```\n", "x".repeat(100))));
     }
 
@@ -271,7 +272,7 @@ mod tests {
     /// Checks which of the parts of an agent that changed the file `a` are shown, in order, and that `a` is named once.
     #[track_caller]
     fn check_changed(parts: Value, shown: &[(&str, &str)]) {
-        let content = RemoteContent::read(&parts, &mut 10_000);
+        let content = read(parts, &mut 10_000);
         let fenced = |(line, text): &(&str, &str)| format!("{line}:\n{}\n", fence(text, ""));
         assert_eq!(content.text, shown.iter().map(fenced).collect::<String>());
         assert_eq!(content.changed, ["a"]);
@@ -297,7 +298,7 @@ mod tests {
         check_changed(json!([diff("a", &open), content]), &[open_shown]);
         // A file of that name is no diff.
         let plain = json!([inline("a.diff", "text/plain", "x"), inline("a", "text/plain", "y")]);
-        let plain = RemoteContent::read(&plain, &mut 1000);
+        let plain = read(plain, &mut 1000);
         assert!(plain.text.contains("\nx\n") && plain.text.contains("\ny\n"), "{}", plain.text);
         assert!(plain.changed.is_empty());
     }
@@ -326,7 +327,7 @@ mod tests {
         check_changed(json!([diff("a", CREATED), binary]), &[shown]);
         // The diff of another file has the name of the new file.
         let parts = json!([diff("a.diff", CREATED), diff("a", CHANGED)]);
-        let content = RemoteContent::read(&parts, &mut 1000);
+        let content = read(parts, &mut 1000);
         assert_eq!(content.changed, ["a.diff", "a"]);
         assert!(content.text.contains(CREATED) && content.text.contains(CHANGED));
     }
@@ -334,7 +335,7 @@ mod tests {
     #[test]
     fn a_file_with_a_diff_is_still_named_if_it_does_not_come_as_text() {
         let address = json!({ "url": "https://h.test/a", "filename": "a" });
-        let content = RemoteContent::read(&json!([diff("a", CHANGED), address]), &mut 1000);
+        let content = read(json!([diff("a", CHANGED), address]), &mut 1000);
         assert_eq!(content.files, ["a (of no known type, at https://h.test/a)"]);
         assert!(content.text.contains("+new"));
     }
@@ -342,7 +343,7 @@ mod tests {
     #[test]
     fn a_file_that_was_emptied_is_shown_by_its_diff_alone() {
         let diff = diff("a", "--- /w/a\n+++ /w/a\n@@ -1 +0,0 @@\n-old\n");
-        let content = RemoteContent::read(&json!([diff, inline("a", "text/plain", "")]), &mut 1000);
+        let content = read(json!([diff, inline("a", "text/plain", "")]), &mut 1000);
         assert!(content.files.is_empty() && content.text.contains("-old"), "{content:?}");
     }
 
@@ -350,7 +351,7 @@ mod tests {
     fn the_content_of_a_file_with_several_diffs_is_not_lost() {
         let content = inline("a", "text/plain", "new\n");
         let parts = json!([diff("a", CREATED), diff("a", CHANGED), content]);
-        let text = RemoteContent::read(&parts, &mut 1000).text;
+        let text = read(parts, &mut 1000).text;
         assert!(text.contains(CONTENT.0) && !text.contains("/dev/null"), "{text}");
     }
 
@@ -360,7 +361,7 @@ mod tests {
         let address = |i| json!({ "url": "u", "filename": format!("{i}") });
         let diff = |i| diff(&format!("{i}"), CHANGED);
         let parts = (0..25_000).flat_map(|i| [diff(i), address(i)]).collect();
-        let content = RemoteContent::read(&Value::Array(parts), &mut 1000);
+        let content = read(Value::Array(parts), &mut 1000);
         assert_eq!((content.changed.len(), content.files.len()), (FILES, FILES));
     }
 

@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::agent::Agent;
-use super::card::AgentCard;
+use super::card::CheckedCard;
 use super::http::{AgentClient, Answer, RequestFailure, ResultStream};
-use super::outgoing::{Destination, OutgoingContent, about_task};
+use super::outgoing::{CallParams, Destination, OutgoingContent};
 use super::progress::Progress;
 use super::remote_task::RemoteTask;
-use super::update::RemoteUpdate;
 use tandem_net::Backoff;
-use tandem_wire::a2a::Method;
+use tandem_wire::a2a::{Method, StreamEvent, error};
+use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of failed attempts in a row to follow a task again.
 const RETRIES: u32 = 6;
@@ -30,12 +29,12 @@ const LONGEST: Duration = Duration::from_secs(8);
 const CANCEL: Duration = Duration::from_secs(5);
 
 /// Codes of JSON-RPC and A2A for a method that does not exist or is not supported.
-const NOT_SUPPORTED: [i64; 2] = [-32601, -32004];
+const NOT_SUPPORTED: [i64; 2] = [Error::METHOD_NOT_FOUND, error::UNSUPPORTED_OPERATION];
 
 /// A conversation with an agent.
 pub(super) struct Exchange {
     agent: Arc<Agent>,
-    card: Arc<AgentCard>,
+    card: Arc<CheckedCard>,
     /// State of the task, folded from all updates so far.
     pub(super) task: Arc<Mutex<RemoteTask>>,
     /// Id of the task; `None` until the agent has named it.
@@ -46,11 +45,11 @@ pub(super) struct Exchange {
     /// `true` if the task is polled, because the agent sends no events.
     polls: bool,
     /// Answer to the last poll.
-    polled: Value,
+    polled: Option<StreamEvent>,
 }
 
 impl Exchange {
-    pub(super) fn new(agent: &Arc<Agent>, card: &Arc<AgentCard>, progress: Progress) -> Self {
+    pub(super) fn new(agent: &Arc<Agent>, card: &Arc<CheckedCard>, progress: Progress) -> Self {
         Self {
             agent: Arc::clone(agent),
             card: Arc::clone(card),
@@ -59,7 +58,7 @@ impl Exchange {
             progress,
             events: 0,
             polls: !card.streams,
-            polled: Value::Null,
+            polled: None,
         }
     }
 
@@ -74,19 +73,20 @@ impl Exchange {
         to: &Destination,
     ) -> Result<(), RequestFailure> {
         // The parameters are made once: if the message is sent twice, both have the same id.
-        let params = content.params(self.card.version, to);
+        let params = content.params(to);
         let method = if self.polls { Method::Send } else { Method::Stream };
-        let mut answer = self.client()?.call(&self.card, method, params.clone(), None).await;
+        let mut answer = self.client()?.call(&self.card, method, &params, None).await;
         if method == Method::Stream && answer.as_ref().is_err_and(is_not_supported) {
             self.polls = true;
-            answer = self.client()?.call(&self.card, Method::Send, params, None).await;
+            answer = self.client()?.call(&self.card, Method::Send, &params, None).await;
         }
         match answer? {
             Answer::Result(result) => {
-                if !self.take(&result) {
+                if result.is_none() {
                     let why = "it answered with something that is neither a task nor a message";
                     return Err(RequestFailure::Odd(why.to_owned()));
                 }
+                self.take(result.as_ref());
             }
             Answer::Stream(stream) => match self.read(*stream, false).await {
                 // A stream that was lost, or has ended too early, is followed again below.
@@ -153,7 +153,7 @@ impl Exchange {
         match self.subscription().await {
             Ok(Answer::Stream(stream)) => self.read(*stream, true).await,
             Ok(Answer::Result(result)) => {
-                self.take(&result);
+                self.take(result.as_ref());
                 Ok(())
             }
             // The task has ended meanwhile, or the agent does not support the call.
@@ -167,16 +167,17 @@ impl Exchange {
             let task = self.task.lock();
             (task.id.clone().unwrap_or_default(), task.last_event.clone())
         };
-        let params = about_task(&id, after.as_deref());
-        self.client()?.call(&self.card, Method::Subscribe, params, after.as_deref()).await
+        let params = CallParams::of_task(&id, after.as_deref());
+        self.client()?.call(&self.card, Method::Subscribe, &params, after.as_deref()).await
     }
 
     /// Requests the present state of the task.
     async fn poll(&mut self) -> Result<(), RequestFailure> {
         let id = self.task.lock().id.clone().unwrap_or_default();
-        let call = self.client()?.call(&self.card, Method::Get, about_task(&id, None), None);
+        let params = CallParams::of_task(&id, None);
+        let call = self.client()?.call(&self.card, Method::Get, &params, None);
         if let Answer::Result(result) = call.await? {
-            self.take(&result);
+            self.take(result.as_ref());
             self.polled = result;
         }
         Ok(())
@@ -201,17 +202,16 @@ impl Exchange {
             if self.events > most {
                 return Err(RequestFailure::Odd(format!("it sent more than {most} events")));
             }
-            let update = RemoteUpdate::read(&item.result);
-            let is_snapshot = matches!(update, Some(RemoteUpdate::Task { .. }));
-            let ends = match update {
-                Some(RemoteUpdate::Task { state, .. }) => again && state.is_settled(),
-                Some(RemoteUpdate::Status { state, is_final, .. }) => {
-                    is_final || state.is_settled()
+            let is_snapshot = matches!(item.update, Some(StreamEvent::Task(_)));
+            let ends = match &item.update {
+                Some(StreamEvent::Task(task)) => again && task.status.state.is_settled(),
+                Some(StreamEvent::Status(update)) => {
+                    update.is_final || update.status.state.is_settled()
                 }
-                Some(RemoteUpdate::Message(_)) => true,
-                Some(RemoteUpdate::Artifact(_)) | None => false,
+                Some(StreamEvent::Message(_)) => true,
+                Some(StreamEvent::Artifact(_)) | None => false,
             };
-            self.take(&item.result);
+            self.take(item.update.as_ref());
             let mut task = self.task.lock();
             // Missed events follow this snapshot, so the stream is read on even if the task has ended. If the agent has
             // open questions, they have to be answered first.
@@ -226,12 +226,12 @@ impl Exchange {
         }
     }
 
-    /// Applies an update. Returns `false` if it is of no known kind.
-    fn take(&mut self, item: &Value) -> bool {
-        let Some(update) = RemoteUpdate::read(item) else { return false };
+    /// Applies an update; one of no known kind changes nothing.
+    fn take(&mut self, update: Option<&StreamEvent>) {
+        let Some(update) = update else { return };
         let id = {
             let mut task = self.task.lock();
-            task.apply(&update);
+            task.apply(update);
             task.id.clone()
         };
         self.id.send_if_modified(|known| {
@@ -241,7 +241,6 @@ impl Exchange {
         });
         let task = &self.task;
         self.progress.changed(|| task.lock().progress());
-        true
     }
 
     fn show(&mut self) {
@@ -261,11 +260,11 @@ impl Exchange {
         let mut task = RemoteTask::new(0);
         let mut asked = false;
         while let Ok(Some(item)) = stream.next().await {
-            let Some(update) = RemoteUpdate::read(&item.result) else { continue };
+            let Some(update) = item.update else { continue };
             task.apply(&update);
             if task.asks_about(call) {
                 asked = true;
-            } else if asked || matches!(update, RemoteUpdate::Task { .. }) {
+            } else if asked || matches!(update, StreamEvent::Task(_)) {
                 return;
             }
         }
@@ -285,7 +284,7 @@ impl Exchange {
 /// Handle that cancels a task at the agent.
 pub(super) struct Cancelling {
     agent: Arc<Agent>,
-    card: Arc<AgentCard>,
+    card: Arc<CheckedCard>,
     id: watch::Receiver<Option<String>>,
 }
 
@@ -301,7 +300,8 @@ impl Cancelling {
         let Self { agent, card, .. } = self;
         tokio::spawn(async move {
             let Ok(client) = agent.client() else { return };
-            let call = client.call(&card, Method::Cancel, about_task(&id, None), None);
+            let params = CallParams::of_task(&id, None);
+            let call = client.call(&card, Method::Cancel, &params, None);
             if let Ok(Err(why)) = timeout(CANCEL, call).await {
                 tracing::info!(agent = agent.config.name, "not cancelled there: {why}");
             }

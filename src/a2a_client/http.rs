@@ -5,18 +5,21 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect};
-use serde_json::{Value, json};
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::card::{AgentCard, Binding};
+use super::card::{Binding, CheckedCard};
 use super::config::{AgentConfig, AgentLimits};
-use super::http_json::{self, CallError, CallRequest};
+use super::http_json::{self, CallRequest, failure_in};
+use super::outgoing::CallParams;
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 use tandem_content::sse::{Events, ServerEvent};
 use tandem_net as net;
 use tandem_trace as trace;
-use tandem_wire::a2a::{Method, ProtocolVersion};
+use tandem_wire::a2a::{Fields, Method, ProtocolVersion, StreamEvent};
 use tandem_wire::development_tool::URI;
 
 /// Maximum length of an agent's own words in an error, in characters.
@@ -81,7 +84,8 @@ pub(super) struct AgentClient {
 
 /// Outcome of a call: one result, or a stream of results.
 pub(super) enum Answer {
-    Result(Value),
+    /// The result; `None` if it is of no known kind.
+    Result(Option<StreamEvent>),
     Stream(Box<ResultStream>),
 }
 
@@ -131,12 +135,12 @@ impl AgentClient {
     /// Makes a call. `after` is the id of the last event of a stream that was seen.
     pub(super) async fn call(
         &self,
-        card: &AgentCard,
+        card: &CheckedCard,
         method: Method,
-        params: Value,
+        params: &CallParams,
         after: Option<&str>,
     ) -> Result<Answer, RequestFailure> {
-        let request = self.request(card, method, &params);
+        let request = self.request(card, method, params);
         let request = request.ok_or_else(|| RequestFailure::Odd(NO_ADDRESS.to_owned()))?;
         let mut request = request.headers(self.headers.clone());
         if let Some(after) = after.and_then(|id| HeaderValue::from_str(id).ok()) {
@@ -169,15 +173,21 @@ impl AgentClient {
 
     /// Returns the request that makes a call, without the headers that all calls share; `None` if the agent's binding
     /// does not have the method.
-    fn request(&self, card: &AgentCard, method: Method, params: &Value) -> Option<RequestBuilder> {
+    fn request(
+        &self,
+        card: &CheckedCard,
+        method: Method,
+        params: &CallParams,
+    ) -> Option<RequestBuilder> {
         Some(match card.binding {
             Binding::JsonRpc => {
                 let name = method.name(card.version);
-                let call = json!({ "jsonrpc": "2.0", "id": 1, "method": name, "params": params });
+                let params = params.json(card.version).ok()?;
+                let call = JsonRpcCall { jsonrpc: "2.0", id: 1, method: name, params };
                 let request = self.client.post(card.endpoint.clone());
                 let request = request.header(CONTENT_TYPE, "application/json");
                 let request = request.header(ACCEPT, "text/event-stream, application/json");
-                request.body(call.to_string())
+                request.body(serde_json::to_vec(&call).ok()?)
             }
             Binding::HttpJson => {
                 let CallRequest { verb, url, body } =
@@ -193,6 +203,15 @@ impl AgentClient {
     }
 }
 
+/// A call in the envelope of JSON-RPC.
+#[derive(Serialize)]
+struct JsonRpcCall {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'static str,
+    params: Box<RawValue>,
+}
+
 /// Stream of the results of a call.
 pub(super) struct ResultStream {
     response: Response,
@@ -204,7 +223,8 @@ pub(super) struct ResultStream {
 
 /// A result in a stream, and the id of its event.
 pub(super) struct StreamItem {
-    pub(super) result: Value,
+    /// The update; `None` if it is of no known kind.
+    pub(super) update: Option<StreamEvent>,
     pub(super) id: Option<String>,
 }
 
@@ -216,12 +236,12 @@ impl ResultStream {
             if let Some(ServerEvent { data, id }) =
                 event.map_err(|_| RequestFailure::TooLong(self.bytes))?
             {
-                let envelope = serde_json::from_slice(&data).map_err(|_| {
+                let envelope = serde_json::from_slice::<Value>(&data).map_err(|_| {
                     RequestFailure::Odd("it sent an event that is no JSON".to_owned())
                 })?;
                 let id = id.map(ToOwned::to_owned);
-                return result(self.binding, envelope)
-                    .map(|result| Some(StreamItem { result, id }));
+                let update = result(self.binding, envelope)?;
+                return Ok(Some(StreamItem { update, id }));
             }
             let chunk = timeout(self.idle, self.response.chunk()).await;
             match chunk.map_err(|_| RequestFailure::Silent(self.idle))? {
@@ -233,40 +253,24 @@ impl ResultStream {
     }
 }
 
-/// Returns the result or the error that a body or an event contains.
-fn result(binding: Binding, body: Value) -> Result<Value, RequestFailure> {
+/// Returns the result or the error that a body or an event contains; `None` for a result of no known kind.
+fn result(binding: Binding, body: Value) -> Result<Option<StreamEvent>, RequestFailure> {
+    let body = Fields::from(body);
     match binding {
         Binding::JsonRpc => enveloped(body),
-        Binding::HttpJson => CallError::read(&body, 500).map_or(Ok(body), |it| Err(failure(it))),
-    }
-}
-
-fn failure(error: CallError) -> RequestFailure {
-    let CallError { status, message, code } = error;
-    let message = words(&message);
-    match code {
-        Some(code) => RequestFailure::Rpc { code, message },
-        None if message.is_empty() => RequestFailure::Status(status, message),
-        None => RequestFailure::Status(status, format!(": {message}")),
+        Binding::HttpJson => failure_in(&body, 500).map_or(Ok(body.try_into().ok()), Err),
     }
 }
 
 /// Returns the result or the error in an envelope of JSON-RPC.
-fn enveloped(mut envelope: Value) -> Result<Value, RequestFailure> {
-    let error = &envelope["error"];
-    if error.is_object() {
-        let code = error["code"].as_i64().unwrap_or_default();
-        return Err(RequestFailure::Rpc {
-            code,
-            message: words(error["message"].as_str().unwrap_or_default()),
-        });
+fn enveloped(mut envelope: Fields) -> Result<Option<StreamEvent>, RequestFailure> {
+    if let Some(mut error) = envelope.object("error") {
+        let message = words(error.text("message").unwrap_or_default());
+        return Err(RequestFailure::Rpc { code: error.take_or_default("code"), message });
     }
-    match envelope.get_mut("result") {
-        Some(result) => Ok(result.take()),
-        None => {
-            Err(RequestFailure::Odd("it sent something that is no answer of JSON-RPC".to_owned()))
-        }
-    }
+    let result = envelope.0.get_mut("result").map(Value::take);
+    let none = || RequestFailure::Odd("it sent something that is no answer of JSON-RPC".to_owned());
+    result.ok_or_else(none).map(|result| StreamEvent::deserialize(result).ok())
 }
 
 /// Returns the response if its status is a success, else the error in its body or its status.
@@ -287,18 +291,16 @@ async fn successful(
     let Ok(body) = body_of(response, CARD, time).await else {
         return Err(RequestFailure::Status(status.as_u16(), String::new()));
     };
-    let json = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+    let json = Fields::from(serde_json::from_slice::<Value>(&body).unwrap_or_default());
     match binding {
         // Some servers send an error of the protocol with an HTTP status of failure.
-        Binding::JsonRpc if json["error"]["code"].is_i64() => {
-            enveloped(json)?;
-        }
-        Binding::HttpJson => {
-            if let Some(error) = CallError::read(&json, status.as_u16()) {
-                return Err(failure(error));
+        Binding::JsonRpc => {
+            let error = json.object("error");
+            if error.is_some_and(|error| error.value("code").is_some_and(Value::is_i64)) {
+                enveloped(json)?;
             }
         }
-        Binding::JsonRpc => {}
+        Binding::HttpJson => failure_in(&json, status.as_u16()).map_or(Ok(()), Err)?,
     }
     let said = words(&String::from_utf8_lossy(&body));
     let said = if said.is_empty() { said } else { format!(": {said}") };
@@ -333,6 +335,6 @@ fn lost(error: &reqwest::Error) -> RequestFailure {
 }
 
 /// Returns an agent's own words on one line.
-fn words(text: &str) -> String {
+pub(super) fn words(text: &str) -> String {
     one_line(plain(text.as_bytes()).trim(), WORDS)
 }

@@ -3,7 +3,7 @@
 //!
 //! [`Agents`] holds the agents of one session. An agent's card (`card`) says how the agent is reached, and is read when
 //! it is first needed. A call (`call_agent`) sends a message (`exchange`) over HTTP (`http`, `http_json`), and folds
-//! the updates (`update`, `remote_task`) until the agent has ended or waits. The agent's questions are put to the user
+//! the updates (`remote_task`) until the agent has ended or waits. The agent's questions are put to the user
 //! (`confirmation`). Nothing that an agent sends is trusted: its sizes, addresses and texts are checked, and its
 //! silence is limited.
 
@@ -20,7 +20,6 @@ mod http_json;
 mod outgoing;
 mod progress;
 mod remote_task;
-mod update;
 
 pub use self::agents::{AgentStatus, Agents, LoadAgents};
 pub use self::call_agent::call_agent;

@@ -1,10 +1,13 @@
 //! Messages and requests to agents, in the form of each version.
 
-use serde_json::{Value, json};
+use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
-use tandem_wire::a2a::ProtocolVersion::{self, V1, V03};
-use tandem_wire::development_tool::URI;
+use tandem_wire::a2a::{
+    LastEvent, Message, MessageSendConfiguration, MessageSendParams, Part, PartData,
+    ProtocolVersion, Role, TaskIdParams,
+};
+use tandem_wire::development_tool::{ToolCallConfirmation, URI};
 
 /// Conversation and task that a message goes to, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,9 +19,7 @@ pub(super) struct Destination {
 /// An answer to an agent's question about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionChoice {
-    pub(super) call: String,
-    /// Id of the chosen option.
-    pub(super) option: String,
+    pub(super) answer: ToolCallConfirmation,
     /// Remark of the user on the choice.
     pub(super) remark: Option<String>,
 }
@@ -32,70 +33,69 @@ pub(super) enum OutgoingContent {
 
 impl OutgoingContent {
     /// Returns the parameters of the call that sends this content.
-    pub(super) fn params(&self, version: ProtocolVersion, to: &Destination) -> Value {
-        let text = |text: &str| match version {
-            V03 => json!({ "kind": "text", "text": text }),
-            V1 => json!({ "text": text }),
-        };
-        let parts: Vec<Value> = match self {
-            Self::Text(said) => vec![text(said)],
+    pub(super) fn params(&self, to: &Destination) -> CallParams {
+        let (parts, extensions) = match self {
+            Self::Text(said) => (vec![said.clone().into()], Vec::new()),
             Self::Choices(choices) => {
-                let data = |choice: &OptionChoice| {
-                    let data = json!({
-                        "tool_call_id": choice.call, "selected_option_id": choice.option,
-                    });
-                    match version {
-                        V03 => json!({ "kind": "data", "data": data }),
-                        V1 => json!({ "data": data }),
-                    }
-                };
-                let remarks = choices.iter().filter_map(|choice| choice.remark.as_deref());
-                choices.iter().map(data).chain(remarks.map(text)).collect()
+                let answers = choices.iter().map(|choice| choice.answer.clone());
+                let answers = answers.map(|answer| PartData::Confirmation(answer).into());
+                let remarks = choices.iter().filter_map(|choice| choice.remark.clone());
+                (answers.chain(remarks.map(Part::from)).collect(), vec![URI.into()])
             }
         };
-        let mut message = json!({ "messageId": Uuid::new_v4().to_string(), "parts": parts });
-        let configuration = match version {
-            V03 => {
-                message["kind"] = json!("message");
-                message["role"] = json!("user");
-                json!({ "blocking": false })
-            }
-            V1 => {
-                message["role"] = json!("ROLE_USER");
-                json!({ "returnImmediately": true })
-            }
+        let message = Message {
+            role: Role::User,
+            message_id: Uuid::new_v4().to_string(),
+            task_id: to.task.clone().unwrap_or_default(),
+            context_id: to.context.clone().unwrap_or_default(),
+            extensions,
+            parts,
+            ..Message::default()
         };
-        if matches!(self, Self::Choices(_)) {
-            message["extensions"] = json!([URI]);
-        }
-        if let Some(context) = &to.context {
-            message["contextId"] = json!(context);
-        }
-        if let Some(task) = &to.task {
-            message["taskId"] = json!(task);
-        }
-        json!({ "message": message, "configuration": configuration })
+        let configuration = MessageSendConfiguration {
+            returns_at_once: true,
+            ..MessageSendConfiguration::default()
+        };
+        CallParams::Message(Box::new(MessageSendParams { message, configuration }))
     }
 }
 
-/// Returns the parameters of a call about a task. `after` is the id of the last event of the task that was seen.
-pub(super) fn about_task(id: &str, after: Option<&str>) -> Value {
-    let mut params = json!({ "id": id });
-    if let Some(after) = after {
-        params["metadata"] = json!({ "lastEventId": after });
+/// Parameters of a call.
+#[derive(Debug, Clone)]
+pub(super) enum CallParams {
+    Message(Box<MessageSendParams>),
+    Task(TaskIdParams),
+}
+
+impl CallParams {
+    /// Returns the parameters of a call about a task. `after` is the id of the last event of the task that was seen.
+    pub(super) fn of_task(id: &str, after: Option<&str>) -> Self {
+        let metadata = after.map(|after| LastEvent { last_event_id: after.to_owned() });
+        Self::Task(TaskIdParams { id: id.to_owned(), metadata })
     }
-    params
+
+    /// Returns the JSON of the parameters in a version.
+    pub(super) fn json(&self, version: ProtocolVersion) -> serde_json::Result<Box<RawValue>> {
+        match self {
+            Self::Message(params) => to_raw_value(&version.form(&**params)),
+            Self::Task(params) => to_raw_value(params),
+        }
+    }
 }
 
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
+    use serde_json::{Value, json};
+
+    use super::ProtocolVersion::{V1, V03};
     use super::*;
 
     #[track_caller]
     fn check(content: &OutgoingContent, version: ProtocolVersion, expected: Value) {
         let to = Destination { context: Some("c".to_owned()), task: Some("t".to_owned()) };
-        let mut params = content.params(version, &to);
+        let params = content.params(&to).json(version).unwrap();
+        let mut params: Value = serde_json::from_str(params.get()).unwrap();
         let id = params["message"].as_object_mut().unwrap().remove("messageId");
         assert!(id.is_some_and(|id| id.is_string()));
         assert_eq!(params, expected);
@@ -126,7 +126,12 @@ mod tests {
     #[test]
     fn an_answer_names_the_call_and_the_option() {
         let remark = Some("why".to_owned());
-        let choice = OptionChoice { call: "w".to_owned(), option: "cancel".to_owned(), remark };
+        let answer = ToolCallConfirmation {
+            tool_call_id: "w".to_owned(),
+            selected_option_id: "cancel".to_owned(),
+            new_content: None,
+        };
+        let choice = OptionChoice { answer, remark };
         let data = json!({ "tool_call_id": "w", "selected_option_id": "cancel" });
         check(
             &OutgoingContent::Choices(vec![choice]),

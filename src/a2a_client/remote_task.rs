@@ -1,12 +1,11 @@
 //! State of a task at another agent, folded from the updates of that agent.
 
-use serde_json::Value;
-
-use super::confirmation::{Confirmation, ID, field};
+use super::confirmation::{Confirmation, ID};
 use super::content::RemoteContent;
-use super::update::{RemoteState, RemoteUpdate, UpdateSubject};
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
+use tandem_wire::a2a::{Artifact, Message, Part, Role, StreamEvent, TaskState};
+use tandem_wire::development_tool::{EventKind, ToolCall, ToolCallStatus};
 
 /// Maximum number of steps that are stored.
 const STEPS: usize = 1000;
@@ -28,12 +27,12 @@ const SHOWN: usize = 8 << 10;
 pub(super) struct RemoteTask {
     pub(super) id: Option<String>,
     pub(super) context: Option<String>,
-    pub(super) state: RemoteState,
+    pub(super) state: TaskState,
     /// Id of the last event in the agent's own log.
     pub(super) last_event: Option<String>,
     /// Texts and tool calls of the agent so far, in order.
     steps: Vec<Step>,
-    artifacts: Vec<Artifact>,
+    artifacts: Vec<RemoteArtifact>,
     /// Artifacts in the last snapshot of the task; some may be results of earlier messages.
     earlier: RemoteContent,
     /// Content of the message that came with the state.
@@ -53,8 +52,9 @@ enum Step {
     Call { id: String, line: String },
 }
 
+/// An artifact as far as it has come.
 #[derive(Debug)]
-struct Artifact {
+struct RemoteArtifact {
     id: String,
     name: String,
     content: RemoteContent,
@@ -66,7 +66,7 @@ impl RemoteTask {
         Self {
             id: None,
             context: None,
-            state: RemoteState::Working,
+            state: TaskState::Working,
             last_event: None,
             steps: Vec::new(),
             artifacts: Vec::new(),
@@ -81,7 +81,7 @@ impl RemoteTask {
 
     /// Takes the open questions, to answer them. The task then counts as working.
     pub(super) fn take_questions(&mut self) -> Vec<Confirmation> {
-        self.state = RemoteState::Working;
+        self.state = TaskState::Working;
         std::mem::take(&mut self.questions)
     }
 
@@ -106,85 +106,79 @@ impl RemoteTask {
     }
 
     /// Applies an update of the agent.
-    pub(super) fn apply(&mut self, update: &RemoteUpdate<'_>) {
+    pub(super) fn apply(&mut self, update: &StreamEvent) {
         match update {
-            RemoteUpdate::Task { state, task } => {
-                self.identify(&task["id"], &task["contextId"]);
-                self.state = *state;
-                self.is_ended_unseen = *state == RemoteState::Completed;
-                let artifacts = task["artifacts"].as_array().into_iter().flatten();
+            StreamEvent::Task(task) => {
+                self.identify(&task.id, &task.context_id);
+                self.state = task.status.state;
+                self.is_ended_unseen = self.state == TaskState::Completed;
                 let mut left = self.left;
                 self.earlier = RemoteContent::default();
-                for artifact in artifacts.take(ARTIFACTS) {
-                    self.earlier.append(RemoteContent::read(&artifact["parts"], &mut left));
+                for artifact in task.artifacts.iter().take(ARTIFACTS) {
+                    self.earlier.append(RemoteContent::read(&artifact.parts, &mut left));
                 }
-                self.message(UpdateSubject::State, &task["status"]["message"]);
+                self.message(Some(EventKind::StateChange), task.status.message.as_ref());
             }
-            RemoteUpdate::Status { state, kind, update, .. } => {
-                self.identify(&update["taskId"], &update["contextId"]);
-                self.state = *state;
+            StreamEvent::Status(update) => {
+                self.identify(&update.task_id, &update.context_id);
+                self.state = update.status.state;
                 self.is_ended_unseen = false;
-                self.seen(&update["metadata"]);
-                let message = &update["status"]["message"];
-                match kind {
-                    UpdateSubject::Unknown if state.is_settled() => {
-                        self.message(UpdateSubject::State, message);
-                    }
-                    kind => self.message(*kind, message),
-                }
+                self.seen(&update.metadata.event_id);
+                // An agent that does not name the kinds of its updates gives the reason for a state with the state.
+                let settled = self.state.is_settled().then_some(EventKind::StateChange);
+                let named = update.metadata.kind.filter(|kind| *kind != EventKind::AgentSettings);
+                let kind = named.or(settled);
+                self.message(kind, update.status.message.as_ref());
             }
-            RemoteUpdate::Artifact(update) => {
-                self.identify(&update["taskId"], &update["contextId"]);
-                self.seen(&update["metadata"]);
-                self.artifact(&update["artifact"], update["append"] == true);
+            StreamEvent::Artifact(update) => {
+                self.identify(&update.task_id, &update.context_id);
+                self.seen(&update.metadata.event_id);
+                self.artifact(&update.artifact, update.append);
             }
-            RemoteUpdate::Message(message) => {
-                self.identify(&message["taskId"], &message["contextId"]);
-                self.reply = Some(RemoteContent::read(&message["parts"], &mut self.left));
+            StreamEvent::Message(message) => {
+                self.identify(&message.task_id, &message.context_id);
+                self.reply = Some(RemoteContent::read(&message.parts, &mut self.left));
             }
         }
     }
 
-    fn identify(&mut self, task: &Value, context: &Value) {
-        if let Some(task) = id(task) {
-            self.id = Some(task);
-        }
-        if let Some(context) = id(context) {
-            self.context = Some(context);
-        }
+    fn identify(&mut self, task: &str, context: &str) {
+        self.id = id(task).or_else(|| self.id.take());
+        self.context = id(context).or_else(|| self.context.take());
     }
 
-    fn seen(&mut self, metadata: &Value) {
-        if let Some(event) = id(&metadata["eventId"]) {
-            self.last_event = Some(event);
-        }
+    fn seen(&mut self, event: &str) {
+        self.last_event = id(event).or_else(|| self.last_event.take());
     }
 
     /// Applies a message that came with a state.
-    fn message(&mut self, kind: UpdateSubject, message: &Value) {
-        if matches!(message["role"].as_str(), Some("user" | "ROLE_USER")) {
+    fn message(&mut self, kind: Option<EventKind>, message: Option<&Message>) {
+        if message.is_some_and(|message| message.role == Role::User) {
             return;
         }
-        let parts = &message["parts"];
-        let calls = parts.as_array().into_iter().flatten().map(|part| &part["data"]);
+        let parts = message.map_or(&[][..], |message| &message.parts);
+        let calls = parts.iter().filter_map(Part::fields);
         let mut has_calls = false;
-        for call in calls.filter(|data| field(data, &["tool_call_id", "toolCallId"]).is_some()) {
-            self.call(call);
+        // Data with a call's id is a call, even if the id cannot be read: people are not shown its JSON as a text.
+        for call in calls.filter(|data| data.value("toolCallId").is_some()) {
+            self.call(&call.into());
             has_calls = true;
         }
         match kind {
-            UpdateSubject::Thought | UpdateSubject::ToolCall => {}
-            UpdateSubject::Text => {
+            Some(
+                EventKind::Thought | EventKind::ToolCallUpdate | EventKind::ToolCallConfirmation,
+            ) => {}
+            Some(EventKind::TextContent | EventKind::Citation) => {
                 let content = RemoteContent::read(parts, &mut self.left);
                 self.say(&content.text);
             }
             // The text of such a message only puts the question about its call into words. `self.call` has kept the
             // question, and the user is asked it separately, so the text is dropped.
-            UpdateSubject::State | UpdateSubject::Unknown if has_calls => {}
-            UpdateSubject::State => {
+            Some(EventKind::StateChange | EventKind::AgentSettings) | None if has_calls => {}
+            Some(EventKind::StateChange) => {
                 self.reason = RemoteContent::read(parts, &mut self.left);
             }
-            UpdateSubject::Unknown => {
+            Some(EventKind::AgentSettings) | None => {
                 let content = RemoteContent::read(parts, &mut self.left);
                 if !content.text.is_empty() {
                     self.say(&(content.text + "\n\n"));
@@ -208,22 +202,19 @@ impl RemoteTask {
         }
     }
 
-    fn call(&mut self, call: &Value) {
-        let Some(id) = field(call, &["tool_call_id", "toolCallId"]).and_then(id) else { return };
-        let text = |value: Option<&Value>| {
-            let text = value.and_then(Value::as_str).unwrap_or_default();
-            one_line(&plain(text.as_bytes()), LINE)
-        };
-        let status = text(call.get("status")).to_ascii_lowercase();
+    fn call(&mut self, call: &ToolCall) {
+        let Some(id) = id(&call.tool_call_id) else { return };
+        let text = |text: &str| one_line(&plain(text.as_bytes()), LINE);
+        let status = text(call.status.name()).to_ascii_lowercase();
         self.questions.retain(|asked| asked.call != id);
-        if status == "pending"
+        if call.status == ToolCallStatus::Pending
             && self.questions.len() < QUESTIONS
             && let Some(asked) = Confirmation::read(call)
         {
             self.questions.push(asked);
         }
-        let (name, label) =
-            (text(field(call, &["tool_name", "toolName"])), text(call.get("description")));
+        let name = text(&call.tool_name);
+        let label = text(call.description.as_deref().unwrap_or_default());
         let separator = if label.is_empty() { "" } else { ": " };
         let line = format!("[{name}{separator}{label}, {status}]");
         let same = |step: &&mut Step| matches!(step, Step::Call { id: other, .. } if *other == id);
@@ -235,19 +226,18 @@ impl RemoteTask {
         }
     }
 
-    fn artifact(&mut self, artifact: &Value, append: bool) {
-        let id = artifact["artifactId"].as_str().unwrap_or_default();
+    fn artifact(&mut self, artifact: &Artifact, append: bool) {
+        let id = &artifact.artifact_id;
         let id = &id[..id.floor_char_boundary(ID)];
-        let content = RemoteContent::read(&artifact["parts"], &mut self.left);
+        let content = RemoteContent::read(&artifact.parts, &mut self.left);
         let is_full = self.artifacts.len() >= ARTIFACTS;
         match self.artifacts.iter_mut().find(|it| it.id == id) {
             Some(known) if append => known.content.append(content),
             Some(known) => known.content = content,
             None if is_full => {}
             None => {
-                let name = artifact["name"].as_str().unwrap_or_default();
-                let name = one_line(&plain(name.as_bytes()), LINE);
-                self.artifacts.push(Artifact { id: id.to_owned(), name, content });
+                let name = one_line(&plain(artifact.name.as_bytes()), LINE);
+                self.artifacts.push(RemoteArtifact { id: id.to_owned(), name, content });
             }
         }
     }
@@ -280,7 +270,7 @@ impl RemoteTask {
             return self.earlier.clone();
         }
         let mut answer = RemoteContent::default();
-        for Artifact { name, content, .. } in
+        for RemoteArtifact { name, content, .. } in
             self.artifacts.iter().filter(|it| !it.content.is_empty())
         {
             if self.artifacts.len() > 1 && !content.text.is_empty() {
@@ -295,7 +285,7 @@ impl RemoteTask {
                 _ => None,
             });
             answer.text = texts.map(|text| text.trim().to_owned()).next().unwrap_or_default();
-        } else if self.state == RemoteState::Completed {
+        } else if self.state == TaskState::Completed {
             return answer;
         }
         let all = [self.reply.as_ref(), Some(&self.reason)].into_iter().flatten();
@@ -313,8 +303,7 @@ impl RemoteTask {
 }
 
 /// Returns an id, if it is short and has no control characters, so that it can be sent back and shown.
-fn id(value: &Value) -> Option<String> {
-    let id = value.as_str()?;
+fn id(id: &str) -> Option<String> {
     let sane = !id.is_empty() && id.len() <= ID && !id.contains(char::is_control);
     sane.then(|| id.to_owned())
 }
@@ -322,14 +311,15 @@ fn id(value: &Value) -> Option<String> {
 #[cfg(test)]
 #[expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
+    use tandem_wire::a2a::Fields;
 
     use super::*;
 
     fn task(items: &[Value]) -> RemoteTask {
         let mut task = RemoteTask::new(1000);
         for item in items {
-            task.apply(&RemoteUpdate::read(item).unwrap());
+            task.apply(&Fields::from(item.clone()).try_into().unwrap());
         }
         task
     }
@@ -363,7 +353,7 @@ mod tests {
         ]);
         assert_eq!(task.progress(), "Hello.\n[run: Run it, succeeded]\nDone.");
         assert_eq!(task.answer().text, "Done.");
-        assert_eq!(task.state, RemoteState::Completed);
+        assert_eq!(task.state, TaskState::Completed);
         assert_eq!((task.id.as_deref(), task.context.as_deref()), (Some("t"), Some("c")));
         assert_eq!(task.last_event.as_deref(), Some("4.0"));
     }
