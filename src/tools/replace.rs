@@ -32,12 +32,12 @@ const MAX_EDITS: usize = 200;
 /// The tool `replace`.
 pub(super) struct Replace;
 
-/// Arguments: one edit or, as some models send them, a list of edits.
+/// Arguments: one edit, or a list of edits.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ReplaceArgs {
     file_path: String,
-    /// Purpose of the edit. The tool ignores it.
+    /// Purpose of the edit, which models that know Gemini CLI's tool send. The tool ignores it.
     #[serde(rename = "instruction")]
     _instruction: Option<IgnoredAny>,
     old_string: Option<String>,
@@ -100,7 +100,7 @@ impl Edit {
 
 /// Returns the title of the edits of a file. The title leaves out the texts: front ends show them as a change.
 fn label(edits: &[Edit], path: &str) -> String {
-    let creates = matches!(edits, [edit] if edit.old_string.is_empty());
+    let creates = edits.first().is_some_and(|edit| edit.old_string.is_empty());
     format!("{} {path}", if creates { "Create" } else { "Edit" })
 }
 
@@ -111,9 +111,10 @@ impl Tool for Replace {
         ToolSpec {
             name: "replace".to_owned(),
             aliases: &[],
-            description: "Replaces text in a file. `old_string` must occur in the file exactly \
+            description: "Replaces text in a file: one text by `old_string` and `new_string`, or \
+                several by `edits`, which are made in order, all or none. `old_string` must occur in the file exactly \
                 once, so include enough lines around the change, just as they are in the file \
-                (read it first), without line numbers; set `allow_multiple` to change every \
+                (read it first); never copy the line numbers. Set `allow_multiple` to change every \
                 occurrence. Differences in white space are forgiven where the place is clear, but \
                 not in indentation. An empty `old_string` creates a file. Encoding and line endings are kept. The user may edit \
                 the result before it is written; you are told."
@@ -122,7 +123,6 @@ impl Tool for Replace {
                 "type": "object",
                 "properties": {
                     "file_path": text("The file: relative to the workspace, or absolute."),
-                    "instruction": text("What this change is for, in a sentence."),
                     "old_string": text(
                         "The text to replace, literally, white space and indentation included."
                     ),
@@ -134,8 +134,21 @@ impl Tool for Replace {
                         "description": "Replace every occurrence. By default there must be just \
                             one.",
                     },
+                    "edits": {
+                        "type": "array",
+                        "description": "Several changes of the file, in place of the three above.",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "old_string": { "type": "string" },
+                                "new_string": { "type": "string" },
+                                "allow_multiple": { "type": "boolean" },
+                            },
+                            "required": ["old_string", "new_string"],
+                        },
+                    },
                 },
-                "required": ["file_path", "instruction", "old_string", "new_string"],
+                "required": ["file_path"],
             }),
             kind: ToolKind::Edit,
         }
@@ -184,41 +197,60 @@ fn propose(
     relative: &str,
     cx: &ToolContext,
 ) -> Result<(Proposal, u32), ToolError> {
-    if let [edit] = edits
-        && edit.old_string.is_empty()
-    {
-        return create(edit, original, relative);
-    }
-    if original.is_new() {
-        let similar = similar_paths(&cx.host.workspace, original.path());
-        let similar = match similar.as_slice() {
-            [] => "Look for the right path with glob.".to_owned(),
-            similar => format!("Did you mean {}?", similar.join(", ")),
-        };
-        let message = format!(
-            "{relative} does not exist. {similar} To create the file, leave old_string empty."
-        );
-        return Err(ToolError::new("file_not_found", message));
-    }
-    let mut new = Arc::clone(&original.text);
+    let (mut new, rest) = match edits {
+        [first, rest @ ..] if first.old_string.is_empty() => {
+            (beginning(first, &original, relative)?, rest)
+        }
+        _ if original.is_new() => return Err(missing(&original, relative, cx)),
+        _ => (Arc::clone(&original.text), edits),
+    };
+    let is_created = rest.len() < edits.len();
     let mut done = Vec::new();
-    for (n, edit) in edits.iter().enumerate() {
+    for (n, edit) in (edits.len() - rest.len() + 1..).zip(rest) {
         let made = apply(edit, &new, relative, cx).map_err(|error| match edits.len() {
             1 => error,
             // The model has to know which of its edits failed. No edit is made then.
             all => {
-                let message = format!("Edit {} of {all}: {}", n + 1, error.message);
+                let message = format!("Edit {n} of {all}: {}", error.message);
                 ToolError { message, ..error }
             }
         })?;
         new = made.text;
         done.push(made.done);
     }
-    if *new == *original.text {
+    if *new == *original.text && !original.is_new() {
         return Err(no_change("the file says already what it would say after this"));
     }
     let line = first_change(&original.text, &new);
-    Ok((Proposal { original, new, done: done.join("\n") }, line))
+    let done = if is_created { created(relative, &new) } else { done.join("\n") };
+    Ok((Proposal { original, new, done }, line))
+}
+
+/// Returns the text of a file that an edit with an empty `old_string` creates.
+fn beginning(edit: &Edit, original: &Original, relative: &str) -> Result<Arc<str>, ToolError> {
+    if !original.text.is_empty() {
+        let message = format!(
+            "{relative} exists and is not empty, so it cannot be created with an empty \
+             old_string. Give the text to replace, or use write_file to replace all of it."
+        );
+        return Err(ToolError::new("attempt_to_create_existing_file", message));
+    }
+    if !original.is_new() && edit.new_string.is_empty() {
+        return Err(no_change("the file is empty already"));
+    }
+    Ok(edit.new_string.as_str().into())
+}
+
+/// Returns the error for edits of a file that does not exist.
+fn missing(original: &Original, relative: &str, cx: &ToolContext) -> ToolError {
+    let similar = similar_paths(&cx.host.workspace, original.path());
+    let similar = match similar.as_slice() {
+        [] => "Look for the right path with glob.".to_owned(),
+        similar => format!("Did you mean {}?", similar.join(", ")),
+    };
+    let message =
+        format!("{relative} does not exist. {similar} To create the file, leave old_string empty.");
+    ToolError::new("file_not_found", message)
 }
 
 /// A text after an edit.
@@ -236,7 +268,7 @@ fn apply(
     cx: &ToolContext,
 ) -> Result<Edited, ToolError> {
     if edit.old_string.is_empty() {
-        return Err(ToolError::invalid_args("`old_string`: is empty in one of several edits"));
+        return Err(ToolError::invalid_args("`old_string`: is empty in an edit after the first"));
     }
     let normal = text::normalise(original);
     let (old, new) = (text::normalise(&edit.old_string), text::normalise(&edit.new_string));
@@ -299,22 +331,6 @@ fn without_line_numbers<'a>(
             nearest::describe(text, &unnumbered.text, &new)
         )),
     }
-}
-
-fn create(edit: &Edit, original: Original, relative: &str) -> Result<(Proposal, u32), ToolError> {
-    if !original.text.is_empty() {
-        let message = format!(
-            "{relative} exists and is not empty, so it cannot be created with an empty \
-             old_string. Give the text to replace, or use write_file to replace all of it."
-        );
-        return Err(ToolError::new("attempt_to_create_existing_file", message));
-    }
-    if !original.is_new() && edit.new_string.is_empty() {
-        return Err(no_change("the file is empty already"));
-    }
-    let new = edit.new_string.clone();
-    let done = created(relative, &new);
-    Ok((Proposal { original, new: new.into(), done }, 1))
 }
 
 fn done(strategy: Strategy, count: usize, relative: &str) -> String {

@@ -220,6 +220,52 @@ fn an_edit_that_was_made_already_is_recognised() {
     expect!["Nothing was changed: old_string was not found in a.txt. But new_string is there, at line 2: was it made already? Nothing in the file is like it. Read the file again with read_file."].assert_eq(&message);
 }
 
+fn edits_args(edits: &[(&str, &str)]) -> Value {
+    let edit = |(old, new): &(&str, &str)| json!({ "old_string": old, "new_string": new });
+    json!({ "file_path": "a.txt", "edits": edits.iter().map(edit).collect::<Vec<_>>() })
+}
+
+#[test]
+fn several_edits_are_proposed_as_one_change_and_each_finds_what_the_one_before_has_left() {
+    let place = Place::new(&[("a.txt", b"one\ntwo\nthree\n")]);
+    let edits = [("two", "2"), ("2\nthree", "2\n3"), ("one\n", "")];
+    let call = place.prepare("replace", edits_args(&edits)).unwrap();
+    assert_eq!(&*call.summary.diff.as_ref().unwrap().new, "2\n3\n");
+    let output = place.run(call, None).unwrap();
+    assert_eq!(place.read("a.txt"), b"2\n3\n");
+    expect![[r"
+        Replaced 1 occurrence in a.txt.
+        Replaced 1 occurrence in a.txt.
+        Replaced 1 occurrence in a.txt."]]
+    .assert_eq(report(&output.text));
+}
+
+#[test]
+fn several_edits_are_made_all_or_none() {
+    let place = Place::new(&[("a.txt", b"one\ntwo\n")]);
+    let refused = |edits: &[(&str, &str)], kind: &str| {
+        place.check_failing("replace", edits_args(edits), kind)
+    };
+    let message = refused(&[("one", "1"), ("three", "3")], "edit_no_occurrence_found");
+    assert!(message.starts_with("Edit 2 of 2: Nothing was changed"), "{message}");
+    refused(&[("one", "1"), ("1", "one")], "edit_no_change");
+    let message = refused(&[("one", "1"), ("", "3")], "invalid_tool_params");
+    expect!["Edit 2 of 2: `old_string`: is empty in an edit after the first"].assert_eq(&message);
+    refused(&[("", "new"), ("new", "newer")], "attempt_to_create_existing_file");
+}
+
+#[test]
+fn the_first_of_several_edits_may_create_the_file() {
+    let place = Place::new(&[]);
+    let edits = [("", "one\ntwo\n"), ("two", "2"), ("one", "1")];
+    let call = place.prepare("replace", edits_args(&edits)).unwrap();
+    assert_eq!(call.summary.label, "Create a.txt");
+    assert_eq!(call.summary.diff.as_ref().unwrap().old, None);
+    let output = place.run(call, None).unwrap();
+    assert_eq!(place.read("a.txt"), b"1\n2\n");
+    assert_eq!(output.text, "Created a.txt with 2 lines.");
+}
+
 #[test]
 fn several_occurrences_are_an_error_that_says_where() {
     let kind = "edit_expected_occurrence_mismatch";
