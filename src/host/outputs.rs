@@ -256,7 +256,7 @@ impl Outputs {
 }
 
 /// Clause that tells the model how to read such a file.
-pub const CAN_READ: &str = "read_file (start_line, end_line) and grep_search (dir_path) can read";
+pub const CAN_READ: &str = "read_file (offset, limit) and grep_search (dir_path) can read";
 
 #[cfg(test)]
 mod tests {
@@ -285,8 +285,8 @@ mod tests {
         assert_eq!(
             said,
             format!(
-                "01\n[... 6 characters left out; all of it is in {}, which read_file (start_line, \
-                 end_line) and grep_search (dir_path) can read ...]\n89abcdef",
+                "01\n[... 6 characters left out; all of it is in {}, which read_file (offset, \
+                 limit) and grep_search (dir_path) can read ...]\n89abcdef",
                 path.display()
             )
         );

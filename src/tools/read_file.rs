@@ -30,20 +30,21 @@ pub(super) struct ReadFile;
 struct ReadFileArgs {
     file_path: String,
     #[serde(default, deserialize_with = "args::number")]
-    start_line: Option<usize>,
-    #[serde(default, deserialize_with = "args::number")]
-    end_line: Option<usize>,
-    // Arguments that older models use: the number of lines to skip, and the number of lines to read.
-    #[serde(default, deserialize_with = "args::number")]
     offset: Option<usize>,
     #[serde(default, deserialize_with = "args::number")]
     limit: Option<usize>,
+    // Arguments that models know from Gemini CLI: the first line, and the last one.
+    #[serde(default, deserialize_with = "args::number")]
+    start_line: Option<usize>,
+    #[serde(default, deserialize_with = "args::number")]
+    end_line: Option<usize>,
 }
 
 impl ReadFileArgs {
     /// Returns the range of lines that the call asks for; `None` for all lines.
     fn lines(&self) -> Result<Option<LineSpan>, ToolError> {
-        let first = self.start_line.or(self.offset.map(|skipped| skipped.saturating_add(1)));
+        // Some models count lines from 0, or mean the number of lines to skip.
+        let first = self.start_line.or(self.offset.map(|first| first.max(1)));
         let from = first.unwrap_or(1);
         let last = match (self.end_line, self.limit) {
             (Some(last), _) => Some(last),
@@ -68,7 +69,7 @@ impl Tool for ReadFile {
             name: "read_file".to_owned(),
             aliases: &[],
             description: "Reads a file of the workspace. Of a text, at most 2000 lines at once, \
-                each after its number and a tab, which are not part of the file; when there is \
+                each after its number and a tab, which are not part of the file: never copy them. When there is \
                 more, the answer says so and how to read on. Images, PDF files, \
                 audio and video are attached for you to look at or listen to. Other binary files \
                 and ignored files cannot be read."
@@ -81,13 +82,13 @@ impl Tool for ReadFile {
                         "description": "The file: an absolute path, or one relative to the \
                             workspace.",
                     },
-                    "start_line": {
+                    "offset": {
                         "type": "integer",
                         "description": "The first line to read, from 1. Default: 1.",
                     },
-                    "end_line": {
+                    "limit": {
                         "type": "integer",
-                        "description": "The last line to read, itself included. Default: the end.",
+                        "description": "The number of lines to read. Default: 2000.",
                     },
                 },
                 "required": ["file_path"],

@@ -110,7 +110,7 @@ impl Excerpt {
         }
         let Self { first, last, total, cut, is_short, .. } = self;
         let go_on = if is_short {
-            format!(" To read on, call read_file with start_line {}.", last + 1)
+            format!(" To read on, call read_file with offset {}.", last + 1)
         } else {
             String::new()
         };

@@ -172,17 +172,13 @@ pub(super) struct BuiltInCall {
 /// Returns the call of a built-in tool that means the same as a call of another agent's tool; `None` if no built-in
 /// tool does.
 pub(super) fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
-    let bare = without_prefix(name);
-    let key = key(bare);
+    let key = key(without_prefix(name));
     if EDITORS.contains(&key.as_str()) {
         return editor_call(args);
     }
     let own = ARGUMENTS.iter().map(|(tool, _)| *tool).find(|tool| self::key(tool) == key);
     let tool =
         own.or_else(|| TOOLS.iter().find(|(other, _)| *other == key).map(|(_, tool)| *tool))?;
-    // In calls of `read_file` itself, `offset` is the number of lines to skip. For other agents, it is the number of
-    // the first line.
-    let args = if bare == tool { args } else { first_line(tool, args) };
     Some(BuiltInCall { tool, args: arguments(tool, args) })
 }
 
@@ -236,17 +232,6 @@ fn rename(args: &mut Map<String, Value>, other: &str, own: &str) {
         }
         Some(_) => {}
     }
-}
-
-/// Replaces the number of the first line in `offset` of `read_file` by the number of lines to skip.
-fn first_line(tool: &str, args: Value) -> Value {
-    let Value::Object(mut args) = args else { return args };
-    if tool == "read_file"
-        && let Some(first) = args.get("offset").and_then(Value::as_u64)
-    {
-        args.insert("offset".to_owned(), json!(first.saturating_sub(1)));
-    }
-    Value::Object(args)
 }
 
 /// Replaces a `command` that is a list of words by a command line. Of `["bash", "-lc", LINE]`, only the line is used.
@@ -352,20 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_other_agents_count_lines_from_one() {
+    fn reads_of_other_agents_name_the_first_line_and_the_number_of_lines() {
         check(
             "Read",
             json!({ "file_path": "a", "offset": 10, "limit": 5 }),
             "read_file",
-            json!({ "file_path": "a", "offset": 9, "limit": 5 }),
+            json!({ "file_path": "a", "offset": 10, "limit": 5 }),
         );
         check("read", json!({ "filePath": "a" }), "read_file", json!({ "file_path": "a" }));
-        check(
-            "read_file",
-            json!({ "path": "a", "offset": 10 }),
-            "read_file",
-            json!({ "file_path": "a", "offset": 10 }),
-        );
     }
 
     #[test]

@@ -143,7 +143,7 @@ async fn an_argument_that_the_tool_does_not_have_is_named_with_those_that_it_has
         "read_file",
         json!({ "file_path": "cart.py", "path": "other.py" }),
         "read_file",
-        expect!["`path`: unknown field `path`, expected one of `file_path`, `start_line`, `end_line`, `offset`, `limit`"],
+        expect!["`path`: unknown field `path`, expected one of `file_path`, `offset`, `limit`, `start_line`, `end_line`"],
     )
     .await;
 }

@@ -130,7 +130,11 @@ fn some_lines_of_a_file_are_read() {
              2	two
              3	three
     "#]]
-    .assert_eq(&see(json!({ "offset": 1, "limit": 2 })));
+    .assert_eq(&see(json!({ "offset": 2, "limit": 2 })));
+    assert_eq!(
+        see(json!({ "offset": 0, "limit": 2 })),
+        see(json!({ "start_line": 1, "end_line": 2 }))
+    );
     assert_eq!(
         see(json!({ "start_line": "2", "end_line": 3.0 })),
         see(json!({ "start_line": 2, "end_line": 3 })),
@@ -294,7 +298,7 @@ fn a_long_file_is_read_in_parts() {
     assert_eq!(called.shown(), Some("Read lines 1-2000 of 1310720 from long.txt"));
     let text = called.text();
     let (heading, rest) = text.split_once("\n\n").unwrap();
-    expect!["[Lines 1-2000 of 1310720. To read on, call read_file with start_line 2001.]"]
+    expect!["[Lines 1-2000 of 1310720. To read on, call read_file with offset 2001.]"]
         .assert_eq(heading);
     let numbered = |n| format!("{n:>6}\t0123456789abcde\n");
     assert_eq!(rest, (1..=2000).map(numbered).collect::<String>());
@@ -323,7 +327,7 @@ fn no_more_is_read_than_a_model_can_take() {
         at: $ROOT/four.txt
         shown: Read lines 1-2 of 4 from four.txt
         ---
-        [Lines 1-2 of 4. To read on, call read_file with start_line 3.]
+        [Lines 1-2 of 4. To read on, call read_file with offset 3.]
 
              1	one
              2	two

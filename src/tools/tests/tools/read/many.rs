@@ -298,7 +298,7 @@ fn no_more_is_read_than_a_model_can_take() {
 
         --- b.txt ---
 
-        [Lines 1-3 of 6. To read on, call read_file with start_line 4.]
+        [Lines 1-3 of 6. To read on, call read_file with offset 4.]
 
              1	1
              2	2
