@@ -75,24 +75,6 @@ impl FilterArgs {
             own: self.respect_gemini_ignore.unwrap_or(true),
         }
     }
-
-    /// Returns the JSON Schema of these arguments.
-    pub fn schema() -> Value {
-        serde_json::json!({
-            "type": "object",
-            "description": "Which ignore files count. Both do if this is left out.",
-            "properties": {
-                "respect_git_ignore": {
-                    "type": "boolean",
-                    "description": "Leave out what git ignores. Default: true.",
-                },
-                "respect_gemini_ignore": {
-                    "type": "boolean",
-                    "description": "Leave out what .geminiignore files name. Default: true.",
-                },
-            },
-        })
-    }
 }
 
 #[cfg(test)]

@@ -53,8 +53,6 @@ impl GlobArgs {
 #[async_trait]
 impl Tool for Glob {
     fn spec(&self) -> ToolSpec {
-        let filtering = FilterArgs::schema();
-        let filters = &filtering["properties"];
         ToolSpec {
             name: "glob".to_owned(),
             aliases: &[],
@@ -79,8 +77,10 @@ impl Tool for Glob {
                         "type": "boolean",
                         "description": "Whether upper and lower case differ. Default: false.",
                     },
-                    "respect_git_ignore": filters["respect_git_ignore"],
-                    "respect_gemini_ignore": filters["respect_gemini_ignore"],
+                    "respect_git_ignore": {
+                        "type": "boolean",
+                        "description": "Leave out what git ignores. Default: true.",
+                    },
                 },
                 "required": ["pattern"],
             }),

@@ -152,7 +152,6 @@ fn parameters() -> Value {
             "after": number("Lines to show after each match."),
             "before": number("Lines to show before each match."),
             "no_ignore": flag("Search what git ignores, too. Default: false."),
-            "max_matches_per_file": number("Matches in one file at most."),
             "total_max_matches": number("Matches at most. Default: 100."),
         },
         "required": ["pattern"],

@@ -58,7 +58,6 @@ impl Tool for ListDirectory {
                         "items": { "type": "string" },
                         "description": "Globs of names to leave out.",
                     },
-                    "file_filtering_options": FilterArgs::schema(),
                 },
                 "required": ["dir_path"],
             }),

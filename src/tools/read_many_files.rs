@@ -15,7 +15,6 @@ use super::read_file::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
 use tandem_content::media::Media;
 use tandem_content::shorten::one_line;
-use tandem_host::args::FilterArgs;
 use tandem_host::{
     Access, Invocation, NO_FILES_READ, ResultContent, Summary, Tool, ToolContext, ToolError,
     ToolKind, ToolOutput, ToolSpec, parse,
@@ -39,7 +38,7 @@ impl Tool for ReadManyFiles {
             description: "Reads several files of the workspace at once: files, directories (all \
                 below them) and globs. For what you know you need; to find out where something \
                 is, search. Images and the like are attached if they are named, or if a glob \
-                asks for their kind (`*.png`). Long files and long answers are cut, and say so."
+                asks for their kind (`*.png`). What programs made (node_modules, target, lock files) is left out unless named. Long files and long answers are cut, and say so."
                 .to_owned(),
             parameters: json!({
                 "type": "object",
@@ -59,13 +58,6 @@ impl Tool for ReadManyFiles {
                         "description": "Whether a directory in `include` means all below it, or \
                             only the files directly in it. Default: true.",
                     },
-                    "useDefaultExcludes": {
-                        "type": "boolean",
-                        "description": "Leave out, unless named, what programs made (such as \
-                            node_modules, target, dist, build, lock files) and archives. \
-                            Default: true.",
-                    },
-                    "file_filtering_options": FilterArgs::schema(),
                 },
                 "required": ["include"],
             }),

@@ -46,6 +46,7 @@ impl WebFetch {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WebFetchArgs {
+    /// Text with addresses, which models that know Gemini CLI's tool send. Others say what they look for.
     #[serde(default)]
     prompt: String,
     #[serde(default, deserialize_with = "args::list")]
@@ -82,13 +83,14 @@ impl Tool for WebFetch {
             parameters: json!({
                 "type": "object",
                 "properties": {
-                    "prompt": {
-                        "type": "string",
+                    "url": {
+                        "type": "array",
+                        "items": { "type": "string" },
                         "description": "The addresses to read, each beginning with https:// or \
-                            http://, 20 at most; what you want to know may stand beside them.",
+                            http://, 20 at most.",
                     },
                 },
-                "required": ["prompt"],
+                "required": ["url"],
             }),
             kind: ToolKind::Fetch,
         }
@@ -99,7 +101,7 @@ impl Tool for WebFetch {
         let urls = args.urls().map_err(ToolError::invalid_args)?;
         let summary = Summary::new(label(&urls));
         if urls.is_empty() {
-            let message = "`prompt` has no address in it that begins with https:// or http://.";
+            let message = "`url` has no address that begins with https:// or http://.";
             let error = ToolError::new("web_fetch_no_url_in_prompt", message);
             return Ok(Invocation::failing(summary, error));
         }

@@ -14,7 +14,47 @@ pub(super) struct WriteTodos;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TodosArgs {
-    todos: Vec<Todo>,
+    todos: Vec<SentTodo>,
+}
+
+/// A todo as models send it. Those of other agents also have an id or a priority, for example, which say nothing here.
+#[derive(Deserialize)]
+struct SentTodo {
+    description: Option<String>,
+    /// Other agents' names for the description.
+    content: Option<String>,
+    step: Option<String>,
+    title: Option<String>,
+    /// The task as work in progress: "Running the tests".
+    #[serde(rename = "activeForm")]
+    active_form: Option<String>,
+    #[serde(default = "pending")]
+    status: TodoStatus,
+}
+
+fn pending() -> TodoStatus {
+    TodoStatus::Pending
+}
+
+impl TodosArgs {
+    /// Returns the list, in which at most one todo is in progress: the first. The others are pending, as one is done
+    /// after the other.
+    fn list(self) -> Result<Vec<Todo>, ToolError> {
+        let mut is_running = false;
+        let mut todos = Vec::with_capacity(self.todos.len());
+        for (n, sent) in self.todos.into_iter().enumerate() {
+            let SentTodo { description, content, step, title, active_form, mut status } = sent;
+            let description = description.or(content).or(step).or(title).or(active_form);
+            let description = description.ok_or_else(|| {
+                ToolError::invalid_args(format_args!("`todos[{n}]`: missing field `description`"))
+            })?;
+            if status == TodoStatus::InProgress && std::mem::replace(&mut is_running, true) {
+                status = TodoStatus::Pending;
+            }
+            todos.push(Todo { description, status });
+        }
+        Ok(todos)
+    }
 }
 
 #[async_trait]
@@ -24,8 +64,8 @@ impl Tool for WriteTodos {
             name: "write_todos".to_owned(),
             aliases: &[],
             description: "Writes the list of what is to be done; it takes the place of the list \
-                before. For work of several steps: write it at the start, set one item in \
-                progress, and complete each as soon as it is done."
+                before. For work of three steps or more, not for less: write it at the start, set \
+                one item in progress, and complete each as soon as it is done and checked."
                 .to_owned(),
             parameters: json!({
                 "type": "object",
@@ -54,13 +94,7 @@ impl Tool for WriteTodos {
     }
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
-        let TodosArgs { todos } = parse(args)?;
-        let running = todos.iter().filter(|todo| todo.status == TodoStatus::InProgress).count();
-        if running > 1 {
-            return Err(ToolError::invalid_args(format_args!(
-                "{running} todos are in_progress: at most one may be"
-            )));
-        }
+        let todos = parse::<TodosArgs>(args)?.list()?;
         let summary = Summary::new(match todos.len() {
             0 => "Clear the todo list".to_owned(),
             1 => "Write 1 todo".to_owned(),
@@ -89,4 +123,58 @@ fn written(todos: Vec<Todo>) -> ToolOutput {
         format!("The todo list is now:{}", lines.collect::<String>())
     };
     ToolOutput { text, media: Vec::new(), shown: Some(ResultContent::Todos(todos)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    #[expect(clippy::needless_pass_by_value, reason = "the list is a literal")]
+    fn check(todos: Value, expected: Expect) {
+        let list = parse::<TodosArgs>(json!({ "todos": todos })).and_then(TodosArgs::list);
+        expected.assert_eq(&list.map_or_else(|error| error.message, |todos| written(todos).text));
+    }
+
+    #[test]
+    fn the_first_of_several_todos_in_progress_stays_in_progress() {
+        let todo = |name, status| json!({ "description": name, "status": status });
+        check(
+            json!([
+                todo("a", "completed"),
+                todo("b", "in_progress"),
+                todo("c", "in_progress"),
+                todo("d", "in_progress"),
+            ]),
+            expect![[r"
+                The todo list is now:
+                1. [completed] a
+                2. [in_progress] b
+                3. [pending] c
+                4. [pending] d"]],
+        );
+    }
+
+    #[test]
+    fn todos_of_other_agents_are_understood() {
+        check(
+            json!([
+                { "id": "1", "content": "a", "activeForm": "Doing a", "status": "completed", "priority": "high" },
+                { "activeForm": "Doing b", "status": "in_progress" },
+                { "step": "c", "status": "pending" },
+                { "title": "d" },
+            ]),
+            expect![[r"
+                The todo list is now:
+                1. [completed] a
+                2. [in_progress] Doing b
+                3. [pending] c
+                4. [pending] d"]],
+        );
+        check(
+            json!([{ "description": "a" }, { "status": "pending" }]),
+            expect!["`todos[1]`: missing field `description`"],
+        );
+    }
 }

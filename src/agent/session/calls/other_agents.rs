@@ -157,9 +157,6 @@ const IDLE_ARGUMENTS: &[(&str, &[&str])] = &[
     ("replace", &["explanation"]),
 ];
 
-/// Other agents' names for a todo's description.
-const TODO_DESCRIPTIONS: [&str; 3] = ["content", "step", "title"];
-
 /// A call of a built-in tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BuiltInCall {
@@ -198,7 +195,6 @@ pub(super) fn arguments(tool: &str, args: Value) -> Value {
         "read_file" => view_range(&mut args),
         "replace" => edits(&mut args),
         "grep_search" => grep_flags(&mut args),
-        "write_todos" => todos(&mut args),
         _ => {}
     }
     Value::Object(args)
@@ -290,17 +286,6 @@ fn edits(args: &mut Map<String, Value>) {
     let Some(Value::Array(edits)) = args.get_mut("edits") else { return };
     for edit in edits {
         *edit = arguments("replace", edit.take());
-    }
-}
-
-/// Reduces each todo to its description and status. Other agents' todos also have ids and priorities, for example.
-fn todos(args: &mut Map<String, Value>) {
-    let Some(Value::Array(todos)) = args.get_mut("todos") else { return };
-    for todo in todos.iter_mut().filter_map(Value::as_object_mut) {
-        for other in TODO_DESCRIPTIONS {
-            rename(todo, other, "description");
-        }
-        todo.retain(|name, _| matches!(name.as_str(), "description" | "status"));
     }
 }
 
@@ -414,13 +399,13 @@ mod tests {
             "TodoWrite",
             json!({ "todos": [{ "content": "x", "status": "pending", "activeForm": "doing x" }] }),
             "write_todos",
-            json!({ "todos": [{ "description": "x", "status": "pending" }] }),
+            json!({ "todos": [{ "content": "x", "status": "pending", "activeForm": "doing x" }] }),
         );
         check(
             "update_plan",
             json!({ "explanation": "so", "plan": [{ "step": "x", "status": "completed" }] }),
             "write_todos",
-            json!({ "todos": [{ "description": "x", "status": "completed" }] }),
+            json!({ "todos": [{ "step": "x", "status": "completed" }] }),
         );
     }
 
