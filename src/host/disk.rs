@@ -139,6 +139,15 @@ impl Files for Disk {
         .await
     }
 
+    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (disk, from, to) = (self.clone(), from.to_owned(), to.to_owned());
+        off_thread(move || {
+            let mode = disk.open(&from)?.metadata()?.permissions();
+            disk.open(&to)?.set_permissions(mode)
+        })
+        .await
+    }
+
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
         let (disk, path) = (self.clone(), path.to_owned());
         off_thread(move || disk.rooted(&path)?.remove_directory()).await

@@ -46,6 +46,9 @@ pub trait Files: Send + Sync {
     /// Removes a file. Returns `false`, without removing it, if its content is not `expected`.
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool>;
 
+    /// Gives a file the permissions of another one.
+    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes an empty directory.
     async fn remove_directory(&self, path: &Path) -> io::Result<()>;
 }
@@ -80,7 +83,7 @@ pub fn moved(path: &Path) -> ToolError {
 }
 
 /// Returns the error for a file whose content is no longer the one that a change was made for.
-pub(super) fn changed(path: &Path) -> ToolError {
+pub fn changed(path: &Path) -> ToolError {
     let message = format!(
         "{} has changed since this change was worked out; nothing was written. Read it again \
          with read_file, then try again.",

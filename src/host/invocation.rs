@@ -50,9 +50,31 @@ impl Invocation {
     {
         Self {
             summary,
-            access: Access::Edit { path },
+            access: Access::edit(path),
             run: Box::new(|cx, edited| run(cx, edited).boxed()),
         }
+    }
+
+    /// Returns a call that changes several files, or removes or moves files. The user can allow such a change, but not
+    /// put another content in place of the proposed one.
+    pub fn edits<F>(
+        summary: Summary,
+        path: PathBuf,
+        others: Vec<PathBuf>,
+        run: impl FnOnce(ToolContext) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        let run: RunCall = Box::new(|cx, edited| {
+            if edited.is_none() {
+                return run(cx).boxed();
+            }
+            let message = "Nothing was changed: of a change of several files, or one that removes or \
+                moves a file, the user cannot edit the text.";
+            std::future::ready(Err(ToolError::new("not_editable", message))).boxed()
+        });
+        Self { summary, access: Access::Edit { path, others }, run }
     }
 
     /// Returns a call that can be shown to people but always fails.
@@ -120,10 +142,13 @@ pub enum Access {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outside: Vec<OutsideFile>,
     },
-    /// Changes a file of the workspace.
+    /// Changes files of the workspace.
     Edit {
         /// Absolute path of the file.
         path: PathBuf,
+        /// Further files that the call changes; absolute paths.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<PathBuf>,
     },
     /// Runs a command line.
     Execute {
@@ -200,6 +225,20 @@ pub enum Access {
 }
 
 impl Access {
+    /// Returns the access of a call that changes one file.
+    pub fn edit(path: impl Into<PathBuf>) -> Self {
+        Self::Edit { path: path.into(), others: Vec::new() }
+    }
+
+    /// Returns the files that the call changes; empty for any other access.
+    pub fn changed_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let (path, others) = match self {
+            Self::Edit { path, others } => (Some(path), others.as_slice()),
+            _ => (None, [].as_slice()),
+        };
+        path.into_iter().chain(others)
+    }
+
     /// Returns the hosts, with their ports, to which a command wants to connect; empty for any other access.
     pub fn hosts(&self) -> Vec<String> {
         let Self::Connect { host, port, others, .. } = self else { return Vec::new() };

@@ -92,30 +92,62 @@ impl ServerAnswer {
     }
 }
 
-/// A change of one file. The log holds it for as long as the log is in memory, so equal texts are shared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A change of a file, with those of further files that the same call changes. The log holds it for as long as the log
+/// is in memory, so equal texts are shared.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDiff {
     /// Absolute path.
     pub path: String,
     /// The text before; `None` if the file is new.
     pub old: Option<Arc<str>>,
-    /// The text after.
+    /// The text after; empty if the file is removed.
     pub new: Arc<str>,
+    /// `true` if the file is removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removes: bool,
+    /// Absolute path of the file before, if the change moves the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<String>,
+    /// Changes of further files. These have no others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Self>,
 }
 
 impl FileDiff {
+    /// Returns a change of the content of one file.
+    pub fn new(path: impl Into<String>, old: Option<Arc<str>>, new: impl Into<Arc<str>>) -> Self {
+        Self { path: path.into(), old, new: new.into(), ..Self::default() }
+    }
+
+    /// Returns the change of each file.
+    pub fn each(&self) -> impl Iterator<Item = &Self> {
+        [self].into_iter().chain(&self.others)
+    }
+
+    /// Returns whether this is a change of the content of one file, in place of which a person can put another content.
+    pub fn is_editable(&self) -> bool {
+        self.others.is_empty() && !self.removes && self.moved_from.is_none()
+    }
+
     /// Returns the whole change as `diff -u` shows it, with file names and with hidden characters written out. The
     /// comparison is cut short, as a person waits for it: of large texts, more lines than necessary are shown as
     /// changed.
     pub fn unified(&self) -> String {
-        let path = visible_line(&self.path);
-        let old = if self.old.is_some() { &path } else { "/dev/null" };
-        let before = self.old.as_deref().unwrap_or_default();
-        format!("--- {old}\n+++ {path}\n{}", diff::whole(SHOWING, before, &self.new))
+        self.each().map(Self::unified_alone).collect()
     }
 
-    /// Returns the whole change line by line, for a person to approve. The comparison is cut short, as a person waits
-    /// for it: of large texts, more lines than necessary are shown as changed.
+    /// Returns the change of the file without those of the others.
+    fn unified_alone(&self) -> String {
+        let path = visible_line(&self.path);
+        let before = visible_line(self.moved_from.as_deref().unwrap_or(&self.path));
+        let old = if self.old.is_some() { &*before } else { "/dev/null" };
+        let new = if self.removes { "/dev/null" } else { &*path };
+        let text = self.old.as_deref().unwrap_or_default();
+        format!("--- {old}\n+++ {new}\n{}", diff::whole(SHOWING, text, &self.new))
+    }
+
+    /// Returns the change of the file line by line, for a person to approve. The comparison is cut short, as a person
+    /// waits for it: of large texts, more lines than necessary are shown as changed.
     pub fn lines(&self) -> LineDiff {
         diff::lines(SHOWING, self.old.as_deref().unwrap_or_default(), &self.new)
     }

@@ -23,8 +23,11 @@ pub struct FileChange {
     pub path: PathBuf,
     /// Content before the change.
     pub before: Preimage,
-    /// Content after the change.
+    /// Content after the change; that of an empty file if the file is removed.
     pub after: ContentId,
+    /// `true` if the tool removes the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removes: bool,
     /// Directories that the tool makes for the file.
     #[serde(default)]
     pub directories: Vec<PathBuf>,
@@ -97,6 +100,7 @@ impl ContentId {
 /// Reasons not to undo a change, as clauses that follow the file's name.
 const REMOVED: &str = "has been removed since";
 const CHANGED: &str = "has been changed since, by somebody else";
+const MADE_AGAIN: &str = "has been made again since, by somebody else";
 
 /// The stored contents of one session.
 pub struct Preimages {
@@ -163,14 +167,17 @@ impl Preimages {
     /// Undoes a change, if the file is exactly as the change left it. The error says why the file was not touched, as a
     /// clause that follows the file's name.
     pub async fn restore(&self, change: &FileChange, files: &dyn Files) -> Result<(), String> {
-        let FileChange { path, before, after, .. } = change;
+        let FileChange { path, before, after, removes, .. } = change;
         let now = match files.read(path, after.bytes).await {
-            Ok(now) if ContentId::of(&now) == *after => now,
+            Ok(now) if ContentId::of(&now) == *after && !removes => Some(now),
+            Err(error) if error.kind == "file_not_found" && *removes => None,
             Err(error) if error.kind == "file_not_found" => return Err(REMOVED.to_owned()),
+            _ if *removes => return Err(MADE_AGAIN.to_owned()),
             _ => return Err(CHANGED.to_owned()),
         };
         match before {
-            Preimage::Nothing => match files.remove(path, &now).await {
+            Preimage::Nothing => match files.remove(path, now.as_deref().unwrap_or_default()).await
+            {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(CHANGED.to_owned()),
                 Err(err) if err.kind() == ErrorKind::NotFound => Err(REMOVED.to_owned()),
@@ -179,7 +186,8 @@ impl Preimages {
             Preimage::Kept(id) => {
                 let lost = |why| format!("cannot be put back: its earlier content: {why}");
                 let then = self.get(id).await.map_err(lost)?;
-                let written = files.write(path, Some(&now), &then, &CancellationToken::new()).await;
+                let written =
+                    files.write(path, now.as_deref(), &then, &CancellationToken::new()).await;
                 written.map(drop).map_err(|error| format!("cannot be put back: {}", error.message))
             }
             Preimage::Lost(why) => {
@@ -230,6 +238,7 @@ mod tests {
             path: host.workspace.root().join("sub/file"),
             before: host.preimages.keep(Some(b"before")),
             after: ContentId::of(b"after"),
+            removes: false,
             directories: Vec::new(),
         };
         let exchange = Exchange::of(&root.join("sub"), &root.join("link"));

@@ -242,6 +242,10 @@ impl Files for SessionFiles {
         self.disk.remove(path, b"").await
     }
 
+    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.copy_mode(from, to).await
+    }
+
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
         self.disk.remove_directory(path).await
     }

@@ -121,7 +121,7 @@ impl Check<'_> {
             is_trusted: false,
         };
         match self.request.access {
-            Access::Edit { path } => {
+            Access::Edit { path, .. } => {
                 if let Some(why) = self.sensitive(path) {
                     return found(Fact::ChangesSensitive, BuiltInRule::SpecialFiles, &why, vec![]);
                 }

@@ -192,7 +192,13 @@ impl Proposal {
         }
         let files = &cx.host.files;
         let directories = files.missing_directories(path).await?;
-        let change = FileChange { path: path.clone(), before, after: after.clone(), directories };
+        let change = FileChange {
+            path: path.clone(),
+            before,
+            after: after.clone(),
+            removes: false,
+            directories,
+        };
         // The announcement comes before the write, so that a change can be undone even if a crash follows the write.
         (cx.announce)(change.clone()).await?;
         let old = original.bytes.as_deref();
@@ -274,7 +280,7 @@ impl Proposal {
     fn diff(&self, new: &Arc<str>) -> FileDiff {
         let Original { path, bytes, text, .. } = &self.original;
         let old = bytes.as_ref().map(|_| Arc::clone(text));
-        FileDiff { path: path.display().to_string(), old, new: Arc::clone(new) }
+        FileDiff::new(path.display().to_string(), old, Arc::clone(new))
     }
 }
 

@@ -63,7 +63,7 @@ impl Tool for SaveMemory {
         let access = Access::Other {
             description: format!("Writes into {shown}, for every session: {fact}"),
         };
-        let diff = FileDiff { path: shown, old: old.map(Into::into), new: new.into() };
+        let diff = FileDiff::new(shown, old.map(Into::into), new);
         let summary = Summary { diff: Some(diff), ..summary };
         Ok(Invocation::new(summary, access, move |_| async move {
             off_thread(move || add(&file, &fact)).await?;

@@ -1,6 +1,7 @@
 //! Results of a turn in addition to its answer: its plan and its changed files.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::panic;
 use std::path::{Path, PathBuf};
 
@@ -71,20 +72,39 @@ fn artifacts(calls: ResultCalls, directory: &Path) -> Vec<Artifact> {
     for shown in calls.read() {
         match shown {
             ResultContent::Todos(todos) => plan = Some(todos),
-            ResultContent::Diff(diff) => {
-                let is_full = files.len() == MAX_FILES;
-                match files.get_mut(&diff.path) {
-                    Some(first) => first.new = diff.new,
-                    None if is_full => {}
-                    None => _ = files.insert(diff.path.clone(), *diff),
-                }
-            }
+            ResultContent::Diff(diff) => each_file(*diff).for_each(|diff| note(&mut files, diff)),
             _ => {}
         }
     }
     let plan = plan.filter(|todos| !todos.is_empty()).map(|todos| self::plan(&todos));
-    let changed = files.into_values().filter(|diff| diff.old.as_deref() != Some(&*diff.new));
+    let is_changed = |diff: &FileDiff| match &diff.old {
+        Some(old) => diff.removes || *old != diff.new,
+        None => !diff.removes,
+    };
+    let changed = files.into_values().filter(is_changed);
     plan.into_iter().chain(changed.map(|diff| file(&diff, directory))).collect()
+}
+
+/// Returns the change of each file. A file that was moved is one that was removed, and another one that is new.
+fn each_file(mut diff: FileDiff) -> impl Iterator<Item = FileDiff> {
+    let others = mem::take(&mut diff.others);
+    [diff].into_iter().chain(others).flat_map(|mut diff| {
+        let moved = diff.moved_from.take().map(|path| {
+            let old = diff.old.take();
+            FileDiff { removes: true, ..FileDiff::new(path, old, "") }
+        });
+        moved.into_iter().chain([diff])
+    })
+}
+
+/// Adds a change to the earlier changes of the file.
+fn note(files: &mut BTreeMap<String, FileDiff>, diff: FileDiff) {
+    let is_full = files.len() == MAX_FILES;
+    match files.get_mut(&diff.path) {
+        Some(first) => (first.new, first.removes) = (diff.new, diff.removes),
+        None if is_full => {}
+        None => _ = files.insert(diff.path.clone(), diff),
+    }
 }
 
 /// Returns the plan as a Markdown file.
@@ -115,7 +135,7 @@ fn file(diff: &FileDiff, directory: &Path) -> Artifact {
         format!("[The file has more than {MAX_COMPARED_BYTES} bytes: there is no diff of it.]\n")
     };
     let mut parts = vec![part(format!("{name}.diff"), "text/x-diff", &compared)];
-    if diff.new.len() <= MAX_CONTENT_BYTES {
+    if diff.new.len() <= MAX_CONTENT_BYTES && !diff.removes {
         parts.push(part(name.clone(), "text/plain", &diff.new));
     }
     Artifact { artifact_id: format!("file:{name}"), name, parts }
@@ -145,7 +165,7 @@ mod tests {
     use super::*;
 
     fn change(path: &str, old: Option<&str>, new: &str) -> FileDiff {
-        FileDiff { path: path.to_owned(), old: old.map(Arc::from), new: Arc::from(new) }
+        FileDiff::new(path, old.map(Arc::from), new)
     }
 
     /// Returns the names and contents of an artifact's files.

@@ -14,8 +14,8 @@ use super::messages::MessageSender;
 use super::subscription::Span;
 use super::tool_call::{self, ALWAYS, CANCEL, ONCE, YES, chosen};
 use tandem_agent::session::{
-    Access, Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question,
-    QuestionSubject, Session, StoreError, TurnId, prompt_text,
+    Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, QuestionSubject,
+    Session, StoreError, TurnId, prompt_text,
 };
 use tandem_serve::principals::Principal;
 use tandem_wire::a2a::error;
@@ -128,7 +128,7 @@ pub(super) fn answer(
         let Some(question) = &call.started.question else {
             return Err(stale(given, &AnswerError::NotAsked));
         };
-        let edit = matches!(call.started.access, Access::Edit { .. });
+        let edit = call.started.editable().is_some();
         let answer = read_answer(given, question, edit)?;
         if question.is_permitted_for_good(&answer) && !by.0.changes_for_all() {
             let instead = if question.subject == QuestionSubject::FolderPrograms {

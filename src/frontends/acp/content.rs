@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use tandem_agent::session::{
     Access, CallStarted, FileDiff, Question, ResultContent, Todo, TodoStatus, ToolOutcome,
-    WebSource, explain_unknown_outcome, without_sandbox_marks,
+    ToolOutput, WebSource, explain_unknown_outcome, without_sandbox_marks,
 };
 use tandem_content::fence::fence;
 use tandem_content::visible::{escaped_json, visible, visible_prose};
@@ -24,6 +24,14 @@ pub(crate) enum CallContent<'a> {
         /// The text after.
         new: Cow<'a, str>,
     },
+}
+
+/// Returns the contents of a call that waits for the answer to a question: each changed file is one.
+pub(crate) fn proposals<'a>(started: &'a CallStarted, question: &Question) -> Vec<CallContent<'a>> {
+    match &started.summary.diff {
+        Some(proposed) => changes(proposed),
+        None => proposal(started, question).into_iter().collect(),
+    }
 }
 
 /// Returns the content of a call that waits for the answer to a question, if there is more to show than the title.
@@ -69,6 +77,16 @@ pub(crate) fn description(started: &CallStarted) -> Option<CallContent<'_>> {
     }
 }
 
+/// Returns the contents of a call that has ended: each changed file is one.
+pub(crate) fn outcomes(end: &ToolOutcome) -> Vec<CallContent<'_>> {
+    match end {
+        ToolOutcome::Done(ToolOutput { shown: Some(ResultContent::Diff(change)), .. }) => {
+            changes(change)
+        }
+        end => outcome(end).into_iter().collect(),
+    }
+}
+
 /// Returns the content of a call that has ended.
 pub(crate) fn outcome(outcome: &ToolOutcome) -> Option<CallContent<'_>> {
     match outcome {
@@ -106,10 +124,23 @@ fn content(content: &ResultContent) -> CallContent<'_> {
     }
 }
 
+/// Returns the change of each file. The protocol's changes have no mark for a file that is removed or moved: the title
+/// of the call says so.
+pub(crate) fn changes(change: &FileDiff) -> Vec<CallContent<'_>> {
+    change.each().map(file_change).collect()
+}
+
+fn file_change(change: &FileDiff) -> CallContent<'_> {
+    let (old, new) = (change.old.as_deref().map(file_text), file_text(&change.new));
+    CallContent::Diff { path: &change.path, old, new }
+}
+
 impl<'a> From<&'a FileDiff> for CallContent<'a> {
     fn from(change: &'a FileDiff) -> Self {
-        let (old, new) = (change.old.as_deref().map(file_text), file_text(&change.new));
-        Self::Diff { path: &change.path, old, new }
+        if change.others.is_empty() {
+            return file_change(change);
+        }
+        markdown(fence(&visible(&change.unified()), "diff"))
     }
 }
 

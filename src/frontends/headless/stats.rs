@@ -136,9 +136,11 @@ impl Stats {
         };
         calls.done += 1;
         if let Some(ResultContent::Diff(change)) = &output.shown {
-            let LineDiff { added, removed, .. } = change.lines();
-            self.lines_added += added;
-            self.lines_removed += removed;
+            for change in change.each() {
+                let LineDiff { added, removed, .. } = change.lines();
+                self.lines_added += added;
+                self.lines_removed += removed;
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::input::TextInput;
 use super::layout::QuestionRows;
 use super::memo::Memo;
-use tandem_agent::session::{Access, Answer, CallStarted, Choice, ChoiceKind, Millis, Question};
+use tandem_agent::session::{Answer, CallStarted, Choice, ChoiceKind, Millis, Question};
 
 /// Grace period in milliseconds after a question appears, during which keys still reach the line: the user has not read
 /// the question yet and must not answer it by mistake.
@@ -170,10 +170,10 @@ impl Dialog {
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
     }
 
-    /// Returns the path of the file that a call would change, and the text that the call would write.
+    /// Returns the path of the file that a call would change, and the text that the call would write, if the user can
+    /// put another text in its place.
     pub(super) fn proposal(&self) -> Option<(&str, &str)> {
-        let edits = matches!(self.started.access, Access::Edit { .. });
-        let diff = self.started.summary.diff.as_ref().filter(|_| edits)?;
+        let diff = self.started.editable()?;
         Some((&diff.path, &diff.new))
     }
 }

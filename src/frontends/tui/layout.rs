@@ -29,6 +29,8 @@ pub(super) struct QuestionRows {
     pub(super) rows: Vec<Line<'static>>,
     /// Text for the title: the numbers of lines that a change adds and removes, and special properties of the file.
     pub(super) counts: Vec<Span<'static>>,
+    /// Number of changed files.
+    pub(super) changes: usize,
     /// `true` if the content, or the text around it, has hidden characters, which are shown written out.
     pub(super) hidden: bool,
 }

@@ -216,6 +216,30 @@ fn asked_edit(id: &str) -> Value {
     )
 }
 
+/// A patch of several files: one is moved, one removed, and one made.
+fn patch() -> Value {
+    let file = |name: &str| format!("/home/me/src/project/{name}");
+    json!({
+        "path": file("src/run.rs"), "old": "fn go() {}\n", "new": "fn run() {}\n",
+        "moved_from": file("src/go.rs"),
+        "others": [
+            { "path": file("old.txt"), "old": "one\ntwo\n", "new": "", "removes": true },
+            { "path": file("new.txt"), "old": null, "new": "three\n" },
+        ],
+    })
+}
+
+fn asked_patch(id: &str) -> Value {
+    let file = |name: &str| format!("/home/me/src/project/{name}");
+    let others = ["src/go.rs", "old.txt", "new.txt"].map(file);
+    let access = json!({ "Edit": { "path": file("src/run.rs"), "others": others } });
+    let title = "Remove old.txt, move src/go.rs to src/run.rs, create new.txt";
+    let mut call = call(id, "Edit", title, access);
+    call["CallStarted"]["summary"]["diff"] = patch();
+    let scopes = json!([{ "allow": "edits" }, { "allow": "tool", "of": "apply_patch" }]);
+    asked(call, "this mode asks before it changes files", json!([]), scopes)
+}
+
 fn done(shown: Value) -> Value {
     json!({ "Done": { "text": "", "media": [], "shown": shown } })
 }
@@ -346,6 +370,13 @@ fn a_todo_list_is_never_without_its_head() {
 fn questions() {
     let stage = Stage::new().turn("go").see(asked_edit("1")).wait(1000);
     stage.check("question_edit.txt");
+    let stage = Stage::new().turn("go").see(asked_patch("1")).wait(1000);
+    stage.check("question_patch.txt");
+    let yes = json!([{ "Once": { "edited": null } }, "Terminal"]);
+    let stage = stage.see(json!({ "QuestionClosed": { "call": "1", "answer": yes } })).see(
+        json!({ "CallFinished": { "call": "1", "outcome": done(json!({ "Diff": patch() })) } }),
+    );
+    stage.check("patched.txt");
     let mut stage = Stage::new().turn("go").see(asked_command("1")).wait(1000);
     stage.check("question_command.txt");
     let tool = Stage::new().turn("go").see(asked_tool("1")).wait(1000);

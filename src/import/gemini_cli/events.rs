@@ -344,7 +344,7 @@ impl<'a> Writing<'a> {
             let path = self.directory.join(path);
             summary = summary.at(&path, None);
             if kind == ToolKind::Edit {
-                access = Access::Edit { path };
+                access = Access::edit(path);
             }
         }
         // The ids in the chat are not used: they need not be unique, and may be of any length.
@@ -530,11 +530,7 @@ fn shown(display: &Value, is_markdown: bool) -> Option<ResultContent> {
     if let (Some(path), Some(new)) = (display["filePath"].as_str(), display["newContent"].as_str())
     {
         let old = display["originalContent"].as_str().map(Arc::from);
-        return Some(ResultContent::Diff(Box::new(FileDiff {
-            path: path.to_owned(),
-            old,
-            new: new.into(),
-        })));
+        return Some(ResultContent::Diff(Box::new(FileDiff::new(path, old, new))));
     }
     if let Some(diff) = display["fileDiff"].as_str() {
         return Some(ResultContent::Output(diff.to_owned()));

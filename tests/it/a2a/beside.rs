@@ -1,6 +1,5 @@
 //! Work that reads files, writes them or compares them: done beside the runtime's thread, and overtaken by nothing.
 
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 
 use base64::Engine as _;
@@ -32,7 +31,7 @@ fn occupy() -> Sender<()> {
 
 /// A server of one session, whose model has a file changed.
 async fn changes() -> Server {
-    let diff = FileDiff { path: "/x/a.txt".to_owned(), old: None, new: Arc::from("new\n") };
+    let diff = FileDiff::new("/x/a.txt", None, "new\n");
     let tool = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {
         let shown = Some(ResultContent::Diff(Box::new(diff.clone())));
         async { Ok(ToolOutput { shown, ..ToolOutput::new("ran", "ran") }) }

@@ -20,7 +20,7 @@ use super::principal::{PrincipalId, ShareRole};
 use super::saved_workspace::SavedPlace;
 use tandem_content::media::Media;
 use tandem_host::preimages::FileChange;
-use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
+use tandem_host::{Access, FileDiff, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
 use tandem_policy::{Answer, Mode, Question, Scope};
 
@@ -333,6 +333,14 @@ pub struct CallStarted {
     pub access: Access,
     /// Question that the user must answer first; `None` if the call runs at once.
     pub question: Option<Question>,
+}
+
+impl CallStarted {
+    /// Returns the change that the call would make, if the user can put another text in place of the proposed one.
+    pub fn editable(&self) -> Option<&FileDiff> {
+        let is_edit = matches!(self.access, Access::Edit { .. });
+        self.summary.diff.as_ref().filter(|diff| is_edit && diff.is_editable())
+    }
 }
 
 /// The party that wants a call.

@@ -195,7 +195,7 @@ fn answers() -> Vec<Answer> {
 }
 
 fn contents() -> Vec<ResultContent> {
-    let diff = FileDiff { path: "a".to_owned(), old: Some("1\n".into()), new: "2\n".into() };
+    let diff = FileDiff::new("a", Some("1\n".into()), "2\n");
     let source = WebSource { title: "a title".to_owned(), url: "https://example.org".to_owned() };
     let answer = ServerAnswer { text: "{}".to_owned(), structured: Some(json!({ "a": 1 })) };
     let all = vec![
@@ -205,6 +205,7 @@ fn contents() -> Vec<ResultContent> {
         ResultContent::Todos(todos()),
         ResultContent::Sources(vec![source]),
         ResultContent::Server(Box::new(answer)),
+        ResultContent::Diff(Box::new(several())),
     ];
     for content in &all {
         match content {
@@ -217,6 +218,16 @@ fn contents() -> Vec<ResultContent> {
         }
     }
     all
+}
+
+/// Returns a change of several files: one that is moved, and one that is removed.
+fn several() -> FileDiff {
+    let removed = FileDiff { removes: true, ..FileDiff::new("/p/c", Some("1\n".into()), "") };
+    FileDiff {
+        moved_from: Some("/p/a".to_owned()),
+        others: vec![removed],
+        ..FileDiff::new("/p/b", Some("1\n".into()), "2\n")
+    }
 }
 
 fn todos() -> Vec<Todo> {
@@ -337,7 +348,7 @@ fn accesses() -> Vec<Access> {
                 folder: Some("/home/me/notes".into()),
             }],
         },
-        Access::Edit { path: "/p/a".into() },
+        Access::edit("/p/a"),
         Access::Execute { command: "ls".to_owned(), directory: "/p".into(), sandbox: None },
         Access::Fetch { urls: vec!["https://example.org".to_owned()], allowed: Vec::new() },
         mcp,
@@ -360,6 +371,7 @@ fn accesses() -> Vec<Access> {
             description: "A question.".to_owned(),
             danger: false,
         },
+        Access::Edit { path: "/p/a".into(), others: vec!["/p/b".into()] },
     ];
     for access in &all {
         match access {
@@ -384,7 +396,7 @@ fn call() -> Call {
 }
 
 fn started(caller: Caller, kind: ToolKind, access: Access, question: Option<Question>) -> Event {
-    let diff = FileDiff { path: "a".to_owned(), old: None, new: "1\n".into() };
+    let diff = FileDiff::new("a", None, "1\n");
     let place = FileLocation { path: "/p/a".to_owned(), line: Some(3) };
     let summary = Summary { label: "a".to_owned(), locations: vec![place], diff: Some(diff) };
     Event::CallStarted(Arc::new(CallStarted {
@@ -449,10 +461,19 @@ fn changes() -> Vec<Event> {
             path: "/p/a".into(),
             before,
             after: ContentId::of(b"2"),
+            removes: false,
             directories: vec!["/p/d".into()],
         },
     };
-    befores.into_iter().map(changed).collect()
+    let removed = FileChange {
+        path: "/p/a".into(),
+        before: Preimage::Kept(ContentId::of(b"1")),
+        after: ContentId::of(b""),
+        removes: true,
+        directories: Vec::new(),
+    };
+    let removed = Event::FileChanged { call: "c1".to_owned(), change: removed };
+    befores.into_iter().map(changed).chain([removed]).collect()
 }
 
 fn tasks() -> Vec<TaskEvent> {

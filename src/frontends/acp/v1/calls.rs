@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::client::SessionClient;
-use crate::content::{CallContent, because, description, live, outcome, proposal};
+use crate::content::{CallContent, because, changes, description, live, outcomes, proposals};
 use tandem_agent::session::{
     Access, CallStarted, CallStatus, Question, ResultContent, Todo, TodoStatus, ToolKind,
     ToolOutcome, explain_unknown_outcome,
@@ -182,7 +182,7 @@ fn result<'a>(
     end: &'a ToolOutcome,
     read: Option<&str>,
 ) -> Option<Vec<ToolCallContent<'a>>> {
-    let shown = outcome(end).map(content);
+    let shown = outcomes(end).into_iter().map(content);
     let media = media_read(started, end);
     // A result with media has a text that only names the media.
     let read = read.filter(|_| media.is_empty()).map(|read| text(fence(read, "")));
@@ -190,7 +190,7 @@ fn result<'a>(
     let images = images.map(|Media { mime_type, data }| ToolCallContent::Content {
         content: ResultBlock::Image { data, mime_type },
     });
-    let content: Vec<_> = shown.into_iter().chain(read).chain(images).collect();
+    let content: Vec<_> = shown.chain(read).chain(images).collect();
     Some(content).filter(|content| !content.is_empty())
 }
 
@@ -212,9 +212,9 @@ fn media_read<'a>(started: &CallStarted, end: &'a ToolOutcome) -> &'a [Media] {
 /// Returns the call to show with its question. Its content is the proposed change or command, the description and the
 /// reason of the question.
 pub(super) fn asked<'a>(started: &'a CallStarted, question: &'a Question) -> ToolCall<'a> {
-    let shown = [proposal(started, question), description(started)];
+    let shown = proposals(started, question).into_iter().chain(description(started));
     let why = text(because(question));
-    let content = shown.into_iter().flatten().map(content).chain([why]).collect();
+    let content = shown.map(content).chain([why]).collect();
     ToolCall { content: Some(content), ..whole(started, ToolCallStatus::Pending) }
 }
 
@@ -311,7 +311,8 @@ fn in_terminal<'a>(
 
 /// Returns a call with everything that is known when the call begins.
 fn whole(started: &CallStarted, status: ToolCallStatus) -> ToolCall<'_> {
-    let diff = started.summary.diff.as_ref().map(|change| vec![content(change.into())]);
+    let diff = started.summary.diff.as_ref();
+    let diff = diff.map(|change| changes(change).into_iter().map(content).collect());
     let locations = started.summary.locations.iter();
     let locations = locations.map(|it| ToolCallLocation { path: &it.path, line: it.line });
     ToolCall {

@@ -9,12 +9,13 @@ use super::super::markdown;
 use super::super::played::played_lines;
 use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
 use super::super::whole::wrap_words;
-use super::super::wrap::{Margin, cut, width, width_of};
+use super::super::wrap::{Margin, cut, fold, width, width_of};
 use super::diff;
 use tandem_agent::session::{
-    Access, CallStarted, CallStatus, Decision, ResultContent, ToolOutcome, WebSource,
+    Access, CallStarted, CallStatus, Decision, FileDiff, ResultContent, ToolOutcome, WebSource,
     explain_unknown_outcome,
 };
+use tandem_content::visible::visible_line;
 
 /// Maximum number of rows of output, while it grows and afterwards.
 const OUTPUT: usize = 8;
@@ -38,10 +39,14 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
         None => output(&card.output),
         Some(ToolOutcome::Done(done)) => match &done.shown {
             Some(ResultContent::Output(text)) => output(text),
-            Some(ResultContent::Diff(change)) => {
+            Some(ResultContent::Diff(change)) if change.others.is_empty() => {
                 let lines = change.lines();
                 counts = diff::counts(change, &lines);
                 limited(diff::rows(change, &lines, diff::ALL, columns), all(CHANGE))
+            }
+            Some(ResultContent::Diff(change)) => {
+                let rows = change.each().flat_map(|change| named_change(change, columns));
+                limited(rows.collect(), all(CHANGE))
             }
             Some(ResultContent::Markdown(text)) => text_rows(text, all(TEXT), columns),
             Some(ResultContent::Sources(sources)) => {
@@ -76,6 +81,16 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
 
 fn bar() -> Margin {
     Margin::bar("  │ ", DIM)
+}
+
+/// Returns the rows of the change of one of several files: the file's name and counts, and the lines.
+fn named_change(change: &FileDiff, columns: usize) -> Vec<Line<'static>> {
+    let lines = change.lines();
+    let name = Span::raw(format!("  {}", visible_line(&change.path)));
+    let head = [vec![name], diff::counts(change, &lines)].concat();
+    let margin = Margin::bar("", Style::new());
+    let head = fold(&head, &margin, columns);
+    head.into_iter().chain(diff::rows(change, &lines, diff::ALL, columns)).collect()
 }
 
 fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'static> {

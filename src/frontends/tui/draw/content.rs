@@ -57,12 +57,11 @@ impl ContentRows {
     fn subject(&mut self, started: &CallStarted) {
         let args = &started.call.args;
         match (&started.access, &started.summary.diff) {
-            (Access::Edit { path }, Some(change)) => {
-                self.change(&path.display().to_string(), change);
-            }
-            (_, Some(change)) => self.change(&change.path, change),
-            (Access::Edit { path }, None) => {
-                self.name("", &path.display().to_string());
+            (_, Some(change)) => change.each().for_each(|change| self.change(change)),
+            (Access::Edit { .. }, None) => {
+                for path in started.access.changed_files() {
+                    self.name("", &path.display().to_string());
+                }
                 self.text(&format!("{args:#}"), Style::new());
             }
             (Access::Execute { command, directory, .. }, None) => {
@@ -114,14 +113,27 @@ impl ContentRows {
         }
     }
 
-    /// Adds a change of a file.
-    fn change(&mut self, path: &str, change: &FileDiff) {
-        self.name("", path);
+    /// Adds a change of one file.
+    fn change(&mut self, change: &FileDiff) {
+        if let Some(before) = &change.moved_from {
+            self.name("moves ", before);
+        }
+        let does = match (&change.moved_from, change.removes) {
+            (Some(_), _) => "to ",
+            (None, true) => "removes ",
+            (None, false) => "",
+        };
+        self.name(does, &change.path);
         let lines = change.lines();
         let mut pieces = lines.hunks.iter().flatten().flat_map(|line| &line.pieces);
         self.content.hidden |= pieces.any(|(_, text)| has_hidden(text));
         self.content.rows.extend(diff::rows(change, &lines, self.around, self.columns));
-        self.content.counts = diff::counts(change, &lines);
+        // The counts of one change are behind the title. Several changes have none there.
+        self.content.counts = match self.content.changes {
+            0 => diff::counts(change, &lines),
+            _ => Vec::new(),
+        };
+        self.content.changes += 1;
     }
 
     /// Adds a name on one line; line breaks in the name are written out.

@@ -78,9 +78,13 @@ pub(super) fn counts(change: &FileDiff, diff: &LineDiff) -> Vec<Span<'static>> {
         Span::styled(format!("  +{}", diff.added), GOOD),
         Span::styled(format!(" -{}", diff.removed), BAD),
     ];
-    if change.old.is_none() {
-        counts.push(Span::styled(" new file", DIM));
-    }
+    let what = match (&change.old, &change.moved_from) {
+        _ if change.removes => Some(" removed"),
+        (_, Some(_)) => Some(" moved"),
+        (None, None) => Some(" new file"),
+        (Some(_), None) => None,
+    };
+    counts.extend(what.map(|what| Span::styled(what, DIM)));
     if diff.crlf {
         counts.push(Span::styled(" CRLF", DIM));
     }

@@ -156,7 +156,7 @@ fn verdicts(rules: &str, request: &PolicyRequest<'_>) -> String {
 fn check(rule: &str, tool: &str, access: Access, expected: &str) {
     let rules = format!("[[rule]]\n{}\npriority = 100\n", rule.replace("; ", "\n"));
     let args = match &access {
-        Access::Edit { path } => json!({ "file_path": path, "content": "x" }),
+        Access::Edit { path, .. } => json!({ "file_path": path, "content": "x" }),
         Access::Mcp { .. } => json!({ "b": 1, "a": "q" }),
         _ => Value::Null,
     };
@@ -166,7 +166,7 @@ fn check(rule: &str, tool: &str, access: Access, expected: &str) {
 
 #[test]
 fn rules_are_about_tools_and_their_arguments() {
-    let edit = || Access::Edit { path: "/work/src/a.rs".into() };
+    let edit = || Access::edit("/work/src/a.rs");
     let check = |rule, expected| check(rule, "write_file", edit(), expected);
     let unruled = "ask allow allow deny";
     check("toolName = \"write_file\"; decision = \"deny\"", "deny deny deny deny");
@@ -260,7 +260,7 @@ fn special_files_need_a_rule_of_the_weight_of_every_time() {
         );
         let session: Session = under(Mode::Default, &rules, "x.toml");
         let path = session.workspace.root.join("package.json");
-        call(&session.permissions, "write_file", &Access::Edit { path })
+        call(&session.permissions, "write_file", &Access::edit(path))
     };
     question(edit(899));
     assert_eq!(edit(900), Verdict::Allow);

@@ -227,9 +227,7 @@ fn verdict(
     match of {
         Line(line) => of_line(line, None),
         Leaving(line) => of_line(line, Some(SandboxMode::DangerFullAccess)),
-        Edit(path) => {
-            of_tool("write_file", &Access::Edit { path: session.workspace.root.join(path) })
-        }
+        Edit(path) => of_tool("write_file", &Access::edit(session.workspace.root.join(path))),
         Read(path) => {
             let (paths, outside) = (vec![session.workspace.root.join(path)], Vec::new());
             of_tool("read_file", &Access::ReadFiles { paths, outside })

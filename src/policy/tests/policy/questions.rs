@@ -44,7 +44,7 @@ impl Session {
 
     pub(super) fn edit(&self, path: &str) -> Verdict {
         let path = self.workspace.root.join(path);
-        call(&self.permissions, "write_file", &Access::Edit { path })
+        call(&self.permissions, "write_file", &Access::edit(path))
     }
 
     fn fetch(&self, urls: &[&str]) -> Verdict {
@@ -61,7 +61,7 @@ impl Session {
 pub(super) fn call(permissions: &Permissions, tool: &str, access: &Access) -> Verdict {
     let args = match access {
         Access::Execute { command, .. } => json!({ "command": command }),
-        Access::Edit { path } => json!({ "file_path": path }),
+        Access::Edit { path, .. } => json!({ "file_path": path }),
         _ => Value::Null,
     };
     let request = PolicyRequest { tool, aliases: &[], args: &args, access };
@@ -275,7 +275,7 @@ fn only_what_is_special_inside_of_the_workspace_counts() {
     let root = PathBuf::from("/home/me/.gemini/work");
     let permissions =
         Permissions::new(Mode::AutoEdit, PolicySetup::default(), std::slice::from_ref(&root));
-    let edit = |path: &str| call(&permissions, "x", &Access::Edit { path: root.join(path) });
+    let edit = |path: &str| call(&permissions, "x", &Access::edit(root.join(path)));
     assert_eq!(edit("src/main.rs"), Verdict::Allow);
     assert_eq!(
         question(edit("web/.git/hooks/pre-commit")).why,

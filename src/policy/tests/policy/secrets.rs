@@ -233,5 +233,5 @@ fn what_the_agent_keeps_is_secret_wherever_it_is() {
         "x",
         &Access::Execute { command, directory: root.clone(), sandbox: None },
     ));
-    question(call(&permissions, "write_file", &Access::Edit { path: root.join("mine/keys") }));
+    question(call(&permissions, "write_file", &Access::edit(root.join("mine/keys"))));
 }

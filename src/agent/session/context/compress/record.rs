@@ -50,8 +50,8 @@ impl WorkRecord {
         if let Some(ResultContent::Todos(todos)) = &output.shown {
             self.todos.clone_from(todos);
         }
-        if let Access::Edit { path } = &started.access {
-            touch(&mut self.changed, path);
+        if matches!(started.access, Access::Edit { .. }) {
+            started.access.changed_files().for_each(|path| touch(&mut self.changed, path));
         } else if started.kind == ToolKind::Read {
             for place in &started.summary.locations {
                 touch(&mut self.read, Path::new(&place.path));

@@ -53,6 +53,10 @@ impl Files for FaultyDisk {
         self.0.remove(path, expected).await
     }
 
+    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.copy_mode(from, to).await
+    }
+
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
         self.0.remove_directory(path).await
     }

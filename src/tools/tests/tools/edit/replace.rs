@@ -26,7 +26,7 @@ fn an_edit_is_proposed_with_the_line_of_the_first_change() {
     let place = Place::new(&[("a.txt", b"one\ntwo\nthree\n")]);
     let call = place.prepare("replace", replace_args("one\ntwo\n", "one\n2\n")).unwrap();
     let path = place.path("a.txt");
-    assert_eq!(call.access, Access::Edit { path: path.clone() });
+    assert_eq!(call.access, Access::edit(path.clone()));
     assert_eq!(call.summary.label, "Edit a.txt");
     let location = FileLocation { path: path.display().to_string(), line: Some(2) };
     assert_eq!(call.summary.locations, [location]);

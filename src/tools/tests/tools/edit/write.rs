@@ -14,7 +14,7 @@ fn a_new_file_is_proposed_and_then_written() {
     let call = place.prepare("write_file", write_args("one\ntwo\n")).unwrap();
     let path = place.path("a.txt");
     assert!(!path.exists());
-    assert_eq!(call.access, Access::Edit { path: path.clone() });
+    assert_eq!(call.access, Access::edit(path.clone()));
     assert_eq!(call.summary.label, "Write a.txt");
     let location = FileLocation { path: path.display().to_string(), line: None };
     assert_eq!(call.summary.locations, [location]);
