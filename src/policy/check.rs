@@ -40,11 +40,10 @@ struct CallFinding {
     is_trusted: bool,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
     /// Turns the permission of a call into a question if a rule that cannot be read may forbid the call.
     pub(super) fn doubted(&self, verdict: Verdict) -> Verdict {
-        let doubt = self.policy.doubt(self.request);
-        match (verdict, doubt) {
+        match (verdict, self.doubt()) {
             (Verdict::Allow, Some(broken)) if *self.request.access != Access::Nothing => {
                 let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
                 Verdict::Ask(Question {
@@ -61,7 +60,7 @@ impl Check<'_> {
         self.situation.mode
     }
 
-    pub(super) fn ruling(&self, subject: Subject<'_>) -> Option<Ruling<'_>> {
+    pub(super) fn ruling(&self, subject: Subject<'_>) -> Option<Ruling<'a>> {
         self.policy.ruling(self.request, &self.situation, subject)
     }
 
@@ -71,7 +70,7 @@ impl Check<'_> {
             return self.fetch(urls, allowed);
         }
         let built_in = self.built_in();
-        let Some(Ruling { rule, effect }) = self.ruling(Subject::Call) else { return built_in };
+        let Some(Ruling { rule, effect }) = self.call_ruling() else { return built_in };
         match (effect, &built_in) {
             (RuleEffect::Deny, _) => denied(rule, self.request.tool),
             // In plan mode, a rule allows a call only if the rule names this mode (see `Rule::effect_in`).
@@ -121,8 +120,11 @@ impl Check<'_> {
             is_trusted: false,
         };
         match self.request.access {
-            Access::Edit { path, .. } => {
-                if let Some(why) = self.sensitive(path) {
+            Access::Edit { .. } => {
+                let files = self.request.access.changed_files();
+                let sensitive: Vec<_> = files.filter_map(|path| self.sensitive(path)).collect();
+                if !sensitive.is_empty() {
+                    let why = sensitive.join("; ");
                     return found(Fact::ChangesSensitive, BuiltInRule::SpecialFiles, &why, vec![]);
                 }
                 let why = "this mode asks before it changes files";
@@ -218,7 +220,7 @@ impl Check<'_> {
     }
 
     /// Returns a path as seen from the workspace.
-    fn inside<'p>(&self, path: &'p Path) -> &'p Path {
+    pub(super) fn inside<'p>(&self, path: &'p Path) -> &'p Path {
         let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
         inside.filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
     }

@@ -19,6 +19,7 @@ pub mod findings;
 mod lookalike;
 mod mode;
 mod network;
+mod patch;
 mod reads;
 pub mod rules;
 pub mod sandbox_mark;
@@ -252,9 +253,12 @@ impl Permissions {
         if self.setup.always { scopes } else { Vec::new() }
     }
 
-    /// Returns whether a rule denies every call of a tool, so that the model need not know of the tool.
+    /// Returns whether a rule denies every call of a tool, so that the model need not know of the tool. A rule that
+    /// denies a tool that edits files denies patches, too.
     pub fn removes(&self, request: &PolicyRequest<'_>) -> bool {
-        self.loaded().policy.removes(request, &self.situation()).is_some()
+        let (loaded, situation) = (self.loaded(), self.situation());
+        let mut requests = [*request].into_iter().chain(patch::alike(request));
+        requests.any(|request| loaded.policy.removes(&request, &situation).is_some())
     }
 
     fn situation(&self) -> Situation<'_> {

@@ -13,6 +13,7 @@ mod git;
 mod lines;
 mod manual;
 mod narrow;
+mod patch;
 mod questions;
 mod remembered;
 mod sandbox;
