@@ -68,6 +68,15 @@ pub struct Thinking {
     pub default: Option<String>,
 }
 
+/// Returns whether a model has been trained to edit files by patches: GPT models from 4.1 on, by whatever way to them
+/// the id names.
+pub(super) fn edits_by_patch(id: &str) -> bool {
+    let name = id.rsplit(['/', ':', '.']).find(|part| part.starts_with("gpt-"));
+    let name = name.unwrap_or_default();
+    let older = ["gpt-3", "gpt-4"].iter().any(|older| name.starts_with(older));
+    !name.is_empty() && (!older || id.contains("gpt-4.1"))
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -281,6 +290,25 @@ impl ModelProperties {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn gpt_models_edit_by_patch() {
+        for id in [
+            "openai:gpt-6.1-sol",
+            "gpt-5",
+            "openai-chat:gpt-4.1-mini",
+            "openrouter:openai/gpt-5.4",
+            "bedrock:us.openai.gpt-5.4",
+            "ollama:gpt-oss:20b",
+        ] {
+            assert!(super::edits_by_patch(id), "{id}");
+        }
+        for id in
+            ["gpt-4o", "gpt-3.5-turbo", "anthropic:claude-opus-4-8", "o3", "ollama:my-gpt-5", ""]
+        {
+            assert!(!super::edits_by_patch(id), "{id}");
+        }
+    }
+
     use super::*;
     use crate::Usage;
 

@@ -71,6 +71,11 @@ pub trait Model: Send + Sync {
         ThinkingLevels::default()
     }
 
+    /// Returns whether the model has been trained to edit files by patches, rather than by replacing texts.
+    fn edits_by_patch(&self) -> bool {
+        catalog::edits_by_patch(self.id())
+    }
+
     /// Counts the tokens of a prompt. The number is an estimate, unless an estimate is impossible and the API is
     /// asked.
     fn count(&self, prompt: Prompt) -> BoxFuture<'static, u64> {
@@ -128,6 +133,26 @@ pub struct ToolDeclaration {
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
+    /// Form of the tool for APIs in which a model can write a text in place of JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_form: Option<TextForm>,
+}
+
+impl ToolDeclaration {
+    /// Declares a function, whose arguments are JSON.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
+        let (name, description) = (name.into(), description.into());
+        Self { name, description, parameters, text_form: None }
+    }
+}
+
+/// Form of a tool whose only argument is a text that follows a grammar.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextForm {
+    /// Name of the argument.
+    pub argument: String,
+    /// Grammar of the text, in Lark's syntax.
+    pub grammar: String,
 }
 
 /// One message of a conversation.

@@ -67,8 +67,7 @@ mod tests {
     use super::*;
 
     fn tool(name: &str) -> ToolDeclaration {
-        let (name, description) = (name.to_owned(), String::new());
-        ToolDeclaration { name, description, parameters: Value::Null }
+        ToolDeclaration::new(name, "", Value::Null)
     }
 
     #[test]

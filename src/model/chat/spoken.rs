@@ -270,11 +270,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &[(&str, Value)]) {
         let parameters = json!({ "properties": { "pattern": { "type": "string" }, "deep": { "type": "boolean" } } });
-        let tools = ["glob", "read_file"].map(|name| ToolDeclaration {
-            name: name.to_owned(),
-            description: String::new(),
-            parameters: parameters.clone(),
-        });
+        let tools =
+            ["glob", "read_file"].map(|name| ToolDeclaration::new(name, "", parameters.clone()));
         let found = calls(text, &tools);
         let found: Vec<_> =
             found.iter().map(|it| (it.call.name.as_str(), it.call.args.clone())).collect();

@@ -177,10 +177,9 @@ impl Toolbox {
             list.as_ref().is_none_or(|list| list.has(&request))
                 && !self.permissions.removes(&request)
         });
-        let declare = |(_, spec): (_, &Arc<ToolSpec>)| ToolDeclaration {
-            name: spec.name.clone(),
-            description: spec.description.clone(),
-            parameters: spec.parameters.clone(),
+        let declare = |(_, spec): (_, &Arc<ToolSpec>)| {
+            let ToolSpec { name, description, parameters, .. } = (**spec).clone();
+            ToolDeclaration::new(name, description, parameters)
         };
         let declarations = told.map(declare).collect();
         ToolCatalog { version, offered, rules, limit, tools, specs, declarations }

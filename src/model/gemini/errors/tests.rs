@@ -11,11 +11,7 @@ use super::*;
 use crate::provider::Provider;
 
 fn tools() -> Vec<ToolDeclaration> {
-    let tool = |name: &str, parameters| ToolDeclaration {
-        name: name.to_owned(),
-        description: String::new(),
-        parameters,
-    };
+    let tool = |name: &str, parameters| ToolDeclaration::new(name, "", parameters);
     vec![
         tool("glob", json!({"type": "object"})),
         tool("circle", json!({"properties": {"x": {"$ref": "#"}}})),

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::events::{RawItem, ResponseBody, ResponseEvent, text};
 use super::input::BACKEND;
-use super::item::{ItemKind, OutputItem, ThoughtForm};
+use super::item::{
+    CUSTOM_CALL, FUNCTION_CALL, ItemKind, MESSAGE, OutputItem, REASONING, ThoughtForm,
+};
 use crate::retry::RequestFailure;
 use crate::stream::{Assemble, StreamError};
 use crate::words::{is_visible, too_big};
@@ -129,28 +131,29 @@ impl ResponsesAnswer {
             }
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.grow(delta.len())?;
-                let at = self.place(&event, ItemKind::Message);
+                let at = self.place(&event, MESSAGE);
                 self.say(at, delta, out);
             }
             "response.reasoning_summary_part.added" => self.gap.thoughts = self.thoughts,
             "response.reasoning_summary_text.delta" => {
                 self.grow(delta.len())?;
-                let at = self.place(&event, ItemKind::Reasoning);
+                let at = self.place(&event, REASONING);
                 self.think(at, ThoughtForm::Summary, delta, out);
             }
             "response.reasoning_text.delta" => {
                 self.grow(delta.len())?;
-                let at = self.place(&event, ItemKind::Reasoning);
+                let at = self.place(&event, REASONING);
                 self.think(at, ThoughtForm::Text, delta, out);
             }
-            "response.function_call_arguments.delta" => {
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 self.grow(delta.len() + values(delta.as_bytes()))?;
-                let at = self.place(&event, ItemKind::Call);
+                let at = self.place(&event, call_type(kind));
                 self.items[at].arguments.push_str(delta);
             }
-            "response.function_call_arguments.done" => {
-                let at = self.place(&event, ItemKind::Call);
-                if let Some(arguments) = event.arguments.as_ref().filter(|it| !it.is_empty()) {
+            "response.function_call_arguments.done" | "response.custom_tool_call_input.done" => {
+                let at = self.place(&event, call_type(kind));
+                let arguments = event.arguments.as_ref().or(event.input.as_ref());
+                if let Some(arguments) = arguments.filter(|it| !it.is_empty()) {
                     self.grow(arguments.len())?;
                     self.items[at].arguments.clone_from(arguments);
                 }
@@ -251,11 +254,12 @@ impl ResponsesAnswer {
         }
     }
 
-    /// Returns the index of the item that an event belongs to, which may be a new item.
-    fn place(&mut self, event: &ResponseEvent, kind: ItemKind) -> usize {
+    /// Returns the index of the item that an event belongs to, which may be a new item of this type.
+    fn place(&mut self, event: &ResponseEvent, name: &str) -> usize {
         let id = event.item_id.as_deref().unwrap_or_default();
-        let found = self.find(id, event.output_index, kind);
-        found.unwrap_or_else(|| self.push(OutputItem::unannounced(kind), event.output_index))
+        let unannounced = OutputItem::unannounced(name);
+        let found = self.find(id, event.output_index, unannounced.kind);
+        found.unwrap_or_else(|| self.push(unannounced, event.output_index))
     }
 
     /// Returns the index of the item with an id, if the item is of this kind.
@@ -356,6 +360,11 @@ impl ResponsesAnswer {
     }
 }
 
+/// Returns the type of the call that an event of a kind is about.
+fn call_type(kind: &str) -> &'static str {
+    if kind.starts_with("response.custom_tool_call") { CUSTOM_CALL } else { FUNCTION_CALL }
+}
+
 /// Returns the error that an event reports.
 fn reported(data: &[u8]) -> StreamError {
     StreamError::Reported(String::from_utf8_lossy(data).into_owned())
@@ -371,6 +380,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::TextForm;
 
     #[track_caller]
     fn check(events: &[serde_json::Value], text: &str, arguments: &[&str]) {
@@ -420,6 +430,43 @@ mod tests {
         check(&with(&done), "", &["{\"a\":1}"]);
         check(&with(&end("completed")), "", &["{\"a\":1}"]);
         check(&with(&end("incomplete")), "", &[]);
+    }
+
+    #[test]
+    fn the_input_of_a_custom_tool_is_the_argument_of_the_tool() {
+        let call = json!({ "type": "custom_tool_call", "id": "ctc", "call_id": "c",
+            "name": "apply_patch", "input": "" });
+        let begun =
+            json!({ "type": "response.output_item.added", "output_index": 0, "item": call });
+        let delta = |delta: &str| {
+            json!({ "type": "response.custom_tool_call_input.delta", "item_id": "ctc",
+                "output_index": 0, "delta": delta })
+        };
+        let whole = json!({ "type": "response.custom_tool_call_input.done", "item_id": "ctc",
+            "output_index": 0, "input": "{}\n+a" });
+        let mut ended = call;
+        ended["input"] = json!("{}\n+a");
+        let done = json!({ "type": "response.output_item.done", "output_index": 0, "item": ended });
+        let end = json!({ "type": "response.completed", "response": {} });
+        let args = [r#"{"input":"{}\n+a"}"#];
+        let pieces = [begun, delta("{}\n"), delta("+a")];
+        check(&[&pieces[..], &[whole, done.clone(), end.clone()]].concat(), "", &args);
+        check(&[&pieces[..], std::slice::from_ref(&end)].concat(), "", &args);
+        check(&pieces[1..], "", &[]);
+        check(&[done], "", &args);
+        // The tool may name its argument otherwise.
+        let form = TextForm { argument: "patch".to_owned(), grammar: String::new() };
+        let tool = ToolDeclaration::new("apply_patch", "", json!({}));
+        let tool = ToolDeclaration { text_form: Some(form), ..tool };
+        let mut answer = ResponsesAnswer::new(100_000);
+        for event in pieces.iter().chain([&end]) {
+            answer.take(event.to_string().as_bytes(), &mut Vec::new()).unwrap();
+        }
+        let named: Vec<_> = answer.calls(&[tool]).map(|call| call.args).collect();
+        assert_eq!(named, [json!({ "patch": "{}\n+a" })]);
+        let native = answer.native("m").unwrap();
+        assert_eq!(native.parts[0]["input"], "{}\n+a");
+        assert!(native.parts[0].get("arguments").is_none());
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub(super) struct ResponseEvent {
     pub(super) delta: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) arguments: Option<String>,
+    /// Input of a custom tool.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) input: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) item: Option<RawItem>,
     #[serde(default, deserialize_with = "lenient")]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::events::{part_texts, text};
-use super::item::ItemKind;
+use super::item::{CUSTOM_CALL, FUNCTION_CALL, ItemKind};
 use super::quirks::ResponsesQuirk;
 use crate::names::{self, Ids};
 use crate::openai::images::{RefusedImages, is_image};
@@ -54,6 +54,7 @@ pub(super) enum OwnItem<'a> {
     Message { role: &'static str, content: Content<'a> },
     FunctionCall { call_id: String, name: Cow<'a, str>, arguments: String },
     FunctionCallOutput { call_id: String, output: Content<'a> },
+    CustomToolCallOutput { call_id: String, output: Content<'a> },
 }
 
 /// Content of a message, or output of a call.
@@ -74,6 +75,12 @@ pub(super) enum InputPart<'a> {
     Image { detail: &'static str, image_url: String },
     #[serde(rename = "input_file")]
     File { filename: &'static str, file_data: String },
+}
+
+/// A call in the input, which its output refers to.
+struct SentCall {
+    id: String,
+    is_custom: bool,
 }
 
 /// Converts a hardened conversation; `nudge` is added to its end as text of the user.
@@ -175,7 +182,7 @@ fn echoed<'a>(
     answer: &'a Assistant,
     target: ResponsesTarget<'_>,
     ids: &mut Ids,
-) -> Option<(Vec<InputItem<'a>>, Vec<String>)> {
+) -> Option<(Vec<InputItem<'a>>, Vec<SentCall>)> {
     let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
     let kept = kept(native, target);
     if kept.is_empty() {
@@ -194,9 +201,14 @@ fn echoed<'a>(
             if id != came {
                 changed.to_mut().insert("call_id".to_owned(), json!(id));
             }
-            called.push(id);
+            let mut is_custom = text(item, "type") == CUSTOM_CALL;
+            if is_custom && target.quirks.has(ResponsesQuirk::NoCustomTools) {
+                is_custom = false;
+                changed = Cow::Owned(as_function_call(changed.into_owned()));
+            }
+            called.push(SentCall { id, is_custom });
             // The API refuses arguments that are no JSON object.
-            if !text(item, "arguments").trim_start().starts_with('{') {
+            if !is_custom && !text(&changed, "arguments").trim_start().starts_with('{') {
                 let arguments = serde_json::from_str(text(item, "arguments")).unwrap_or_default();
                 let arguments = names::arguments(&arguments).to_string();
                 changed.to_mut().insert("arguments".to_owned(), json!(arguments));
@@ -222,6 +234,15 @@ fn echoed<'a>(
     });
     let items = items.collect();
     Some((items, called))
+}
+
+/// Returns the call of a function for that of a custom tool. The id of the item is left out: it is one of a custom tool.
+fn as_function_call(mut call: Map<String, Value>) -> Map<String, Value> {
+    let input = call.shift_remove("input").unwrap_or_default();
+    call.shift_remove("id");
+    call.insert("type".to_owned(), json!(FUNCTION_CALL));
+    call.insert("arguments".to_owned(), json!(json!({ "input": input }).to_string()));
+    call
 }
 
 /// Returns `true` if the native items are this API's and have the same calls as the answer.
@@ -273,7 +294,7 @@ fn hash(item: &Map<String, Value>) -> u64 {
 }
 
 /// Converts an answer that has no native items for this API.
-fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<InputItem<'a>>, Vec<String>) {
+fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<InputItem<'a>>, Vec<SentCall>) {
     let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
     let message =
         text.map(|text| OwnItem::Message { role: "assistant", content: Content::Text(text) });
@@ -283,17 +304,18 @@ fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<InputItem<'a>>, Vec<
         name: names::accepted(&call.name),
         arguments: names::arguments(&call.args).to_string(),
     });
-    (message.into_iter().chain(calls).map(InputItem::Own).collect(), called)
+    let items = message.into_iter().chain(calls).map(InputItem::Own).collect();
+    (items, called.into_iter().map(|id| SentCall { id, is_custom: false }).collect())
 }
 
 /// Returns one output for each call, and one message with all media of the results if outputs can only be text.
 fn outputs<'a>(
     results: &'a [ToolResult],
-    called: Vec<String>,
+    called: Vec<SentCall>,
     target: ResponsesTarget<'_>,
 ) -> Vec<InputItem<'a>> {
     let apart = target.quirks.has(ResponsesQuirk::TextOutputs);
-    let output = |(result, call_id): (&'a ToolResult, String)| {
+    let output = |(result, call): (&'a ToolResult, SentCall)| {
         let text = if result.text.is_empty() { NOTHING } else { &result.text };
         let output = if result.media.is_empty() || apart {
             Content::Text(text)
@@ -302,7 +324,12 @@ fn outputs<'a>(
             let text = InputPart::Text { text: text.into() };
             Content::Parts([text].into_iter().chain(media).collect())
         };
-        OwnItem::FunctionCallOutput { call_id, output }.into()
+        let call_id = call.id;
+        if call.is_custom {
+            OwnItem::CustomToolCallOutput { call_id, output }.into()
+        } else {
+            OwnItem::FunctionCallOutput { call_id, output }.into()
+        }
     };
     let mut items: Vec<_> = results.iter().zip(called).map(output).collect();
     let media = results.iter().flat_map(|result| &result.media).filter(|_| apart);

@@ -5,6 +5,18 @@ use serde_json::{Value, json};
 use super::events::{RawItem, part_texts, text};
 use crate::{Call, ToolDeclaration, names};
 
+/// Type of a message.
+pub(super) const MESSAGE: &str = "message";
+/// Type of reasoning.
+pub(super) const REASONING: &str = "reasoning";
+/// Type of a call of a function, whose arguments are JSON.
+pub(super) const FUNCTION_CALL: &str = "function_call";
+/// Type of a call of a custom tool, whose input is a text.
+pub(super) const CUSTOM_CALL: &str = "custom_tool_call";
+
+/// Name of the argument that is the input of a custom tool, if the tool is no longer there.
+const INPUT: &str = "input";
+
 /// An output item: its beginning, its deltas, and its end.
 #[derive(Debug)]
 pub(super) struct OutputItem {
@@ -15,7 +27,7 @@ pub(super) struct OutputItem {
     pub(super) text: String,
     /// Form in which reasoning of the item is emitted: the first that came.
     pub(super) thoughts: Option<ThoughtForm>,
-    /// Arguments of a call, as far as they have been received.
+    /// Arguments of a call, or input of a custom tool, as far as they have been received.
     pub(super) arguments: String,
     /// The item as it ended. Only this form may be sent back: reasoning is incomplete before.
     end: Option<RawItem>,
@@ -41,9 +53,9 @@ impl ItemKind {
     /// Returns the kind of an item.
     pub(super) fn of(item: &RawItem) -> Self {
         match text(item, "type") {
-            "message" => Self::Message,
-            "reasoning" => Self::Reasoning,
-            "function_call" => Self::Call,
+            MESSAGE => Self::Message,
+            REASONING => Self::Reasoning,
+            FUNCTION_CALL | CUSTOM_CALL => Self::Call,
             _ => Self::Other,
         }
     }
@@ -57,14 +69,8 @@ impl OutputItem {
         Self { kind, start, text: String::new(), thoughts: None, arguments, end: None }
     }
 
-    /// Returns an item that the server has not announced.
-    pub(super) fn unannounced(kind: ItemKind) -> Self {
-        let name = match kind {
-            ItemKind::Message => "message",
-            ItemKind::Reasoning => "reasoning",
-            ItemKind::Call => "function_call",
-            ItemKind::Other => "",
-        };
+    /// Returns an item of a type that the server has not announced.
+    pub(super) fn unannounced(name: &str) -> Self {
         Self::new([("type".to_owned(), json!(name))].into_iter().collect())
     }
 
@@ -93,7 +99,11 @@ impl OutputItem {
         self.kind == ItemKind::Call
             && is_whole
             && !self.field("name").is_empty()
-            && self.args().is_some()
+            && (self.is_custom() || self.args().is_some())
+    }
+
+    fn is_custom(&self) -> bool {
+        self.field("type") == CUSTOM_CALL
     }
 
     /// Returns the call, with the tool's own name. `n` makes up an id for a call without one.
@@ -101,7 +111,15 @@ impl OutputItem {
         let id = [self.field("call_id"), self.field("id")].into_iter().find(|id| !id.is_empty());
         let id = id.map_or_else(|| format!("call_{n}"), str::to_owned);
         let name = names::original(self.field("name"), tools).to_owned();
-        Some(Call { id, name, args: self.args()? })
+        let args = if self.is_custom() { self.input(&name, tools) } else { self.args()? };
+        Some(Call { id, name, args })
+    }
+
+    /// Returns the input of a custom tool as the tool's argument.
+    fn input(&self, name: &str, tools: &[ToolDeclaration]) -> Value {
+        let tool = tools.iter().find(|tool| tool.name == name);
+        let argument = tool.and_then(|tool| Some(tool.text_form.as_ref()?.argument.as_str()));
+        json!({ argument.unwrap_or(INPUT): self.arguments })
     }
 
     fn args(&self) -> Option<Value> {
@@ -128,8 +146,8 @@ impl OutputItem {
                 Some(self.end.clone().unwrap_or_else(|| self.cut_message()).into())
             }
             ItemKind::Call if self.is_sound_call(answer_is_whole) => {
-                let came_whole =
-                    |end: &&RawItem| end.get("arguments").is_some_and(Value::is_string);
+                let field = arguments_field(&self.start);
+                let came_whole = |end: &&RawItem| end.get(field).is_some_and(Value::is_string);
                 let call = self.end.as_ref().filter(came_whole).cloned();
                 Some(call.unwrap_or_else(|| self.cut_call()).into())
             }
@@ -156,9 +174,12 @@ impl OutputItem {
     /// Returns a call whose end has not come as the API defines it.
     fn cut_call(&self) -> RawItem {
         let mut call = self.end.clone().unwrap_or_else(|| self.start.clone());
-        let arguments = if self.arguments.trim().is_empty() { "{}" } else { &self.arguments };
-        call.insert("arguments".to_owned(), json!(arguments));
-        call.insert("status".to_owned(), json!("completed"));
+        let is_empty = self.arguments.trim().is_empty() && !self.is_custom();
+        let arguments = if is_empty { "{}" } else { &self.arguments };
+        call.insert(arguments_field(&self.start).to_owned(), json!(arguments));
+        if !self.is_custom() {
+            call.insert("status".to_owned(), json!("completed"));
+        }
         call
     }
 
@@ -175,9 +196,14 @@ impl OutputItem {
     }
 }
 
+/// Returns the name of the field that a call has its arguments in.
+fn arguments_field(item: &RawItem) -> &'static str {
+    if text(item, "type") == CUSTOM_CALL { "input" } else { "arguments" }
+}
+
 /// Returns the arguments of a call as text; some servers send them as JSON.
 fn arguments_of(item: &RawItem) -> Option<String> {
-    match item.get("arguments")? {
+    match item.get(arguments_field(item))? {
         Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
         Value::Null => None,
         json => Some(json.to_string()),

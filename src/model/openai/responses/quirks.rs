@@ -25,6 +25,8 @@ pub(super) enum ResponsesQuirk {
     NoParallel,
     /// The `phase` of a message is refused.
     NoPhase,
+    /// Custom tools are refused: every tool is a function.
+    NoCustomTools,
     /// The output of a call can only be text.
     TextOutputs,
     /// Images are refused.
@@ -37,8 +39,12 @@ pub(super) enum ResponsesQuirk {
 
 /// Returns the quirks that are assumed before the first request to a server.
 pub(super) fn assumed(url: &str) -> ServerQuirks<ResponsesQuirk> {
-    let simple = http::is_self_hosted(url).then_some(ResponsesQuirk::SimpleSchemas);
-    ServerQuirks::new(url, BTreeSet::from_iter(simple))
+    let mut quirks = BTreeSet::new();
+    if http::is_self_hosted(url) {
+        // These servers skip, or refuse, tools that are no functions.
+        quirks.extend([ResponsesQuirk::SimpleSchemas, ResponsesQuirk::NoCustomTools]);
+    }
+    ServerQuirks::new(url, quirks)
 }
 
 /// Returns the quirks that may be behind an error of the server at `url`, the likeliest first.
@@ -76,6 +82,7 @@ pub(super) fn suspects(report: &Report, features: Features, url: &str) -> Vec<Re
         (ResponsesQuirk::NoParallel, says(&["parallel_tool_calls"])),
         (ResponsesQuirk::NoPhase, says(&["phase"])),
         (ResponsesQuirk::NoReasoning, refused && says(&["reasoning"])),
+        (ResponsesQuirk::NoCustomTools, says(&["custom_tool", "'custom'", "\"custom\"", "lark"])),
         (ResponsesQuirk::TextOutputs, output && says(&["string", "text", "type"])),
         (ResponsesQuirk::NoImages, image),
         // Models without vision also refuse documents, whose pages are images.

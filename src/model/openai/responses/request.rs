@@ -9,7 +9,7 @@ use super::input::{self, InputItem, ResponsesTarget};
 use super::quirks::ResponsesQuirk;
 use crate::chat::schema;
 use crate::names::accepted;
-use crate::{Error, Message, Part, Prompt, ToolDeclaration};
+use crate::{Error, Message, Part, Prompt, TextForm, ToolDeclaration};
 
 /// Level that turns thinking off.
 const OFF: &str = "none";
@@ -70,7 +70,12 @@ impl ResponsesRequest<'_> {
         let has = |quirk| target.quirks.has(quirk);
         let hardened = input::hardened(prompt, target);
         let simple = has(ResponsesQuirk::SimpleSchemas);
-        let tools: Vec<_> = prompt.tools.iter().map(|tool| declaration(tool, simple)).collect();
+        let custom = !has(ResponsesQuirk::NoCustomTools);
+        let tools = prompt.tools.iter().map(|tool| {
+            let form = tool.text_form.as_ref().filter(|_| custom);
+            form.map_or_else(|| declaration(tool, simple), |form| custom_tool(tool, form))
+        });
+        let tools: Vec<_> = tools.collect();
         let body = ResponsesBody {
             model: target.model,
             stream: true,
@@ -109,6 +114,15 @@ fn declaration(tool: &ToolDeclaration, simple: bool) -> Value {
     json!({
         "type": "function", "name": accepted(&tool.name), "description": tool.description,
         "parameters": parameters, "strict": false,
+    })
+}
+
+/// Returns the declaration of a tool whose input is a text.
+fn custom_tool(tool: &ToolDeclaration, form: &TextForm) -> Value {
+    json!({
+        "type": "custom", "name": accepted(&tool.name),
+        "description": format!("{} The input is the text itself, not JSON.", tool.description),
+        "format": { "type": "grammar", "syntax": "lark", "definition": form.grammar },
     })
 }
 

@@ -44,11 +44,8 @@ pub(crate) fn user(text: &str) -> Arc<Message> {
 }
 
 pub(crate) fn prompt(messages: Vec<Arc<Message>>) -> Prompt {
-    let tool = ToolDeclaration {
-        name: "glob".to_owned(),
-        description: "Finds files.".to_owned(),
-        parameters: serde_json::json!({"type": "object"}),
-    };
+    let parameters = serde_json::json!({"type": "object"});
+    let tool = ToolDeclaration::new("glob", "Finds files.", parameters);
     Prompt { system: "Be brief.".into(), messages, tools: [tool].into(), thinking: None }
 }
 

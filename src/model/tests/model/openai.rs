@@ -49,7 +49,7 @@ fn pieces(pieces: Vec<Value>) -> Vec<Value> {
 
 fn tool(name: &str, parameters: Value) -> ToolDeclaration {
     let description = "Does something.".to_owned();
-    ToolDeclaration { name: name.to_owned(), description, parameters }
+    ToolDeclaration::new(name, description, parameters)
 }
 
 /// Asks once, and gets these replies.

@@ -210,6 +210,14 @@ impl Request<'_> {
 
 fn check_tool(tool: &Value, n: usize) -> Result<(), Refusal> {
     let tool = tool.as_object().expect("a tool");
+    if kind(tool) == "custom" {
+        known(tool, &["type", "name", "description", "format"], &format!("tools[{n}]."))?;
+        let format = tool["format"].as_object().expect("a format");
+        let within = format!("tools[{n}].format.");
+        known(format, &["type", "syntax", "definition"], &within)?;
+        assert_eq!((&format["type"], &format["syntax"]), (&json!("grammar"), &json!("lark")));
+        return pattern(tool["name"].as_str().unwrap_or_default(), &format!("tools[{n}].name"));
+    }
     let fields = ["type", "name", "description", "parameters", "strict"];
     known(tool, &fields, &format!("tools[{n}]."))?;
     pattern(tool["name"].as_str().unwrap_or_default(), &format!("tools[{n}].name"))?;
@@ -257,7 +265,14 @@ fn check_item(item: &Map<String, Value>, at: &str) -> Result<(), Refusal> {
             assert!(serde_json::from_str::<Map<String, Value>>(arguments).is_ok(), "{arguments}");
             Ok(())
         }
-        "function_call_output" => {
+        "custom_tool_call" => {
+            known(item, &["type", "id", "call_id", "name", "input"], &within)?;
+            longest(item["call_id"].as_str().expect("an id"), 64, &format!("{at}.call_id"))?;
+            pattern(item["name"].as_str().expect("a name"), &format!("{at}.name"))?;
+            assert!(item["input"].is_string(), "{at} has no input");
+            Ok(())
+        }
+        "function_call_output" | "custom_tool_call_output" => {
             known(item, &["type", "call_id", "output"], &within)?;
             match &item["output"] {
                 Value::String(_) => Ok(()),
@@ -302,7 +317,7 @@ fn check_order(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
     for (n, item) in items.iter().enumerate().filter(|(_, item)| kind(item) == "reasoning") {
         let is_models = |next: &&Map<String, Value>| match kind(next) {
             "message" => next["role"] == "assistant",
-            "reasoning" | "function_call" => true,
+            "reasoning" | "function_call" | "custom_tool_call" => true,
             _ => false,
         };
         if !items.get(n + 1).is_some_and(is_models) {
@@ -321,13 +336,16 @@ fn check_calls(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
         let of_kind = items.iter().filter(|item| kind(item) == wanted);
         of_kind.map(|item| item["call_id"].as_str().unwrap()).collect()
     };
-    let (calls, outputs) = (ids("function_call"), ids("function_call_output"));
-    if let Some(id) = outputs.iter().find(|id| !calls.contains(id)) {
-        let message = format!("No tool call found for function call output with call_id {id}.");
-        return Err(Refusal::new(message, "input"));
-    }
-    if let Some(id) = calls.iter().find(|id| !outputs.contains(id)) {
-        return Err(Refusal::new(format!("No tool output found for function call {id}."), "input"));
+    for (of, name) in [("function_call", "function call"), ("custom_tool_call", "custom tool call")]
+    {
+        let (calls, outputs) = (ids(of), ids(&format!("{of}_output")));
+        if let Some(id) = outputs.iter().find(|id| !calls.contains(id)) {
+            let message = format!("No tool call found for {name} output with call_id {id}.");
+            return Err(Refusal::new(message, "input"));
+        }
+        if let Some(id) = calls.iter().find(|id| !outputs.contains(id)) {
+            return Err(Refusal::new(format!("No tool output found for {name} {id}."), "input"));
+        }
     }
     Ok(())
 }
@@ -455,5 +473,24 @@ mod tests {
         refuses(output_alone, "No tool call found");
         let cut = |body: &mut Value| body["input"].as_array_mut().unwrap().truncate(2);
         refuses(cut, "without its required following item");
+        let custom = |body: &mut Value| {
+            let call = json!({ "type": "custom_tool_call", "call_id": "c1", "name": "apply_patch",
+                "input": "" });
+            let items = body["input"].as_array_mut().unwrap();
+            items.splice(1..3, [call]);
+            let format = json!({ "type": "grammar", "syntax": "lark", "definition": "start: /x/" });
+            body["tools"] = json!([{ "type": "custom", "name": "apply_patch", "format": format }]);
+        };
+        refuses(custom, "No tool call found for function call output with call_id c1");
+        let answered = |body: &mut Value| {
+            custom(body);
+            body["input"][2]["type"] = json!("custom_tool_call_output");
+        };
+        refuses(answered, "");
+        let strict = |body: &mut Value| {
+            answered(body);
+            body["tools"][0]["strict"] = json!(false);
+        };
+        refuses(strict, "Unknown parameter: 'tools[0].strict'");
     }
 }

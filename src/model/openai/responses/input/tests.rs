@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::arbitrary::{self, MODEL};
 use crate::openai::responses::request::ResponsesRequest;
-use crate::{Call, Prompt};
+use crate::{Call, Prompt, TextForm, ToolDeclaration};
 
 static NONE: LazyLock<RefusedReasoning> = LazyLock::new(RefusedReasoning::new);
 static QUIRKS: LazyLock<ServerQuirks<ResponsesQuirk>> = LazyLock::new(ServerQuirks::default);
@@ -35,6 +35,10 @@ fn translated(mut message: Arc<Message>) -> Arc<Message> {
 fn item_of<'a>(part: &Value, n: usize, calls: &mut impl Iterator<Item = &'a Call>) -> Value {
     if let Some(call) = part.get("functionCall") {
         let name = calls.next().map(|call| names::accepted(&call.name));
+        if n % 2 == 1 {
+            return json!({ "type": "custom_tool_call", "id": format!("ctc_{n}"),
+                "call_id": call["id"], "name": name, "input": call["args"].to_string() });
+        }
         return json!({ "type": "function_call", "id": format!("fc_{n}"), "call_id": call["id"],
             "name": name, "arguments": call["args"].to_string() });
     }
@@ -50,20 +54,33 @@ fn item_of<'a>(part: &Value, n: usize, calls: &mut impl Iterator<Item = &'a Call
 
 fn sent(messages: &[Arc<Message>], model: &str, refused: &RefusedReasoning) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
+    let body = body(&prompt, ResponsesTarget { model, refused, ..*TARGET });
+    body["input"].as_array().unwrap().clone()
+}
+
+/// Target that takes everything that the API does.
+static TARGET: LazyLock<ResponsesTarget<'static>> = LazyLock::new(|| ResponsesTarget {
+    model: MODEL,
+    quirks: &QUIRKS,
+    refused: &NONE,
+    refused_images: &IMAGES,
+});
+
+fn body(prompt: &Prompt, target: ResponsesTarget<'_>) -> Value {
     let request = ResponsesRequest {
-        prompt: &prompt,
-        target: ResponsesTarget { model, quirks: &QUIRKS, refused, refused_images: &IMAGES },
+        prompt,
+        target,
         effort: None,
         more: &Map::new(),
         max_output_tokens: None,
         nudge: None,
     };
-    let body: Value = serde_json::from_slice(&request.body().unwrap()).unwrap();
-    body["input"].as_array().unwrap().clone()
+    serde_json::from_slice(&request.body().unwrap()).unwrap()
 }
 
 fn is_of_model(item: &Value) -> bool {
-    item["type"] != "function_call_output" && item["role"] != "user"
+    let is_output = item["type"].as_str().is_some_and(|kind| kind.ends_with("_output"));
+    !is_output && item["role"] != "user"
 }
 
 /// Panics unless the API takes the input.
@@ -72,16 +89,23 @@ fn obeys(input: &[Value]) {
     let mut seen = HashSet::new();
     for (n, item) in input.iter().enumerate() {
         match item["type"].as_str() {
-            Some("function_call") => {
+            Some(kind @ ("function_call" | "custom_tool_call")) => {
                 let id = item["call_id"].as_str().unwrap();
                 let valid = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
                 assert!(!id.is_empty() && id.len() <= 64 && id.chars().all(valid), "{id}");
                 assert!(seen.insert(id), "{id} came twice");
-                assert!(item["arguments"].as_str().unwrap().starts_with('{'), "{item}");
-                open.push(&item["call_id"]);
+                match kind {
+                    "function_call" => {
+                        assert!(item["arguments"].as_str().unwrap().starts_with('{'), "{item}");
+                    }
+                    _ => assert!(item["input"].is_string(), "{item}"),
+                }
+                open.push(item);
             }
-            Some("function_call_output") => {
-                assert_eq!(open.remove(0), &item["call_id"], "outputs are in the order of calls");
+            Some(kind @ ("function_call_output" | "custom_tool_call_output")) => {
+                let call = open.remove(0);
+                assert_eq!(call["call_id"], item["call_id"], "outputs are in the order of calls");
+                assert_eq!(format!("{}_output", call["type"].as_str().unwrap()), kind);
             }
             Some("reasoning") => {
                 assert!(input.get(n + 1).is_some_and(is_of_model), "reasoning before nothing");
@@ -107,6 +131,78 @@ fn natives(messages: &[Arc<Message>]) -> Vec<Value> {
     });
     let own = natives.filter(|native| native.backend == BACKEND && native.model == MODEL);
     own.flat_map(|native| native.parts.clone()).collect()
+}
+
+/// A conversation in which the model has called a custom tool, in its own words and in those of another API.
+fn patched(is_native: bool) -> Vec<Arc<Message>> {
+    let call = Call {
+        id: "c1".to_owned(),
+        name: "apply_patch".to_owned(),
+        args: json!({ "input": "*** Begin Patch" }),
+    };
+    let item = json!({ "type": "custom_tool_call", "id": "ctc_1", "call_id": "c1",
+        "name": "apply_patch", "input": "*** Begin Patch" });
+    let (backend, model) = (BACKEND.to_owned(), MODEL.to_owned());
+    let native = is_native.then(|| Native { backend, model, parts: vec![item] });
+    let result = ToolResult {
+        call: call.id.clone(),
+        failed: false,
+        name: call.name.clone(),
+        text: "Done".to_owned(),
+        media: Vec::new(),
+    };
+    let answer = Assistant { text: String::new(), calls: vec![call], native };
+    let user = Message::User(vec![crate::Part::Text("go".to_owned())]);
+    [user, Message::Assistant(answer), Message::Results(vec![result])].map(Arc::new).into()
+}
+
+fn tool() -> ToolDeclaration {
+    let form = TextForm { argument: "input".to_owned(), grammar: "start: /x/".to_owned() };
+    let tool = ToolDeclaration::new("apply_patch", "Patches.", json!({ "type": "object" }));
+    ToolDeclaration { text_form: Some(form), ..tool }
+}
+
+#[test]
+fn a_tool_whose_input_is_a_text_is_a_custom_tool_with_its_grammar() {
+    let prompt = Prompt { messages: patched(true), tools: [tool()].into(), ..Prompt::default() };
+    let body = body(&prompt, *TARGET);
+    let format = json!({ "type": "grammar", "syntax": "lark", "definition": "start: /x/" });
+    assert_eq!(
+        body["tools"],
+        json!([{ "type": "custom", "name": "apply_patch", "format": format,
+            "description": "Patches. The input is the text itself, not JSON." }])
+    );
+    assert_eq!(
+        body["input"].as_array().unwrap()[1..],
+        [
+            json!({ "type": "custom_tool_call", "id": "ctc_1", "call_id": "c1",
+                "name": "apply_patch", "input": "*** Begin Patch" }),
+            json!({ "type": "custom_tool_call_output", "call_id": "c1", "output": "Done" }),
+        ]
+    );
+}
+
+#[test]
+fn a_server_without_custom_tools_has_functions() {
+    let quirks = ServerQuirks::new("", [ResponsesQuirk::NoCustomTools].into());
+    for is_native in [true, false] {
+        let messages = patched(is_native);
+        let prompt = Prompt { messages, tools: [tool()].into(), ..Prompt::default() };
+        let body = body(&prompt, ResponsesTarget { quirks: &quirks, ..*TARGET });
+        assert_eq!(
+            body["tools"],
+            json!([{ "type": "function", "name": "apply_patch", "description": "Patches.",
+                "parameters": { "type": "object" }, "strict": false }])
+        );
+        assert_eq!(
+            body["input"].as_array().unwrap()[1..],
+            [
+                json!({ "type": "function_call", "call_id": "c1", "name": "apply_patch",
+                    "arguments": "{\"input\":\"*** Begin Patch\"}" }),
+                json!({ "type": "function_call_output", "call_id": "c1", "output": "Done" }),
+            ]
+        );
+    }
 }
 
 proptest! {

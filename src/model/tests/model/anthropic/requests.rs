@@ -202,11 +202,7 @@ async fn names_ids_and_arguments_of_others_are_made_to_fit() {
 
 #[tokio::test]
 async fn a_tool_is_called_by_its_own_name_whatever_the_api_calls_it() {
-    let tool = ToolDeclaration {
-        name: "mcp.files:read".to_owned(),
-        description: String::new(),
-        parameters: json!({}),
-    };
+    let tool = ToolDeclaration::new("mcp.files:read", "", json!({}));
     let prompt = Prompt { messages: vec![user("hi")], tools: [tool].into(), ..Prompt::default() };
     let name = sent(MODEL, prompt.clone()).await["tools"][0]["name"].as_str().unwrap().to_owned();
     assert!(name.starts_with("mcp_files_read_"), "{name}");
@@ -232,8 +228,7 @@ async fn a_schema_says_that_it_is_an_objects_and_has_no_alternatives_on_top() {
             json!({ "type": "object", "properties": properties }),
         ),
     ] {
-        let (name, description) = ("t".to_owned(), String::new());
-        let tools = [ToolDeclaration { name, description, parameters }].into();
+        let tools = [ToolDeclaration::new("t", "", parameters)].into();
         let prompt = Prompt { messages: vec![user("hi")], tools, ..Prompt::default() };
         assert_eq!(sent(MODEL, prompt).await["tools"][0]["input_schema"], expected);
     }
