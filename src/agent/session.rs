@@ -415,7 +415,7 @@ impl Session {
 
     /// Returns the tools that the model may call.
     pub fn tools(&self) -> Arc<[ToolDeclaration]> {
-        self.engine.tools.declarations()
+        self.engine.tools.declarations(&*self.engine.model.get())
     }
 
     /// Limits the model and commands to these tools from now on, also after a restart and on other nodes. Tools are

@@ -54,5 +54,5 @@ pub use self::output::{
     FileDiff, NO_FILES_READ, ResultContent, ServerAnswer, Todo, TodoStatus, ToolError, ToolOutput,
     WebSource,
 };
-pub use self::tool::{Tool, ToolKind, ToolSpec};
+pub use self::tool::{Freeform, Tool, ToolKind, ToolSpec};
 pub use self::user_question::{AskUser, UserAnswer, UserQuestion};

@@ -20,6 +20,12 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Returns the form of the tool for models that write one of its arguments as plain text rather than as JSON, if
+    /// the tool has such a form.
+    fn freeform(&self) -> Option<Freeform> {
+        None
+    }
+
     /// Returns whether the tool can be used at the moment. Called each time when a model is told of the tools.
     fn is_offered(&self) -> bool {
         true
@@ -30,6 +36,15 @@ pub trait Tool: Send + Sync {
     /// An error means that the arguments make no sense. A call that makes sense but cannot be done is an
     /// [`Invocation::failing`], which can be shown to people.
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError>;
+}
+
+/// Form of a tool whose only argument is a text that follows a grammar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freeform {
+    /// Name of the argument.
+    pub argument: &'static str,
+    /// Grammar of the text, in Lark's syntax.
+    pub grammar: &'static str,
 }
 
 /// Name, schema and kind of a tool.

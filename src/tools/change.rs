@@ -17,9 +17,9 @@ use tandem_host::{
 pub(super) struct Original {
     /// Real path, inside the workspace. The change goes to this file, even if the path that the model has given leads
     /// elsewhere later.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Content; `None` if there is no such file.
-    bytes: Option<Vec<u8>>,
+    pub(super) bytes: Option<Vec<u8>>,
     /// Decoded content; empty if there is no such file.
     pub(super) text: Arc<str>,
     format: TextFormat,
@@ -71,6 +71,11 @@ impl Original {
         &self.path
     }
 
+    /// Gives a new file the encoding of another one, which is moved here.
+    pub(super) fn take_format(&mut self, other: &Self) {
+        self.format = other.format.clone();
+    }
+
     /// Returns whether there is no such file yet.
     pub(super) fn is_new(&self) -> bool {
         self.bytes.is_none()
@@ -114,7 +119,7 @@ impl Original {
     }
 
     /// Encodes a new text in the encoding of the file.
-    fn encode(&self, new: &str, limits: &ToolLimits) -> Result<Vec<u8>, ToolError> {
+    pub(super) fn encode(&self, new: &str, limits: &ToolLimits) -> Result<Vec<u8>, ToolError> {
         let lacking = |error: Unencodable| {
             let path = self.path.display();
             let message = format!(
@@ -132,15 +137,15 @@ impl Original {
 }
 
 /// Bytes to write, and the content that they replace.
-struct Write {
-    bytes: Vec<u8>,
+pub(super) struct Write {
+    pub(super) bytes: Vec<u8>,
     after: ContentId,
     /// Text that the user has put in place of the proposed one.
     edited: Option<Arc<str>>,
     /// Content before the change; `None` if the content stays the same and nothing needs to be written.
     before: Option<Preimage>,
     /// `true` if the model knows the whole content before the change, and so the whole content after it.
-    is_known: bool,
+    pub(super) is_known: bool,
 }
 
 /// A file, and its proposed new text.
@@ -243,7 +248,7 @@ impl Proposal {
     }
 
     /// Encodes the text to write, and stores the content before.
-    fn encode(&self, edited: Option<String>, host: &Host) -> Result<Write, ToolError> {
+    pub(super) fn encode(&self, edited: Option<String>, host: &Host) -> Result<Write, ToolError> {
         let Self { original, new, .. } = self;
         // The text comes from the user's editor, which may have used other line endings.
         let edited = edited.map(|edited| text::like(new, &edited));
@@ -277,7 +282,7 @@ impl Proposal {
         format!("{done} What changed:\n{}", diff::unified(&original.text, new, limits))
     }
 
-    fn diff(&self, new: &Arc<str>) -> FileDiff {
+    pub(super) fn diff(&self, new: &Arc<str>) -> FileDiff {
         let Original { path, bytes, text, .. } = &self.original;
         let old = bytes.as_ref().map(|_| Arc::clone(text));
         FileDiff::new(path.display().to_string(), old, Arc::clone(new))

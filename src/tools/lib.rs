@@ -2,8 +2,10 @@
 //!
 //! The trait [`Tool`], which each of them implements, is in `src/host`.
 
+mod apply_patch;
 mod blocking;
 mod change;
+mod change_set;
 mod client_command;
 mod glob;
 mod google_web_search;
@@ -53,6 +55,7 @@ fn built_in(sandboxed: bool) -> Vec<Arc<dyn Tool>> {
         Arc::new(grep_search::GrepSearch),
         Arc::new(write_file::WriteFile),
         Arc::new(replace::Replace),
+        Arc::new(apply_patch::ApplyPatch),
         Arc::new(run_shell_command::RunShellCommand { sandboxed }),
         Arc::new(list_background_processes::ListBackgroundProcesses),
         Arc::new(read_background_output::ReadBackgroundOutput),

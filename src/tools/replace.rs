@@ -1,7 +1,7 @@
 //! `replace`: replaces text in a file, even if the model's text differs from the file in white space.
 
 mod merge;
-mod nearest;
+pub(super) mod nearest;
 mod sequence;
 mod strategies;
 
@@ -404,7 +404,7 @@ fn no_change(why: &str) -> ToolError {
 }
 
 /// Returns the number of the line, counted from 1, in which two texts begin to differ.
-fn first_change(old: &str, new: &str) -> u32 {
+pub(super) fn first_change(old: &str, new: &str) -> u32 {
     let same = old.bytes().zip(new.bytes()).take_while(|(old, new)| old == new).count();
     let lines = memchr::memchr_iter(b'\n', &old.as_bytes()[..same]).count();
     u32::try_from(lines + 1).unwrap_or(u32::MAX)

@@ -96,6 +96,7 @@ macro_rules! transcripts {
 
 transcripts! {
     acp:
+    apply_patch
     authenticate
     bad_params
     batch
@@ -158,6 +159,7 @@ transcripts! {
 
 transcripts! {
     acp1:
+    apply_patch
     bad_arguments
     cancel_in_question
     command_clear

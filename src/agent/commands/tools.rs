@@ -14,7 +14,8 @@ pub(super) const COMMAND: Command = Command {
 };
 
 fn tools(request: &CommandRequest<'_>) -> String {
-    let tools = request.turn.engine.tools.declarations();
+    let engine = request.turn.engine;
+    let tools = engine.tools.declarations(&*engine.model.get());
     if tools.is_empty() {
         return "The model has no tools.".to_owned();
     }

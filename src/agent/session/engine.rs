@@ -212,7 +212,7 @@ impl Engine {
     /// Returns the estimated prompt size in tokens, without the results of calls that still run.
     pub(super) fn size(&self) -> u64 {
         let beside = || {
-            let tools = self.tools.declarations();
+            let tools = self.tools.declarations(&*self.model.get());
             let tools = tools.iter().map(tokens::of_tool);
             self.instructions.tokens() + tools.sum::<u64>()
         };

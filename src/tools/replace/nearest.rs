@@ -22,7 +22,7 @@ const WORDS: usize = 100_000;
 const LINE: usize = 200;
 
 /// Returns advice about a text that was not found.
-pub(super) fn describe(text: &str, old: &str, new: &str) -> String {
+pub(in crate::replace) fn describe(text: &str, old: &str, new: &str) -> String {
     let mut said = String::new();
     if let Some(at) = memmem::find(text.as_bytes(), new.trim().as_bytes())
         && !new.trim().is_empty()
@@ -30,15 +30,21 @@ pub(super) fn describe(text: &str, old: &str, new: &str) -> String {
         let line = memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1;
         let _ = write!(said, "But new_string is there, at line {line}: was it made already? ");
     }
-    let Some((first, shown)) = nearest(text, old) else {
+    let Some(near) = lines_like(text, old) else {
         return said + "Nothing in the file is like it. Read the file again with read_file.";
     };
+    said + &near + "Copy old_string from the file exactly, white space included."
+}
+
+/// Returns the lines that are most like a text, with their numbers, below a heading; `None` if there are none.
+pub(crate) fn lines_like(text: &str, old: &str) -> Option<String> {
+    let (first, shown) = nearest(text, old)?;
     let last = first + shown.len().saturating_sub(1);
-    let _ = writeln!(said, "Most like it are lines {first} to {last}:");
+    let mut said = format!("Most like it are lines {first} to {last}:\n");
     for (number, line) in (first..).zip(shown) {
         let _ = writeln!(said, "{}", numbered(number, cut(line, LINE)));
     }
-    said + "Copy old_string from the file exactly, white space included."
+    Some(said)
 }
 
 /// Returns the lines that share the rarest words with `old`, and the number of the first of these lines.

@@ -12,9 +12,15 @@ use crate::session::state::session_state::CurrentState;
 use parking_lot::Mutex;
 use tandem_host::{Access, Tool, ToolSpec};
 use tandem_mcp::Hub;
-use tandem_model::{Call, ToolDeclaration};
+use tandem_model::{Call, Model, TextForm, ToolDeclaration};
 use tandem_policy::rules::ToolList;
 use tandem_policy::{LoadedRules, Permissions, PolicyRequest};
+
+/// Name of the tool that edits files by patches.
+const BY_PATCH: &str = "apply_patch";
+
+/// Name of the tool that edits a file by replacing texts.
+const BY_TEXT: &str = "replace";
 
 /// The tools of a session.
 pub(crate) struct Toolbox {
@@ -37,6 +43,8 @@ struct ToolCatalog {
     rules: Arc<LoadedRules>,
     /// Names of the tools to which the session is limited; `None` if it is not limited.
     limit: Option<Arc<[String]>>,
+    /// `true` if the model edits files by patches.
+    by_patch: bool,
     tools: Vec<Arc<dyn Tool>>,
     /// The specification of each tool, in the order of `tools`.
     specs: Vec<Arc<ToolSpec>>,
@@ -123,11 +131,13 @@ impl Toolbox {
         self.state.look(|state| state.tools.clone())
     }
 
-    /// Returns the tool declarations for the model, always in the same order.
-    pub(crate) fn declarations(&self) -> Arc<[ToolDeclaration]> {
+    /// Returns the tool declarations for a model, always in the same order. A model is told of one tool to edit files: it
+    /// has been trained either to write patches, or to replace texts. If it may not use that tool, it has the other.
+    pub(crate) fn declarations(&self, model: &dyn Model) -> Arc<[ToolDeclaration]> {
         // The built-in tools are counted only here, and not for each call, because `Tool::is_offered` may read files.
-        let offered = self.offered().count();
-        Arc::clone(&self.known_if(|known| known.offered == offered).declarations)
+        let (offered, by_patch) = (self.offered().count(), model.edits_by_patch());
+        let is_good = |known: &ToolCatalog| known.offered == offered && known.by_patch == by_patch;
+        Arc::clone(&self.known_if(Some(by_patch), is_good).declarations)
     }
 
     /// Frees the catalog, which is built anew when it is needed next.
@@ -136,12 +146,16 @@ impl Toolbox {
     }
 
     fn known(&self) -> Arc<ToolCatalog> {
-        self.known_if(|_| true)
+        self.known_if(None, |_| true)
     }
 
     /// Returns the current catalog if the servers' offers, the rules and the limit are the same and `is_good` accepts
-    /// it; otherwise builds a new one.
-    fn known_if(&self, is_good: impl Fn(&ToolCatalog) -> bool) -> Arc<ToolCatalog> {
+    /// it; otherwise builds a new one. With `None` for `by_patch`, the declarations are for the same model as before.
+    fn known_if(
+        &self,
+        by_patch: Option<bool>,
+        is_good: impl Fn(&ToolCatalog) -> bool,
+    ) -> Arc<ToolCatalog> {
         // The lock is held while a catalog is built, so that callers that come meanwhile share the catalog.
         let mut known = self.known.lock();
         let version = self.servers.version();
@@ -151,7 +165,11 @@ impl Toolbox {
         };
         match &*known {
             Some(known) if same(known) && is_good(known) => Arc::clone(known),
-            _ => Arc::clone(known.insert(Arc::new(self.read(version, rules, limit)))),
+            before => {
+                let before = before.as_ref().is_some_and(|before| before.by_patch);
+                let catalog = self.read(version, rules, limit, by_patch.unwrap_or(before));
+                Arc::clone(known.insert(Arc::new(catalog)))
+            }
         }
     }
 
@@ -165,25 +183,38 @@ impl Toolbox {
         version: u64,
         rules: Arc<LoadedRules>,
         limit: Option<Arc<[String]>>,
+        by_patch: bool,
     ) -> ToolCatalog {
         let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
         let offered = tools.len();
         tools.extend(self.servers.tools());
         let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
         let list = limit.as_ref().map(|names| ToolList::new(names));
-        let told = tools.iter().zip(&specs).filter(|(tool, spec)| {
+        let mut told: Vec<_> = tools.iter().zip(&specs).collect();
+        told.retain(|(tool, spec)| {
             let access = tool.access().unwrap_or(Access::Nothing);
             let request = request(spec, &access);
             list.as_ref().is_none_or(|list| list.has(&request))
                 && !self.permissions.removes(&request)
         });
-        let declare = |(_, spec): (_, &Arc<ToolSpec>)| {
-            let ToolSpec { name, description, parameters, .. } = (**spec).clone();
-            ToolDeclaration::new(name, description, parameters)
-        };
-        let declarations = told.map(declare).collect();
-        ToolCatalog { version, offered, rules, limit, tools, specs, declarations }
+        let (wanted, other) = if by_patch { (BY_PATCH, BY_TEXT) } else { (BY_TEXT, BY_PATCH) };
+        if told.iter().any(|(_, spec)| spec.name == wanted) {
+            told.retain(|(_, spec)| spec.name != other);
+        }
+        let declarations =
+            told.into_iter().map(|(tool, spec)| declaration(&**tool, spec)).collect();
+        ToolCatalog { version, offered, rules, limit, by_patch, tools, specs, declarations }
     }
+}
+
+/// Returns the declaration of a tool for models.
+fn declaration(tool: &dyn Tool, spec: &ToolSpec) -> ToolDeclaration {
+    let text_form = tool.freeform().map(|form| TextForm {
+        argument: form.argument.to_owned(),
+        grammar: form.grammar.to_owned(),
+    });
+    let ToolSpec { name, description, parameters, .. } = spec.clone();
+    ToolDeclaration { name, description, parameters, text_form }
 }
 
 /// Returns the request by which rules and limits judge a tool before any call of it: without arguments.

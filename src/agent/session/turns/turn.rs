@@ -189,7 +189,7 @@ async fn ask_model(
     let prompt = Prompt {
         system,
         messages: engine.conversation(|conversation| conversation.messages().to_vec()),
-        tools: engine.tools.declarations(),
+        tools: engine.tools.declarations(&*engine.model.get()),
         thinking: engine.thinking(),
     };
     spans::chat_asked(&prompt);

@@ -10,6 +10,7 @@ mod events;
 mod kept;
 mod long;
 mod other_agents;
+mod patches;
 mod saved_workspace;
 mod session;
 mod sessions;

@@ -3,6 +3,7 @@
 mod bytes;
 mod editor;
 mod files;
+mod patch;
 mod replace;
 mod write;
 

@@ -29,6 +29,12 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
         ),
         ("write_file", json!({ "file_path": "a", "content": "  a\n" }), "Write a"),
         ("replace", edit, "Edit src/cart.py"),
+        ("apply_patch", patch("*** Update File: src/cart.py\n-    total = 0"), "Edit src/cart.py"),
+        (
+            "apply_patch",
+            patch("*** Add File: a\n+x\n*** Delete File: src/cart.py"),
+            "Remove src/cart.py, create a",
+        ),
         ("run_shell_command", json!({ "command": "  cargo test\n" }), "Run cargo test"),
         ("run_shell_command", json!({ "command": "cd a\nmake" }), "Run cd a …"),
         (
@@ -52,6 +58,10 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
         ),
         ("save_memory", json!({ "fact": "Likes tabs" }), "Remember: Likes tabs"),
     ]
+}
+
+fn patch(lines: &str) -> Value {
+    json!({ "input": format!("*** Begin Patch\n{lines}\n*** End Patch") })
 }
 
 #[tokio::test]
