@@ -44,6 +44,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("multiedit", "replace"),
     ("strreplace", "replace"),
     ("searchreplace", "replace"),
+    ("applydiff", "apply_patch"),
     ("todowrite", "write_todos"),
     ("updateplan", "write_todos"),
     ("managetodolist", "write_todos"),
@@ -79,6 +80,9 @@ const DIRECTORY: ArgumentNames =
     &[("path", "dir_path"), ("directory", "dir_path"), ("target_directory", "dir_path")];
 
 const PROCESS: ArgumentNames = &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
+
+/// The tool that applies patches, and the program of another agent that does the same.
+const PATCH: &str = "apply_patch";
 
 /// Other agents' names for the arguments of each built-in tool.
 const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
@@ -117,6 +121,7 @@ const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
             ],
         ],
     ),
+    ("apply_patch", &[&[("patch", "input"), ("patchText", "input"), ("patch_text", "input")]]),
     ("list_directory", &[DIRECTORY]),
     ("glob", &[DIRECTORY, &[("glob_pattern", "pattern")]]),
     (
@@ -182,7 +187,12 @@ pub(super) fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
 /// Returns the arguments of a call of a built-in tool under the names that the tool knows. An argument that is there
 /// under two names with different values is left as it is, so that the tool refuses the call.
 pub(super) fn arguments(tool: &str, args: Value) -> Value {
-    let Value::Object(mut args) = args else { return args };
+    let mut args = match args {
+        Value::Object(args) => args,
+        // Some models write a patch as it is, although the tool is declared as a function.
+        Value::String(patch) if tool == PATCH => return json!({ "input": patch }),
+        other => return other,
+    };
     let groups = ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, groups)| *groups);
     for (other, own) in groups.copied().flatten() {
         rename(&mut args, other, own);
@@ -198,6 +208,76 @@ pub(super) fn arguments(tool: &str, args: Value) -> Value {
         _ => {}
     }
     Value::Object(args)
+}
+
+/// Returns the call of the tool that applies patches, for a command line that does nothing but apply a patch, perhaps in
+/// another directory: models know `apply_patch` as a program, too.
+pub(super) fn patch_of_command(tool: &str, args: &Value) -> Option<BuiltInCall> {
+    if tool != "run_shell_command" {
+        return None;
+    }
+    let line = args.get("command")?.as_str()?.trim();
+    let (changed, line) = match line.strip_prefix("cd ") {
+        Some(rest) => {
+            let (directory, line) = rest.split_once("&&")?;
+            (Some(plain_word(directory.trim())?), line.trim_start())
+        }
+        None => (None, line),
+    };
+    let rest = line.strip_prefix("apply_patch").or_else(|| line.strip_prefix("applypatch"))?;
+    let rest = rest
+        .strip_prefix(|c: char| c.is_ascii_whitespace())
+        .unwrap_or(rest)
+        .trim_start_matches(' ');
+    let patch = heredoc(rest).or_else(|| quoted_word(rest))?;
+    let directory = args.get("dir_path").and_then(Value::as_str);
+    let directory = match (directory, changed) {
+        (Some(directory), Some(changed)) if !changed.starts_with('/') => {
+            Some(format!("{directory}/{changed}"))
+        }
+        (_, Some(changed)) => Some(changed),
+        (directory, None) => directory.map(str::to_owned),
+    };
+    let mut args = json!({ "input": patch });
+    if let Some(directory) = directory {
+        args["dir_path"] = directory.into();
+    }
+    Some(BuiltInCall { tool: PATCH, args })
+}
+
+/// Returns a word of a command line that stands for itself, without its quotes.
+fn plain_word(word: &str) -> Option<String> {
+    let unquoted =
+        ['\'', '"'].iter().find_map(|quote| word.strip_prefix(*quote)?.strip_suffix(*quote));
+    let is_plain = |word: &str| {
+        !word.is_empty()
+            && !word
+                .contains(['\'', '"', '\\', '$', '`', '*', '?', '[', '~', ';', '&', '|', '<', '>'])
+    };
+    match unquoted {
+        Some(word) => is_plain(word).then(|| word.to_owned()),
+        None => (is_plain(word) && !word.contains(char::is_whitespace)).then(|| word.to_owned()),
+    }
+}
+
+/// Returns the text of a here-document that is all of the rest of a command line.
+fn heredoc(rest: &str) -> Option<String> {
+    let (head, body) = rest.strip_prefix("<<")?.split_once('\n')?;
+    let mark = plain_word(head.trim())?;
+    let body = body.trim_end();
+    let text = body.strip_suffix(&mark)?;
+    // The mark must be a line of its own, and no line before it may end the text.
+    let is_whole =
+        (text.is_empty() || text.ends_with('\n')) && !text.lines().any(|line| line == mark);
+    is_whole.then(|| text.to_owned())
+}
+
+/// Returns the text of a word in single quotes that is all of the rest of a command line.
+fn quoted_word(rest: &str) -> Option<String> {
+    let inside = rest.trim_end().strip_prefix('\'')?.strip_suffix('\'')?;
+    // A quote within the word is written as the end of the word, an escaped quote, and its beginning.
+    let text = inside.replace(r"'\''", "\0");
+    (!text.contains('\'')).then(|| text.replace('\0', "'"))
 }
 
 /// Returns the name of a tool without the prefix that a model has put before it.
@@ -293,7 +373,7 @@ fn edits(args: &mut Map<String, Value>) {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{BuiltInCall, arguments, translate};
+    use super::{BuiltInCall, arguments, patch_of_command, translate};
 
     fn check(name: &str, args: Value, tool: &'static str, expected: Value) {
         let call = translate(name, args);
@@ -419,8 +499,37 @@ mod tests {
     }
 
     #[test]
+    fn a_command_line_that_only_applies_a_patch_is_a_patch() {
+        const PATCH: &str = "*** Begin Patch\n*** Add File: a\n+it's $HOME\n*** End Patch\n";
+        let of = |command: Value| {
+            let args = arguments("run_shell_command", json!({ "command": command }));
+            patch_of_command("run_shell_command", &args).map(|call| call.args)
+        };
+        let patch = || Some(json!({ "input": PATCH }));
+        let line = |before: &str, mark: &str, after: &str| {
+            of(json!(format!("{before}apply_patch <<{mark}\n{PATCH}EOF\n{after}")))
+        };
+        assert_eq!(line("", "'EOF'", ""), patch());
+        assert_eq!(line("", "\"EOF\"", "\n"), patch());
+        assert_eq!(line("", " EOF", ""), patch());
+        assert_eq!(of(json!(["apply_patch", PATCH])), patch());
+        assert_eq!(of(json!(["bash", "-lc", format!("apply_patch <<'EOF'\n{PATCH}EOF")])), patch());
+        let below = Some(json!({ "input": PATCH, "dir_path": "a b" }));
+        assert_eq!(line("cd 'a b' && ", "'EOF'", ""), below);
+        // What does more than apply a patch stays a command.
+        assert_eq!(line("", "'EOF'", "rm -rf x\n"), None);
+        assert_eq!(line("", "'EOF' && rm x", ""), None);
+        assert_eq!(line("", "'EOF' > log", ""), None);
+        assert_eq!(line("cd $(x) && ", "'EOF'", ""), None);
+        assert_eq!(line("rm x; ", "'EOF'", ""), None);
+        assert_eq!(of(json!(format!("apply_patch <<E\n{PATCH}E\nrm x\nE"))), None);
+        assert_eq!(of(json!(format!("apply_patch '{PATCH}' && rm x"))), None);
+        assert_eq!(of(json!("apply_patch patch.txt")), None);
+        assert_eq!(of(json!("apply_patches <<E\nE")), None);
+    }
+
+    #[test]
     fn a_tool_that_no_agent_has_stays_unknown() {
         assert_eq!(translate("launch_rocket", json!({})), None);
-        assert_eq!(translate("apply_patch", json!({ "input": "x" })), None);
     }
 }

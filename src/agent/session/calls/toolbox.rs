@@ -85,7 +85,7 @@ impl Toolbox {
                 && self.find(tool).is_some()
             {
                 (call.name, call.args) = (tool.to_owned(), args);
-                return call;
+                return self.patch_of(call);
             }
         }
         let known = self.known();
@@ -93,7 +93,18 @@ impl Toolbox {
         if let Some(spec) = built_in {
             call.args = other_agents::arguments(&spec.name, call.args);
         }
-        call
+        self.patch_of(call)
+    }
+
+    /// Returns the call of the tool that applies patches, for a command line that does nothing but apply a patch; any
+    /// other call unchanged.
+    fn patch_of(&self, call: Call) -> Call {
+        match other_agents::patch_of_command(&call.name, &call.args) {
+            Some(BuiltInCall { tool, args }) if self.find(tool).is_some() => {
+                Call { name: tool.to_owned(), args, ..call }
+            }
+            _ => call,
+        }
     }
 
     /// Returns the error that tells the model that a tool does not exist, or that its MCP server is not there.

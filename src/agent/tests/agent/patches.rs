@@ -119,6 +119,31 @@ async fn a_text_in_place_of_several_files_is_refused() {
     assert_eq!(files(dir.path()), before);
 }
 
+#[tokio::test]
+async fn a_command_line_that_applies_a_patch_is_an_edit_and_no_command_runs() {
+    let heredoc = format!("apply_patch <<'EOF'\n{LINES}EOF\n");
+    for command in [json!(heredoc), json!(["apply_patch", LINES]), json!(["bash", "-lc", heredoc])]
+    {
+        let dir = workspace();
+        let call = ("shell", json!({ "command": command }));
+        // The mode allows edits, and asks about commands.
+        let turn = turn(&dir, Mode::AutoEdit, call, Answer::Reject).await;
+        assert_eq!(turn.questions(), 0);
+        assert!(matches!(turn.outcome(), ToolOutcome::Done(_)), "{:?}", turn.outcome());
+        assert!(files(dir.path()).starts_with("a: 1\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_command_line_with_a_patch_is_not_allowed_by_what_allows_commands() {
+    let dir = workspace();
+    let before = files(dir.path());
+    let call = ("shell", json!({ "command": ["apply_patch", LINES] }));
+    let turn = turn(&dir, Mode::Plan, call, Answer::Reject).await;
+    assert!(matches!(turn.outcome(), ToolOutcome::Failed(error) if error.kind == "policy_denied"));
+    assert_eq!(files(dir.path()), before);
+}
+
 /// A model that is only asked for its id.
 struct Named(&'static str);
 
