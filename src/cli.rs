@@ -24,7 +24,6 @@ use clap_complete::Shell;
 use crate::logging::LogFormat;
 use tandem_agent::sessions::WantedSession;
 use tandem_headless::Format;
-use tandem_model::provider::Provider;
 use tandem_sandbox::{Mechanism, SandboxMode};
 use tandem_settings::limits::{self, Change};
 use tandem_tui::AgentAddress;
@@ -93,15 +92,15 @@ impl Cli {
 pub(crate) enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {
-        /// The provider: gemini, openai, anthropic or ollama
-        #[arg(long, value_name = "NAME", default_value_t)]
-        provider: Provider,
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, or a server of the settings
+        #[arg(long, value_name = "NAME", default_value = "gemini")]
+        provider: String,
     },
     /// Forget a provider's stored key
     Logout {
-        /// The provider: gemini, openai, anthropic or ollama
-        #[arg(long, value_name = "NAME", default_value_t)]
-        provider: Provider,
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, or a server of the settings
+        #[arg(long, value_name = "NAME", default_value = "gemini")]
+        provider: String,
     },
     /// Serve other agents and tools over A2A, without an editor
     #[cfg(feature = "serve")]
@@ -318,6 +317,8 @@ Environment:
   ANTHROPIC_BASE_URL                    a gateway instead of Anthropic's server
   OPENAI_API_KEY                        the key for models like openai:gpt-6.1-sol
   OPENAI_BASE_URL                       another server of the same API: a gateway, vLLM, llama.cpp
+  OPENROUTER_API_KEY                    the key for models like openrouter:qwen/qwen3-coder
+  GITHUB_TOKEN                          the token for GitHub Models, like github:openai/gpt-4.1
   OLLAMA_HOST                           Ollama's address [http://127.0.0.1:11434]
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      token that clients of the A2A port must send

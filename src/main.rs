@@ -119,9 +119,9 @@ fn threads(_: &Cli) -> Option<usize> {
 fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Result<ExitReason> {
     match command {
         Command::Login { provider } => {
-            runtime.block_on(run::login(*provider)).map(|()| ExitReason::Done)
+            runtime.block_on(run::login(provider)).map(|()| ExitReason::Done)
         }
-        Command::Logout { provider } => run::logout(*provider).map(|()| ExitReason::Done),
+        Command::Logout { provider } => run::logout(provider).map(|()| ExitReason::Done),
         #[cfg(feature = "serve")]
         Command::Serve(serve) => match &serve.command {
             Some(ServeCommand::Token(token)) => run::tokens(token).map(|()| ExitReason::Done),

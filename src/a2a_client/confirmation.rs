@@ -93,7 +93,7 @@ fn description(asked: &ConfirmationRequest, call: &ToolCall) -> String {
         // The diff is made here from the two texts: a diff by the agent need not match them.
         ConfirmationDetails::FileEditDetails(edit) => {
             let old = edit.old_content.as_deref().map(|old| text(old).into());
-            FileDiff::new(text(&edit.file_path), old, text(&edit.new_content).into()).unified()
+            FileDiff::new(text(&edit.file_path), old, text(&edit.new_content)).unified()
         }
         ConfirmationDetails::GenericDetails { description } if !description.is_empty() => {
             format!("{}\n{}", text(description), arguments(call))

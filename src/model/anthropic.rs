@@ -25,7 +25,6 @@ use self::thinking::ThinkingConfig;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
-use super::provider::Provider;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
 use super::retry::{RequestFailure, Trouble};
@@ -70,7 +69,7 @@ impl Anthropic {
         let thinking = ThinkingConfig::new(&model, max_tokens, options.thinking.as_deref());
         let mut more = options.generation.clone();
         more.retain(|field, _| !OWN.contains(&field.as_str()));
-        let name = Provider::Anthropic.qualify(&model.id);
+        let name = model.provider.qualify(&model.id);
         let api = AnthropicApi {
             thinking: thinking.map_err(Error::Rejected)?,
             max_tokens,
@@ -161,7 +160,7 @@ impl Api for AnthropicApi {
         }
         match quirks::classify(report, &prompt.tools) {
             Some(error) => RequestFailure::terminal(error).into(),
-            None => report.classify(call::request_info(endpoint, &self.model.id)),
+            None => report.classify(endpoint.request_info(&self.model.id)),
         }
     }
 

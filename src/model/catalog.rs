@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::model_api::ModelApi;
 use super::price::Prices;
 use super::provider::{OpenAiWire, Provider};
 use super::thinking::ThinkingLevels;
@@ -30,6 +31,8 @@ pub struct Catalog {
 /// Properties of one model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelProperties {
+    /// Provider that is asked.
+    pub provider: Provider,
     /// Id in the provider's API, without the provider.
     pub id: String,
     /// Size of the context window in tokens; 0 if unknown.
@@ -48,7 +51,7 @@ pub struct ModelProperties {
     pub prices: Prices,
     /// API to ask first, of a model of `OpenAI`'s own or of one of which the user has said so.
     pub wire: Option<OpenAiWire>,
-    /// API that the id names, so that no other one is asked.
+    /// API that the id or the settings name, so that no other one is asked.
     pub forced_wire: Option<OpenAiWire>,
 }
 
@@ -181,16 +184,38 @@ impl Catalog {
     /// provider (`openai:gpt-5`), it belongs to the Gemini API.
     pub fn lookup(&self, id: &str) -> ModelProperties {
         let (provider, own) = self.resolve(id);
-        let mut model = ModelProperties { id: own.to_owned(), ..ModelProperties::default() };
-        let full = provider.qualify(own);
-        for row in self.rows.iter().filter(|row| full.starts_with(row.prefix())) {
-            row.add_to(&mut model);
-            if let Some(prices) = row.prices.as_ref().filter(|_| row.is_same_model(&full)) {
+        let model = self.lookup_at(provider, ModelApi::of_built_in(provider), own);
+        // The id may name one of the APIs of its provider.
+        let forced_wire = OpenAiWire::forced_by(id).or(model.forced_wire);
+        ModelProperties { forced_wire, ..model }
+    }
+
+    /// Looks up a model of a provider that is asked in an API. Facts on the model at the vendor of the API hold at
+    /// other providers, too, unless a row says otherwise; prices do not.
+    pub fn lookup_at(&self, provider: Provider, api: ModelApi, id: &str) -> ModelProperties {
+        let mut model =
+            ModelProperties { provider, id: id.to_owned(), ..ModelProperties::default() };
+        let vendor = api.vendor();
+        self.add_rows(&vendor.qualify(id), |_| true, &mut model);
+        if vendor != provider {
+            model.prices = Prices::default();
+            // The row for all models has been added. Added again, it would override those of the vendor's models.
+            self.add_rows(&provider.qualify(id), |row| !row.prefix().is_empty(), &mut model);
+        }
+        if let ModelApi::OpenAi(wire) = api {
+            model.forced_wire = wire;
+        }
+        model
+    }
+
+    /// Adds the facts of the rows that match an id with its provider, and that are `wanted`.
+    fn add_rows(&self, full: &str, wanted: impl Fn(&Row) -> bool, model: &mut ModelProperties) {
+        for row in self.rows.iter().filter(|row| full.starts_with(row.prefix()) && wanted(row)) {
+            row.add_to(model);
+            if let Some(prices) = row.prices.as_ref().filter(|_| row.is_same_model(full)) {
                 model.prices = prices.clone();
             }
         }
-        model.forced_wire = OpenAiWire::forced_by(id);
-        model
     }
 }
 
@@ -368,6 +393,25 @@ mod tests {
             assert!(!model.signatures);
         }
         assert_eq!(catalog.lookup("gemini:gemini-2.5-pro"), catalog.lookup("gemini-2.5-pro"));
+    }
+
+    #[test]
+    fn at_a_server_of_the_settings_a_model_has_the_facts_of_its_vendor_and_of_the_servers_own_rows()
+    {
+        let json = r#"{"models": [{"id": "work:gpt-6-sol", "outputTokens": 5, "prices": [{"from": "2026-01-01",
+            "input": 1, "output": 2}]}]}"#;
+        let catalog = Catalog::embedded().clone().with_overrides(json).unwrap();
+        let work = Provider::Named("work".parse().unwrap());
+        let openai = catalog.lookup("openai:gpt-6-sol");
+        let model = catalog.lookup_at(work, ModelApi::OpenAi(None), "gpt-6-sol");
+        assert_eq!(model.input_tokens, openai.input_tokens);
+        assert_eq!((model.wire, model.forced_wire), (Some(OpenAiWire::Responses), None));
+        assert_eq!(model.output_tokens, 5);
+        let usage = Usage { input: 1_000_000, ..Usage::default() };
+        assert_eq!(model.prices.cost(&usage, "2026-11-22"), Some(1.0));
+        let mini = catalog.lookup_at(work, ModelApi::OpenAi(Some(OpenAiWire::Chat)), "gpt-6-astra");
+        assert_eq!((mini.prices, mini.forced_wire), (Prices::default(), Some(OpenAiWire::Chat)));
+        assert_eq!(catalog.lookup("openrouter:a/b").input_tokens, 0);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use super::{Error, Secret, http, redact};
 /// Address and key of an API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
+    /// Provider of the API, for messages.
+    pub provider: Provider,
     /// Base URL of every request, without a slash at the end. For the Gemini API, it ends with the collection of
     /// models: `https://generativelanguage.googleapis.com/v1beta/models`. For other APIs, it ends with the version,
     /// if they have one: `https://api.openai.com/v1`.
@@ -30,6 +32,11 @@ pub struct Endpoint {
 pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
 
 impl Endpoint {
+    /// Returns an endpoint without a key.
+    pub fn new(provider: Provider, url: String) -> Self {
+        Self { provider, url, key: None, bearer: false, headers: Vec::new() }
+    }
+
     /// Checks that the endpoint may be called: secrets are never sent unencrypted.
     pub(super) fn check(&self) -> Result<(), Error> {
         self.address("").map(drop)
@@ -75,14 +82,10 @@ impl Endpoint {
     }
 
     /// Describes a request for a model, for messages.
-    pub(super) fn request_info<'a>(
-        &'a self,
-        provider: Provider,
-        model: &'a str,
-    ) -> RequestInfo<'a> {
+    pub(super) fn request_info<'a>(&'a self, model: &'a str) -> RequestInfo<'a> {
         // Users of gateways may put the key into a header of any name, so any header counts as a key.
         let has_key = self.key().is_some() || !self.headers.is_empty();
-        RequestInfo { provider, model, url: &self.url, has_key }
+        RequestInfo { provider: self.provider, model, url: &self.url, has_key }
     }
 
     fn key(&self) -> Option<&str> {
@@ -102,6 +105,7 @@ impl fmt::Debug for Endpoint {
         // Headers may hold secrets too.
         let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
         f.debug_struct("Endpoint")
+            .field("provider", &self.provider)
             .field("url", &self.url)
             .field("key", &self.key)
             .field("bearer", &self.bearer)

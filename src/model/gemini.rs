@@ -37,6 +37,8 @@ const THINKING: &str = "thinkingConfig";
 pub struct Gemini(Arc<GeminiApi>);
 
 struct GeminiApi {
+    /// Id of the model, as `--model` takes it.
+    name: String,
     model: catalog::ModelProperties,
     client: ApiClient,
     /// Fields of the `generationConfig` of each request.
@@ -60,7 +62,8 @@ impl Gemini {
         }
         generation.extend(options.generation.clone());
         let client = ApiClient::new(connect, options);
-        Ok(Self(Arc::new(GeminiApi { model, client, generation, refused: Mutex::default() })))
+        let name = model.provider.qualify(&model.id);
+        Ok(Self(Arc::new(GeminiApi { name, model, client, generation, refused: Mutex::default() })))
     }
 }
 
@@ -73,7 +76,7 @@ impl Gemini {
 
 impl Model for Gemini {
     fn id(&self) -> &str {
-        &self.0.model.id
+        &self.0.name
     }
 
     fn ready(&self) -> Result<(), Error> {
@@ -190,11 +193,7 @@ impl Api for GeminiApi {
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         match errors::refused_signatures(report) {
             Some(error) => self.refuse_signatures(prompt, error).into(),
-            None => errors::classify(
-                report,
-                call::request_info(endpoint, &self.model.id),
-                &prompt.tools,
-            ),
+            None => errors::classify(report, endpoint.request_info(&self.model.id), &prompt.tools),
         }
     }
 

@@ -7,13 +7,16 @@ pub mod endpoint;
 pub mod gemini;
 pub mod history;
 pub mod lazy;
+pub mod model_api;
 pub mod ollama;
 pub mod openai;
 pub mod options;
 pub mod provider;
+pub mod providers;
 pub mod redact;
 pub mod replay;
 pub mod retry;
+pub mod server_name;
 pub mod tokens;
 
 mod chat;

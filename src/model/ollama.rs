@@ -19,7 +19,6 @@ use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::names::accepted;
 use super::options::RequestOptions;
-use super::provider::Provider;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{RequestFailure, Trouble};
@@ -51,7 +50,7 @@ impl Ollama {
         options: RequestOptions,
     ) -> Result<Self, Error> {
         let think = options.thinking.as_deref().map(|level| think(&model, level)).transpose()?;
-        let name = Provider::Ollama.qualify(&model.id);
+        let name = model.provider.qualify(&model.id);
         let client = ApiClient::new(connect, options);
         let api = OllamaApi { model, client, think, facts: Mutex::default() };
         Ok(Self { name, api: Arc::new(api) })
@@ -134,7 +133,7 @@ impl Api for OllamaApi {
                         it a shorter context: `inputTokens` in `models.json`.";
             return RequestFailure::terminal(Error::Unavailable(report.with_message(what))).into();
         }
-        let trouble = report.classify(endpoint.request_info(Provider::Ollama, &self.model.id));
+        let trouble = report.classify(endpoint.request_info(&self.model.id));
         room::explain(trouble, report, prompt)
     }
 

@@ -51,8 +51,10 @@ impl OpenAi {
         learned: Arc<LearnedWires>,
     ) -> Result<Self, Error> {
         let name = match model.forced_wire {
-            Some(wire) => format!("{}:{}", wire.provider_name(), model.id),
-            None => Provider::OpenAi.qualify(&model.id),
+            Some(wire) if model.provider == Provider::OpenAi => {
+                format!("{}:{}", wire.provider_name(), model.id)
+            }
+            _ => model.provider.qualify(&model.id),
         };
         let server = Arc::new(OpenAiServer::new(model, ApiClient::new(connect, options)));
         let completions = Arc::new(CompletionsApi::new(Arc::clone(&server))?);
@@ -160,9 +162,9 @@ impl OpenAiApis {
     }
 }
 
-/// Checks that the endpoint accepts its key, by a request for its models.
+/// Checks that the endpoint accepts its key, by a request for its models or for the key.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
-    models(endpoint).await.map(drop)
+    facts::check(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
 }
 
 /// Fetches the ids of the endpoint's models.

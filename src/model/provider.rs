@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-/// A provider's API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
+use super::server_name::ServerName;
+
+/// A provider of models: a vendor's service, a cloud, or a server that the settings name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Provider {
     /// Google's Gemini API, or Vertex AI.
     #[default]
@@ -18,29 +19,42 @@ pub enum Provider {
     Anthropic,
     /// Ollama's own API.
     Ollama,
+    /// `OpenRouter`, which passes requests on to other providers.
+    OpenRouter,
+    /// GitHub Models.
+    GitHub,
+    /// A server that the settings name.
+    Named(ServerName),
 }
 
 impl Provider {
-    /// All providers.
-    pub const ALL: [Self; 4] = [Self::Gemini, Self::OpenAi, Self::Anthropic, Self::Ollama];
+    /// All providers that need no settings.
+    pub const ALL: [Self; 6] =
+        [Self::Gemini, Self::OpenAi, Self::Anthropic, Self::Ollama, Self::OpenRouter, Self::GitHub];
 
-    /// Returns the name used in ids, on the command line and in the key file.
-    pub fn name(self) -> &'static str {
+    /// Returns the name used in ids, on the command line, in the settings and in the key file.
+    pub fn name(&self) -> &str {
         match self {
             Self::Gemini => "gemini",
             Self::OpenAi => "openai",
             Self::Anthropic => "anthropic",
             Self::Ollama => "ollama",
+            Self::OpenRouter => "openrouter",
+            Self::GitHub => "github",
+            Self::Named(name) => name.as_str(),
         }
     }
 
     /// Returns the name as people write it.
-    pub fn title(self) -> &'static str {
+    pub fn title(&self) -> &str {
         match self {
             Self::Gemini => "Gemini",
             Self::OpenAi => "OpenAI",
             Self::Anthropic => "Anthropic",
             Self::Ollama => "Ollama",
+            Self::OpenRouter => "OpenRouter",
+            Self::GitHub => "GitHub Models",
+            Self::Named(name) => name.as_str(),
         }
     }
 
@@ -50,13 +64,21 @@ impl Provider {
             Self::Gemini => Some("generativelanguage.googleapis.com"),
             Self::OpenAi => Some("api.openai.com"),
             Self::Anthropic => Some("api.anthropic.com"),
-            Self::Ollama => None,
+            Self::OpenRouter => Some("openrouter.ai"),
+            Self::GitHub => Some("models.github.ai"),
+            Self::Ollama | Self::Named(_) => None,
         }
+    }
+
+    /// Returns `true` if the provider has models of its own only, so that an id of another vendor is a mistake.
+    pub(super) fn has_own_models_only(self) -> bool {
+        matches!(self, Self::Gemini | Self::Anthropic)
     }
 
     /// Splits an id into its provider and the provider's own id: `openai:gpt-5` names the provider,
     /// any other id belongs to `usual`. `openai-chat:` and `openai-responses:` name `OpenAI` and one of its APIs. A
-    /// colon may also be part of an id: `qwen3:8b`.
+    /// colon may also be part of an id: `qwen3:8b`. [`Providers::of`](super::providers::Providers::of) knows the
+    /// servers of the settings, too.
     pub fn of(id: &str, usual: Self) -> (Self, &str) {
         let forced = OpenAiWire::forced_by(id).map(|_| Self::OpenAi);
         let named =
@@ -64,34 +86,8 @@ impl Provider {
         named.unwrap_or((usual, id))
     }
 
-    /// Splits an id as [`Self::of`] does, but refuses an unknown provider, and a model that only another provider
-    /// has. Servers that run models of all kinds may have any id.
-    pub fn check(id: &str, usual: Self) -> Result<(Self, &str), String> {
-        let (provider, own) = Self::of(id, usual);
-        let is_named = own.len() < id.len();
-        if is_named || matches!(usual, Self::OpenAi | Self::Ollama) {
-            return Ok((provider, own));
-        }
-        if let Some((name, _)) = id.split_once(':') {
-            let known: Vec<_> = Self::ALL.iter().map(|it| format!("`{it}`")).collect();
-            return Err(format!(
-                "Unknown provider `{name}` in the model `{id}`. Known providers: {}. For an Ollama \
-                 model with this name, use `ollama:{id}`.",
-                known.join(", ")
-            ));
-        }
-        match Self::whose(id).filter(|whose| *whose != usual) {
-            Some(whose) => Err(format!(
-                "Unknown model `{id}` for {title}: use `{whose}:{id}`, or `{usual}:{id}` if \
-                 {title} has it.",
-                title = usual.title(),
-            )),
-            None => Ok((provider, own)),
-        }
-    }
-
     /// Returns the provider whose ids begin like this one, if no other provider has such ids.
-    fn whose(id: &str) -> Option<Self> {
+    pub(super) fn whose(id: &str) -> Option<Self> {
         let id = id.to_ascii_lowercase();
         // For example `o3` and `o4-mini`.
         let after_o = id.strip_prefix('o').and_then(|rest| rest.chars().next());
@@ -159,12 +155,18 @@ impl fmt::Display for Provider {
     }
 }
 
+impl Serialize for Provider {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 impl FromStr for Provider {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|it| it.name()).collect();
+            let names: Vec<_> = Self::ALL.iter().map(Self::name).collect();
             format!("unknown provider `{name}`; known providers: {}", names.join(", "))
         })
     }
@@ -192,43 +194,6 @@ mod tests {
         check("openai-chat:gpt-6-sol", Gemini, (OpenAi, "gpt-6-sol"));
         check("openai-responses:a:b", Ollama, (OpenAi, "a:b"));
         check("openai-other:a", Ollama, (Ollama, "openai-other:a"));
-    }
-
-    #[track_caller]
-    fn refused(id: &str, usual: Provider, expected: &str) {
-        let why = Provider::check(id, usual).unwrap_err();
-        assert!(why.starts_with(expected), "{why}");
-    }
-
-    #[test]
-    fn a_model_of_another_provider_is_named_as_one() {
-        let claude =
-            "Unknown model `claude-x` for Gemini: use `anthropic:claude-x`, or `gemini:claude-x`";
-        refused("claude-x", Gemini, claude);
-        refused("gpt-5", Gemini, "Unknown model `gpt-5` for Gemini: use `openai:gpt-5`");
-        refused("o3", Gemini, "Unknown model `o3` for Gemini: use `openai:o3`");
-        refused(
-            "o4-mini",
-            Anthropic,
-            "Unknown model `o4-mini` for Anthropic: use `openai:o4-mini`",
-        );
-        refused("gemini-3.8-flash", Anthropic, "Unknown model `gemini-3.8-flash` for Anthropic");
-        refused("bedrock:x", Gemini, "Unknown provider `bedrock` in the model `bedrock:x`. Known");
-        refused("qwen3:8b", Anthropic, "Unknown provider `qwen3`");
-        for (id, usual) in [
-            ("gemini-9-xenon", Gemini),
-            ("gemma-4", Gemini),
-            ("omni", Gemini),
-            ("tuned/mine", Gemini),
-            ("claude-x", Anthropic),
-            ("gemini:claude-x", Gemini),
-            ("openai:bedrock:x", Gemini),
-            ("claude-x", OpenAi),
-            ("meta/llama:free", OpenAi),
-            ("gpt-oss:20b", Ollama),
-        ] {
-            assert_eq!(Provider::check(id, usual), Ok(Provider::of(id, usual)), "{id}");
-        }
     }
 
     #[test]

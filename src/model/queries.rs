@@ -58,7 +58,7 @@ impl ModelList {
             if report.status == 404 {
                 return Err(self.no_api(endpoint));
             }
-            let info = endpoint.request_info(self.provider, "");
+            let info = endpoint.request_info("");
             return Err((self.classify)(&report, info).into_error());
         }
         let body = http::body(response, MAX_BODY, self.timeout).await;

@@ -129,7 +129,8 @@ async fn prepare(
         (false, false) => vec![PromptPart::Input(format!("{input}\n\n")), typed(prompt)],
     };
     if loaded.session().ready().is_err() {
-        let (provider, _) = Provider::of(&loaded.session().model(), Provider::Gemini);
+        let providers = making.credentials.servers().providers();
+        let (provider, _) = providers.of(&loaded.session().model(), Provider::Gemini);
         making.login_keys(settings).find(provider).await;
     }
     Ok(((sessions, loaded), prompt))

@@ -16,27 +16,34 @@ use tandem_model::Model;
 use tandem_model::provider::Provider;
 use tandem_settings::{self as config, Check, Credentials, KeyInput};
 
-/// Asks for a provider's API key, checks it, and stores it.
-pub(crate) async fn login(provider: Provider) -> anyhow::Result<()> {
+/// Asks for the API key of the provider with this name, checks the key, and stores it.
+pub(crate) async fn login(provider: &str) -> anyhow::Result<()> {
     let credentials = credentials()?;
-    config::login(&credentials, &check(), provider, KeyInput::stdin(provider), &mut stderr())
+    let provider = credentials.servers().providers().find(provider).map_err(|why| anyhow!(why))?;
+    let input = KeyInput::stdin(&credentials, provider);
+    config::login(&credentials, &check(&credentials), provider, input, &mut stderr())
         .await
         .map_err(|why| anyhow!(why))
 }
 
-/// Deletes a provider's stored key.
-pub(crate) fn logout(provider: Provider) -> anyhow::Result<()> {
-    config::logout(&*credentials()?, provider, &mut stderr()).map_err(|why| anyhow!(why))
+/// Deletes the stored key of the provider with this name.
+pub(crate) fn logout(provider: &str) -> anyhow::Result<()> {
+    let credentials = credentials()?;
+    let provider = credentials.servers().providers().find(provider).map_err(|why| anyhow!(why))?;
+    config::logout(&credentials, provider, &mut stderr()).map_err(|why| anyhow!(why))
 }
 
 /// Returns the credentials for the working directory.
 pub(super) fn credentials() -> anyhow::Result<Arc<Credentials>> {
-    Ok(Credentials::new(env()?))
+    let env = env()?;
+    let settings = config::read_settings(&env, env.directory(), &[]);
+    Ok(Credentials::with_servers(env, settings.model_servers()))
 }
 
 /// Returns the function that checks a key with its provider.
-pub(super) fn check() -> Check {
-    Arc::new(|provider, endpoint| models::check(provider, endpoint).boxed())
+pub(super) fn check(credentials: &Credentials) -> Check {
+    let providers = credentials.servers().providers().clone();
+    Arc::new(move |provider, endpoint| models::check(providers.api(provider), endpoint).boxed())
 }
 
 /// Logins from an editor, for the model that sessions begin with or for the model of a session.
@@ -64,6 +71,11 @@ impl acp::Login for EditorLogin {
         self.provider
     }
 
+    fn provider_of(&self, session: Option<&Session>) -> Provider {
+        let providers = self.credentials.servers().providers();
+        session.map_or(self.provider, |session| providers.of(&session.model(), Provider::Gemini).0)
+    }
+
     /// Does nothing if the model needs no key or has one.
     fn authenticate(
         &self,
@@ -80,7 +92,7 @@ impl acp::Login for EditorLogin {
             if ready.is_ok() {
                 return Ok(());
             }
-            config::authenticate(&credentials, &check(), provider, &*opened).await
+            config::authenticate(&credentials, &check(&credentials), provider, &*opened).await
         }
         .boxed()
     }
@@ -91,8 +103,10 @@ impl acp::Login for EditorLogin {
 
     fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>> {
         let (credentials, provider) = (Arc::clone(&self.credentials), self.provider);
-        async move { config::accept_key(&credentials, &check(), provider, &key).await.map(drop) }
-            .boxed()
+        async move {
+            config::accept_key(&credentials, &check(&credentials), provider, &key).await.map(drop)
+        }
+        .boxed()
     }
 
     fn logout(&self) -> Result<Option<String>, String> {

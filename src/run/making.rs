@@ -49,7 +49,7 @@ impl Making {
     /// Builds the shared parts for the working directory, and reads the settings of the directory.
     pub(super) fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work, env()?);
-        let credentials = Credentials::new(env);
+        let credentials = Credentials::with_servers(env, settings.model_servers());
         let supervisor = Supervisor::of_agent(config::provider_variable_names());
         let store_health = StoreHealth::default();
         Ok((Self { work: work.clone(), credentials, supervisor, store_health }, settings))
@@ -67,7 +67,7 @@ impl Making {
     /// directory where the agent was started do not apply there, but the flags do.
     pub(super) fn in_directory(&self, directory: &Path) -> (Self, Settings) {
         let (env, settings) = set_up(&self.work, self.env().in_directory(directory));
-        let credentials = self.credentials.in_environment(env);
+        let credentials = self.credentials.in_environment(env, settings.model_servers());
         (Self { credentials, ..self.clone() }, settings)
     }
 

@@ -17,13 +17,14 @@ use tandem_model::catalog::{self, Catalog};
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::gemini::{self, Gemini};
 use tandem_model::lazy::Lazy;
+use tandem_model::model_api::ModelApi;
 use tandem_model::ollama::{self, Ollama};
 use tandem_model::openai::{self, LearnedWires, OpenAi};
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::replay::Replay;
 use tandem_model::{Error, Model, Models, Prices};
-use tandem_settings::{Credentials, SettingOrigin, Settings};
+use tandem_settings::{Credentials, ModelServers, SettingOrigin, Settings};
 
 /// The models that the user can choose: those of the providers, and those that play a script.
 pub(super) struct ModelChoice {
@@ -54,7 +55,8 @@ impl ModelChoice {
             return replay;
         }
         let usual = |id| provider_of_setting(&self.credentials, self.usual, settings, id);
-        let wanted = match id.map(|id| Provider::check(id, usual(id))).transpose() {
+        let providers = self.credentials.servers().providers();
+        let wanted = match id.map(|id| providers.check(id, usual(id))).transpose() {
             Ok(wanted) => wanted,
             // A wrong id from a flag ends the program at once. A wrong id from another setting is reported with the
             // first prompt, where the user can also change the model.
@@ -87,12 +89,13 @@ impl ModelChoice {
             },
             move || {
                 let catalog = catalog(config_dir.as_deref()).map_err(Error::Rejected)?;
+                let servers = credentials.servers();
                 let wanted = wanted.clone().unwrap_or_else(|| {
                     let provider = default_provider(&credentials, usual);
-                    (provider, catalog.default_of(provider).unwrap_or_default())
+                    (provider, default_id(&catalog, servers, provider).unwrap_or_default())
                 });
                 let (provider, id) = wanted;
-                if Provider::of(&id, provider).1.is_empty() {
+                if servers.providers().of(&id, provider).1.is_empty() {
                     let why = format!(
                         "There is no default model of {}. Choose one with `--model {provider}:MODEL`.",
                         provider.title()
@@ -100,8 +103,9 @@ impl ModelChoice {
                     let error = if named { Error::Rejected } else { Error::NotAuthenticated };
                     return Err(error(why));
                 }
-                let (model, connect) = (catalog.lookup(&id), credentials.connect(provider));
-                build(provider, model, connect, options.clone(), Arc::clone(&learned_wires))
+                let connect = credentials.connect(provider);
+                let (options, learned_wires) = (options.clone(), Arc::clone(&learned_wires));
+                build(servers, properties(&catalog, servers, &id), connect, options, learned_wires)
             },
         );
         lazy.prepared(move || {
@@ -111,15 +115,19 @@ impl ModelChoice {
         })
     }
 
-    /// Returns the ids of the models in the catalog, in the form in which a user can choose them.
+    /// Returns the ids of the models in the catalog and in the settings, in the form in which a user can choose them.
     fn ids(&self, catalog: &Catalog) -> Vec<String> {
+        let servers = self.credentials.servers().iter();
+        let named = servers.flat_map(|(provider, server)| {
+            server.models.iter().map(move |id| provider.qualify(id))
+        });
         // In the catalog, an id without a provider is Gemini's. If the usual provider is another one, the id must name
         // Gemini.
         let asked = |id: &str| match Provider::of(id, Provider::Gemini) {
             (Provider::Gemini, id) if self.usual != Provider::Gemini => format!("gemini:{id}"),
             _ => id.to_owned(),
         };
-        catalog.ids().into_iter().map(asked).collect()
+        catalog.ids().into_iter().map(asked).chain(named).collect()
     }
 
     fn catalog(&self) -> Result<Cow<'static, Catalog>, String> {
@@ -131,13 +139,13 @@ impl ModelChoice {
 const SERVED_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Fetches the ids of the models of one provider's server, each with the provider as a prefix.
-async fn served_by(provider: Provider, endpoint: Endpoint) -> Vec<String> {
-    let ids = match provider {
-        Provider::OpenAi => openai::models(&endpoint).await,
-        Provider::Ollama => ollama::models(&endpoint).await,
-        Provider::Gemini | Provider::Anthropic => return Vec::new(),
+async fn served_by(api: ModelApi, endpoint: Endpoint) -> Vec<String> {
+    let ids = match api {
+        ModelApi::OpenAi(_) => openai::models(&endpoint).await,
+        ModelApi::Ollama => ollama::models(&endpoint).await,
+        ModelApi::Gemini | ModelApi::Anthropic => return Vec::new(),
     };
-    ids.unwrap_or_default().iter().map(|id| provider.qualify(id)).collect()
+    ids.unwrap_or_default().iter().map(|id| endpoint.provider.qualify(id)).collect()
 }
 
 impl Models for ModelChoice {
@@ -147,25 +155,31 @@ impl Models for ModelChoice {
     }
 
     fn served(&self, current: &str) -> BoxFuture<'static, Vec<String>> {
-        let current = Provider::of(current, self.usual).0;
+        let servers = self.credentials.servers();
+        let current = servers.providers().of(current, self.usual).0;
         let is_used = |provider: &Provider| match provider {
+            Provider::Named(_) => true,
+            Provider::OpenAi => !self.credentials.is_own(*provider),
             Provider::Ollama => {
                 *provider == current || self.credentials.env().var("OLLAMA_HOST").is_some()
             }
-            provider => !self.credentials.is_own(*provider),
+            // These have hundreds of models.
+            provider => *provider == current,
         };
-        let providers = [Provider::OpenAi, Provider::Ollama].into_iter().filter(is_used);
+        let named = servers.iter().map(|(provider, _)| provider);
+        let named = named.filter(|provider| matches!(provider, Provider::Named(_)));
+        let providers = Provider::ALL.into_iter().chain(named).filter(is_used);
         let served = providers.filter_map(|provider| {
             let endpoint = self.credentials.endpoint(provider).ok()?;
-            let served = timeout(SERVED_TIMEOUT, served_by(provider, endpoint));
-            Some(served.map(Result::unwrap_or_default))
+            let served = served_by(servers.providers().api(provider), endpoint);
+            Some(timeout(SERVED_TIMEOUT, served).map(Result::unwrap_or_default))
         });
         join_all(served.collect::<Vec<_>>()).map(|lists| lists.concat()).boxed()
     }
 
     fn resolve(&self, id: &str) -> String {
         let bare = provider_of_bare(&self.credentials, self.usual, id);
-        let (provider, own) = Provider::of(id, bare);
+        let (provider, own) = self.credentials.servers().providers().of(id, bare);
         let resolved = self.catalog().map(|catalog| catalog.lookup(&provider.qualify(own)).id);
         let resolved = resolved.unwrap_or_else(|_| own.to_owned());
         // The resolved id must name the provider, because another provider may be set up when the session is opened
@@ -179,7 +193,10 @@ impl Models for ModelChoice {
     /// Gateways and other servers have their own prices, so for their models only the rows in the user's `models.json`
     /// count.
     fn prices(&self, id: &str) -> Prices {
-        let Ok((provider, own)) = Provider::check(id, self.usual) else { return Prices::default() };
+        let servers = self.credentials.servers();
+        let Ok((provider, own)) = servers.providers().check(id, self.usual) else {
+            return Prices::default();
+        };
         let is_own = self.credentials.is_own(provider);
         let known = if is_own {
             Cow::Borrowed(Catalog::embedded())
@@ -187,7 +204,8 @@ impl Models for ModelChoice {
             Cow::Owned(Catalog::default())
         };
         let catalog = with_own_rows(known, self.credentials.env().config_dir().as_deref());
-        catalog.map(|it| it.lookup(&provider.qualify(own)).prices).unwrap_or_default()
+        let id = provider.qualify(own);
+        catalog.map(|catalog| properties(&catalog, servers, &id).prices).unwrap_or_default()
     }
 
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
@@ -195,10 +213,13 @@ impl Models for ModelChoice {
             return replay.map_err(|err| format!("{err:#}"));
         }
         let catalog = self.catalog()?;
+        let providers = self.credentials.servers().providers();
         let (provider, own) =
-            Provider::check(id, provider_of_bare(&self.credentials, self.usual, id))?;
+            providers.check(id, provider_of_bare(&self.credentials, self.usual, id))?;
         let plain = own.chars().all(|c| c.is_ascii_alphanumeric() || "-._/:@+".contains(c));
-        if !plain || own.contains("..") || !catalog.knows(&provider.qualify(own)) {
+        // All models of the Gemini API are known. Any other provider may have any id.
+        let is_known = provider != Provider::Gemini || catalog.knows(&provider.qualify(own));
+        if !plain || own.contains("..") || !is_known {
             let known: Vec<_> = self.ids(&catalog).iter().map(|id| format!("`{id}`")).collect();
             return Err(format!(
                 "Unknown model `{id}`. Known models: {}, and their variants. Add others to `models.json` \
@@ -224,29 +245,50 @@ fn wrong(why: &str) -> Lazy {
     Lazy::new(move || Err(ready.clone()), move || Err(make.clone()))
 }
 
+/// Looks up a model by its id with the provider. The id may name a server of the settings.
+fn properties(catalog: &Catalog, servers: &ModelServers, id: &str) -> catalog::ModelProperties {
+    let providers = servers.providers();
+    match providers.of(id, Provider::Gemini) {
+        (provider @ Provider::Named(_), own) => {
+            catalog.lookup_at(provider, providers.api(provider), own)
+        }
+        _ => catalog.lookup(id),
+    }
+}
+
+/// Returns the id of a provider's default model: the one of the catalog, else the first one that the settings list.
+fn default_id(catalog: &Catalog, servers: &ModelServers, provider: Provider) -> Option<String> {
+    let default = catalog.default_model();
+    if servers.providers().of(default, Provider::Gemini).0 == provider {
+        return Some(default.to_owned());
+    }
+    let listed = || Some(provider.qualify(servers.get(provider)?.models.first()?));
+    catalog.default_of(provider).or_else(listed)
+}
+
 /// Builds a provider's model. Does not connect to the provider.
 fn build(
-    provider: Provider,
+    servers: &ModelServers,
     model: catalog::ModelProperties,
     connect: Connect,
     options: RequestOptions,
     learned_wires: Arc<LearnedWires>,
 ) -> Result<Arc<dyn Model>, Error> {
-    match provider {
-        Provider::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
-        Provider::OpenAi => Ok(Arc::new(OpenAi::new(model, connect, options, learned_wires)?)),
-        Provider::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),
-        Provider::Ollama => Ok(Arc::new(Ollama::new(model, connect, options)?)),
+    match servers.providers().api(model.provider) {
+        ModelApi::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
+        ModelApi::OpenAi(_) => Ok(Arc::new(OpenAi::new(model, connect, options, learned_wires)?)),
+        ModelApi::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),
+        ModelApi::Ollama => Ok(Arc::new(Ollama::new(model, connect, options)?)),
     }
 }
 
-/// Checks with a provider that it accepts requests with this address and key.
-pub(super) async fn check(provider: Provider, endpoint: Endpoint) -> Result<(), Error> {
-    match provider {
-        Provider::Gemini => gemini::check(&endpoint).await,
-        Provider::OpenAi => openai::check(&endpoint).await,
-        Provider::Anthropic => anthropic::check(&endpoint).await,
-        Provider::Ollama => ollama::check(&endpoint).await,
+/// Checks with a server that it accepts requests with this address and key.
+pub(super) async fn check(api: ModelApi, endpoint: Endpoint) -> Result<(), Error> {
+    match api {
+        ModelApi::Gemini => gemini::check(&endpoint).await,
+        ModelApi::OpenAi(_) => openai::check(&endpoint).await,
+        ModelApi::Anthropic => anthropic::check(&endpoint).await,
+        ModelApi::Ollama => ollama::check(&endpoint).await,
     }
 }
 
@@ -273,7 +315,9 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
     let catalog = written.then(|| catalog(dir.as_deref()).ok()).flatten();
     let named = catalog.filter(|it| it.default_model() != Catalog::embedded().default_model());
     match named {
-        Some(catalog) => Provider::of(catalog.default_model(), Provider::Gemini).0,
+        Some(catalog) => {
+            credentials.servers().providers().of(catalog.default_model(), Provider::Gemini).0
+        }
         None if usual != Provider::Gemini => usual,
         None => credentials.first_set_up().unwrap_or(Provider::Gemini),
     }
@@ -283,7 +327,7 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
 /// and the catalog does not know the id: then it is the first provider that is set up, such as a server on this
 /// machine.
 fn provider_of_bare(credentials: &Credentials, usual: Provider, id: &str) -> Provider {
-    let is_bare = Provider::of(id, usual).1 == id;
+    let is_bare = credentials.servers().providers().of(id, usual).1 == id;
     // Most ids are Gemini's own. For them the answer is known without reading the catalog and the keys, which keeps
     // the start of the program fast.
     if usual != Provider::Gemini
@@ -316,14 +360,18 @@ fn provider_of_setting(
 pub(super) fn first_provider(credentials: &Credentials, settings: &Settings) -> Provider {
     let usual = settings.model.provider;
     match settings.model.name.as_deref() {
-        Some(id) => Provider::of(id, provider_of_setting(credentials, usual, settings, id)).0,
+        Some(id) => {
+            let usual = provider_of_setting(credentials, usual, settings, id);
+            credentials.servers().providers().of(id, usual).0
+        }
         None => default_provider(credentials, usual),
     }
 }
 
 /// Returns the id of a provider's default model.
 pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Option<String> {
-    catalog(credentials.env().config_dir().as_deref()).ok()?.default_of(provider)
+    let catalog = catalog(credentials.env().config_dir().as_deref()).ok()?;
+    default_id(&catalog, credentials.servers(), provider)
 }
 
 /// Returns the built-in catalog of models with the user's rows from `models.json`.

@@ -227,8 +227,9 @@ fn providers(making: &Making, settings: &Settings) -> Option<tui::KeyProviders> 
     Some(Box::new(move || {
         let provider = |provider: Provider| {
             let model = models::default_of(&credentials, provider)?;
-            let made_at = config::keys_made_at(provider);
-            Some(tui::KeyProvider { title: provider.title(), made_at, model })
+            let (title, made_at) =
+                (provider.title().to_owned(), credentials.keys_made_at(provider));
+            Some(tui::KeyProvider { title, made_at, model })
         };
         let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi];
         order.into_iter().filter_map(provider).collect()
@@ -259,21 +260,23 @@ fn ollama(
 fn login(credentials: &Arc<Credentials>) -> impl Fn(&str) -> tui::Login + use<> {
     let credentials = Arc::clone(credentials);
     move |model| {
-        let (provider, _) = Provider::of(model, Provider::Gemini);
+        let (provider, _) = credentials.servers().providers().of(model, Provider::Gemini);
         let (typed, browser) = (Arc::clone(&credentials), Arc::clone(&credentials));
         tui::Login {
-            whose: provider.title(),
-            made_at: config::keys_made_at(provider),
+            whose: provider.title().to_owned(),
+            made_at: credentials.keys_made_at(provider),
             typed: Box::new(move |key| {
                 let credentials = Arc::clone(&typed);
-                let accept =
-                    async move { config::accept_key(&credentials, &check(), provider, &key).await };
+                let accept = async move {
+                    config::accept_key(&credentials, &check(&credentials), provider, &key).await
+                };
                 accept.boxed()
             }),
             browser: Box::new(move |opened| {
                 let credentials = Arc::clone(&browser);
                 let ask = async move {
-                    config::ask_in_browser(&credentials, &check(), provider, &*opened).await
+                    config::ask_in_browser(&credentials, &check(&credentials), provider, &*opened)
+                        .await
                 };
                 ask.boxed()
             }),

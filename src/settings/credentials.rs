@@ -7,9 +7,10 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::dotenv::DotEnv;
-use super::endpoint::{self, ResolvedEndpoint, UnusableEndpoint};
+use super::endpoint::{self, EndpointSource, ResolvedEndpoint, UnusableEndpoint};
 use super::env::Env;
 use super::key_file::{self, Stored};
+use super::model_server::ModelServers;
 use super::provider_variables::{ProviderVariables, provider_variables};
 use super::variables::Vars;
 use parking_lot::Mutex;
@@ -21,6 +22,8 @@ use tandem_model::redact::{has_secret, redact};
 /// Lookup of keys for the work in one directory. No file is read before a key is asked for.
 pub struct Credentials {
     env: Env,
+    /// Servers of models that the settings describe.
+    servers: Arc<ModelServers>,
     /// The `.env` file as it was read for each provider, stored here once a usable endpoint was found with it. A `.env`
     /// that the agent itself writes later must not change where the agent's next request goes.
     dotenv: Mutex<BTreeMap<Provider, Arc<DotEnv>>>,
@@ -46,26 +49,38 @@ struct CredentialState {
 type LoginVariables = Arc<HashMap<String, String>>;
 
 impl Credentials {
-    /// Returns the credentials that are looked up in the environment `env`.
+    /// Returns the credentials that are looked up in the environment `env`, for the built-in providers.
     pub fn new(env: Env) -> Arc<Self> {
-        let keys = keys_in(|name| env.var(name));
+        Self::with_servers(env, ModelServers::default())
+    }
+
+    /// Returns the credentials that are looked up in the environment `env`, for the built-in providers and the servers
+    /// of the settings.
+    pub fn with_servers(env: Env, servers: ModelServers) -> Arc<Self> {
+        let keys = keys_in(&servers, |name| env.var(name));
         let state = CredentialState { keys, ..CredentialState::default() };
         Arc::new(Self {
             env,
+            servers: Arc::new(servers),
             dotenv: Mutex::default(),
             state: Arc::new(Mutex::new(state)),
             asking: Arc::new(Semaphore::new(1)),
         })
     }
 
-    /// Returns the credentials for work in the directory of `env`. The `.env` files of that directory count for them,
-    /// and not those of this directory. Typed keys and the variables of the login shell are shared.
-    pub fn in_environment(self: &Arc<Self>, env: Env) -> Arc<Self> {
+    /// Returns the credentials for work in the directory of `env`, with the servers of the settings there. The `.env`
+    /// files of that directory count for them, and not those of this directory. Typed keys and the variables of the
+    /// login shell are shared.
+    pub fn in_environment(self: &Arc<Self>, env: Env, servers: ModelServers) -> Arc<Self> {
         if env.directory() == self.env.directory() {
             return Arc::clone(self);
         }
+        for key in keys_in(&servers, |name| env.var(name)) {
+            self.know(&key);
+        }
         Arc::new(Self {
             env,
+            servers: Arc::new(servers),
             dotenv: Mutex::default(),
             state: Arc::clone(&self.state),
             asking: Arc::clone(&self.asking),
@@ -76,6 +91,21 @@ impl Credentials {
     pub fn connect(self: &Arc<Self>, provider: Provider) -> Connect {
         let credentials = Arc::clone(self);
         Arc::new(move || credentials.endpoint(provider))
+    }
+
+    /// Returns the servers of models that the settings describe.
+    pub fn servers(&self) -> &ModelServers {
+        &self.servers
+    }
+
+    /// Returns the address of the page where people get a provider's keys. For a server of the settings, whose page is
+    /// not known, returns the address of the server.
+    pub fn keys_made_at(&self, provider: Provider) -> String {
+        let server = self.servers.get(provider).and_then(|server| server.url.as_ref());
+        match (provider_variables(provider).get_a_key, server) {
+            ("", Some(url)) => url.expose().to_owned(),
+            (page, _) => page.to_owned(),
+        }
     }
 
     /// Returns the endpoint and key of a provider. The error tells the user what to do.
@@ -90,7 +120,7 @@ impl Credentials {
     pub fn is_own(&self, provider: Provider) -> bool {
         let dotenv = self.dotenv(provider);
         let (_, login) = self.resolve(provider, &dotenv);
-        endpoint::is_own(provider, self.vars(&dotenv, login.as_deref()))
+        endpoint::is_own(self.source(provider, self.vars(&dotenv, login.as_deref())))
     }
 
     /// Returns the provider that is used if the user asks for none: the first provider that does not lack a key,
@@ -117,7 +147,7 @@ impl Credentials {
 
     /// Takes the variables of the user's login shell. They count only for a provider that has no key otherwise.
     pub fn take_login_variables(&self, variables: HashMap<String, String>) {
-        for key in keys_in(|name| variables.get(name).map(String::as_str)) {
+        for key in keys_in(&self.servers, |name| variables.get(name).map(String::as_str)) {
             self.know(&key);
         }
         self.state.lock().login = Some(Arc::new(variables));
@@ -132,8 +162,12 @@ impl Credentials {
     /// key or contains one, or its name is that of a variable for keys or headers. Reads no file.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
         let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
-        let named = |vars: &ProviderVariables| vars.keys.contains(&name) || vars.headers == name;
-        Provider::ALL.map(provider_variables).into_iter().any(named)
+        let named = |vars: &ProviderVariables| {
+            !vars.shared && vars.keys.contains(&name) || vars.headers_variable == Some(name)
+        };
+        let of_server = self.servers.iter().any(|(_, it)| it.key_variable.as_deref() == Some(name));
+        of_server
+            || Provider::ALL.map(provider_variables).into_iter().any(named)
             || self.state.lock().keys.iter().any(has)
     }
 
@@ -152,7 +186,7 @@ impl Credentials {
     /// Stores a provider's key, in place of the key that was stored before. Returns the path of the file.
     pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
         let path = self.key_file()?;
-        self.know(key);
+        self.know_key_of(provider, key);
         key_file::write(&path, provider, Some(key))?;
         Ok(path)
     }
@@ -202,7 +236,7 @@ impl Credentials {
         let dotenv = self.dotenv(provider);
         let (found, _) = self.resolve(provider, &dotenv);
         if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
-            self.know(key);
+            self.know_key_of(provider, key);
         }
         // A usable endpoint fixes the `.env` until `refresh`. Otherwise the next lookup reads it again, since the user
         // may add a key meanwhile.
@@ -221,7 +255,8 @@ impl Credentials {
         provider: Provider,
         dotenv: &DotEnv,
     ) -> (Result<ResolvedEndpoint, UnusableEndpoint>, Option<LoginVariables>) {
-        let found = endpoint::find(provider, self.vars(dotenv, None), || self.stored(provider));
+        let source = self.source(provider, self.vars(dotenv, None));
+        let found = endpoint::find(source, || self.stored(provider));
         if !matches!(found, Err(UnusableEndpoint::NoKey)) {
             return (found, None);
         }
@@ -229,10 +264,14 @@ impl Credentials {
         match &login {
             Some(variables) => {
                 let vars = self.vars(dotenv, Some(variables));
-                (endpoint::find(provider, vars, || Ok(None)), login)
+                (endpoint::find(self.source(provider, vars), || Ok(None)), login)
             }
             None => (found, None),
         }
+    }
+
+    fn source<'a>(&'a self, provider: Provider, vars: Vars<'a>) -> EndpointSource<'a> {
+        EndpointSource { provider, vars, server: self.servers.get(provider) }
     }
 
     fn vars<'a>(
@@ -250,7 +289,7 @@ impl Credentials {
         key: &Secret,
     ) -> Result<Endpoint, String> {
         let dotenv = self.dotenv(provider);
-        endpoint::with_key(provider, self.vars(&dotenv, None), Some(key.clone()))
+        endpoint::with_key(self.source(provider, self.vars(&dotenv, None)), Some(key.clone()))
     }
 
     /// Returns sentences that say why a provider cannot be called, and what the user can do.
@@ -260,15 +299,16 @@ impl Credentials {
         }
         let dotenv = self.dotenv(provider);
         let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
-        let api = provider_variables(provider);
-        let name = api.keys[0];
+        let named = self.servers.get(provider).and_then(|server| server.key_variable.as_deref());
+        let usual = provider_variables(provider).keys.first();
+        let name = named.or(usual.copied()).unwrap_or_default();
         let mut text = format!(
             "There is no {} API key. Set {name} in the environment, or run `{}` in a terminal, or \
              put a line {name}=… into {}. You get a key at {}.",
             provider.title(),
             login(provider),
             file.as_deref().unwrap_or("~/.gemini/.env"),
-            api.get_a_key,
+            self.keys_made_at(provider),
         );
         if provider == Provider::Gemini {
             text.push_str(
@@ -310,6 +350,13 @@ impl Credentials {
         }
     }
 
+    /// Adds a provider's key to the known ones, unless other programs use such keys, too.
+    fn know_key_of(&self, provider: Provider, key: &Secret) {
+        if !provider_variables(provider).shared {
+            self.know(key);
+        }
+    }
+
     /// Logs the remarks that were not logged before.
     fn remark(&self, remarks: &[String]) {
         let told = &mut self.state.lock().remarks;
@@ -322,10 +369,14 @@ impl Credentials {
     }
 }
 
-/// Returns the keys of all providers in the variables that `variable` looks up.
-fn keys_in<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Vec<Secret> {
-    let names = Provider::ALL.into_iter().flat_map(|provider| provider_variables(provider).keys);
-    names.filter_map(|name| endpoint::clean_key(variable(name)?).ok()).collect()
+/// Returns the keys of all providers in the variables that `variable` looks up, without keys that other programs use,
+/// too.
+fn keys_in<'a>(servers: &ModelServers, variable: impl Fn(&str) -> Option<&'a str>) -> Vec<Secret> {
+    let built_in = Provider::ALL.map(provider_variables).into_iter().filter(|api| !api.shared);
+    let built_in = built_in.flat_map(|api| api.keys.iter().copied());
+    let named = servers.iter().filter_map(|(_, server)| server.key_variable.as_deref());
+    let keys = built_in.chain(named);
+    keys.filter_map(|name| endpoint::clean_key(variable(name)?).ok()).collect()
 }
 
 /// Returns the command that stores a provider's key.

@@ -3,13 +3,15 @@
 mod values;
 
 pub(super) use self::values::clean_key;
+use super::keys::MODEL_SERVERS;
+use super::model_server::ModelServer;
 use super::provider_variables::{
-    AUTH_TOKEN, GEMINI, GEMINI_URL, HEADERS, MECHANISM, ProviderVariables, USE_VERTEX, VERSION,
-    VERTEX, VERTEX_URL, provider_variables,
+    AUTH_TOKEN, MECHANISM, USE_VERTEX, VERSION, VERTEX, VERTEX_URL, provider_variables,
 };
 use super::variables::{Var, Vars};
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
+use tandem_model::model_api::ModelApi;
 use tandem_model::provider::Provider;
 
 /// Endpoint to call, and the variable from which its key comes.
@@ -33,71 +35,125 @@ impl From<String> for UnusableEndpoint {
     }
 }
 
+/// Facts from which a provider's endpoint is made.
+#[derive(Clone, Copy)]
+pub(super) struct EndpointSource<'a> {
+    pub provider: Provider,
+    pub vars: Vars<'a>,
+    /// The provider's entry in the settings.
+    pub server: Option<&'a ModelServer>,
+}
+
 /// Returns the endpoint to call, with its key. `stored` looks for the stored key, and is called only if no variable has
 /// a key.
 pub(super) fn find(
-    provider: Provider,
-    vars: Vars<'_>,
+    source: EndpointSource<'_>,
     stored: impl FnOnce() -> Result<Option<Secret>, String>,
 ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
+    let EndpointSource { provider, vars, server } = source;
     if provider == Provider::Gemini && is_vertex(vars) {
-        return Ok(vertex(vars)?);
+        return Ok(vertex(source)?);
     }
-    let ProviderVariables { keys, url: (url, _), .. } = provider_variables(provider);
-    let var = vars.first(keys);
+    let var = key_variable(source);
     let key = match var {
         Some(var) => Some(key(var)?),
         None => stored()?,
     };
-    let needs_key = provider != Provider::Ollama && vars.get(url).is_none();
+    let needs_key = match provider {
+        Provider::Ollama => false,
+        Provider::Named(_) => server.is_some_and(|server| server.key_variable.is_some()),
+        _ => is_own(source),
+    };
     if key.is_none() && needs_key {
         return Err(UnusableEndpoint::NoKey);
     }
-    let mut endpoint = with_key(provider, vars, key)?;
+    let mut endpoint = with_key(source, key)?;
     endpoint.bearer |= var.is_some_and(|var| var.name == AUTH_TOKEN);
     Ok(ResolvedEndpoint { endpoint, variable: var.map(|var| var.to_string()) })
 }
 
-/// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.
-pub(super) fn is_own(provider: Provider, vars: Vars<'_>) -> bool {
-    let (url, _) = provider_variables(provider).url;
-    vars.get(url).is_none() && !(provider == Provider::Gemini && is_vertex(vars))
+/// Returns the variable that has the key: the one that the settings name, else one of the provider's own.
+fn key_variable(source: EndpointSource<'_>) -> Option<Var<'_>> {
+    match source.server.and_then(|server| server.key_variable.as_deref()) {
+        Some(name) => source.vars.any(name),
+        None => source.vars.first(provider_variables(source.provider).keys),
+    }
 }
 
-/// Returns the endpoint that the variables set, with this key.
+/// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.
+pub(super) fn is_own(source: EndpointSource<'_>) -> bool {
+    let EndpointSource { provider, vars, server } = source;
+    let variable = provider_variables(provider).url_variable;
+    variable.and_then(|name| vars.get(name)).is_none()
+        && server.is_none_or(|server| server.url.is_none())
+        && !(provider == Provider::Gemini && is_vertex(vars))
+        && !matches!(provider, Provider::Named(_))
+}
+
+/// Returns the endpoint that the variables and the settings describe, with this key.
 pub(super) fn with_key(
-    provider: Provider,
-    vars: Vars<'_>,
+    source: EndpointSource<'_>,
     key: Option<Secret>,
 ) -> Result<Endpoint, String> {
+    let provider = source.provider;
     if provider == Provider::Gemini {
-        return gemini(vars, key);
+        return gemini(source, key);
     }
-    let api = provider_variables(provider);
-    let (variable, usual) = api.url;
-    let headers = headers(vars, api.headers)?;
+    let headers = headers(source)?;
     // Headers may be secret too, so they may not go over plain `http:` either.
     let secret = key.is_some() || !headers.is_empty();
-    let url = match vars.get(variable) {
-        Some(var) => {
-            let read =
-                if provider == Provider::Ollama { values::ollama_host } else { values::base_url };
-            read(var.value, secret).map_err(|why| format!("{var} {why}."))?
-        }
-        None => usual.to_owned(),
+    let read = match provider {
+        Provider::Ollama => values::ollama_host,
+        _ => values::base_url,
     };
-    Ok(Endpoint { url, key, bearer: api.bearer, headers })
+    let url = url(source, |text| read(text, secret))?;
+    let api = source.server.and_then(|server| server.api);
+    let url = match api {
+        Some(ModelApi::Gemini) => format!("{url}/models"),
+        _ => url,
+    };
+    let bearer = match api {
+        Some(api) => matches!(api, ModelApi::OpenAi(_) | ModelApi::Ollama),
+        None => provider_variables(provider).bearer,
+    };
+    Ok(Endpoint { key, bearer, headers, ..Endpoint::new(provider, url) })
+}
+
+/// Returns the base URL: that of the provider's variable, else that of the settings, else the usual one. `read` checks
+/// one that is not the usual one; its error is the rest of a sentence.
+fn url(
+    source: EndpointSource<'_>,
+    read: impl Fn(&str) -> Result<String, &'static str>,
+) -> Result<String, String> {
+    let EndpointSource { provider, vars, server } = source;
+    let api = provider_variables(provider);
+    if let Some(var) = api.url_variable.and_then(|name| vars.get(name)) {
+        return read(var.value).map_err(|why| format!("{var} {why}."));
+    }
+    match server.and_then(|server| server.url.as_ref()) {
+        Some(url) => {
+            read(url.expose()).map_err(|why| format!("`{MODEL_SERVERS}.{provider}.url` {why}."))
+        }
+        None => Ok(api.url.to_owned()),
+    }
 }
 
 fn key(var: Var<'_>) -> Result<Secret, String> {
     clean_key(var.value).map_err(|why| format!("{var} {why}."))
 }
 
-fn headers(vars: Vars<'_>, variable: &'static str) -> Result<Vec<(String, String)>, String> {
-    match vars.get(variable) {
-        Some(var) => values::headers(var.value).map_err(|why| format!("{var} {why}.")),
-        None => Ok(Vec::new()),
+/// Returns the headers of each request: the provider's own, those of the settings, and those of the provider's variable.
+fn headers(source: EndpointSource<'_>) -> Result<Vec<(String, String)>, String> {
+    let EndpointSource { provider, vars, server } = source;
+    let api = provider_variables(provider);
+    let own = api.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let set = server.into_iter().flat_map(|server| &server.headers);
+    let set = set.map(|(name, value)| (name.clone(), value.expose().to_owned()));
+    let mut headers: Vec<_> = own.chain(set).collect();
+    if let Some(var) = api.headers_variable.and_then(|name| vars.get(name)) {
+        headers.extend(values::headers(var.value).map_err(|why| format!("{var} {why}."))?);
     }
+    Ok(headers)
 }
 
 /// Returns `true` if Vertex AI is to be called.
@@ -107,51 +163,56 @@ fn is_vertex(vars: Vars<'_>) -> bool {
 }
 
 /// Returns the endpoint of Vertex AI in express mode, with its key.
-fn vertex(vars: Vars<'_>) -> Result<ResolvedEndpoint, String> {
+fn vertex(source: EndpointSource<'_>) -> Result<ResolvedEndpoint, String> {
+    let vars = source.vars;
     let var = vars.get("GOOGLE_API_KEY").ok_or_else(|| {
         format!(
             "{USE_VERTEX} is set, but there is no key for Vertex AI. Set GOOGLE_API_KEY too, or \
              unset {USE_VERTEX}."
         )
     })?;
-    let models = "publishers/google/models";
-    let endpoint = google_endpoint(vars, (VERTEX_URL, VERTEX, "v1beta1", models), Some(key(var)?))?;
+    let base = match vars.get(VERTEX_URL) {
+        Some(var) => values::base_url(var.value, true).map_err(|why| format!("{var} {why}."))?,
+        None => VERTEX.to_owned(),
+    };
+    let url = format!("{base}/{}/publishers/google/models", version(vars, "v1beta1")?);
+    let endpoint = google_endpoint(source, url, Some(key(var)?))?;
     Ok(ResolvedEndpoint { endpoint, variable: Some(var.to_string()) })
 }
 
 /// Returns the endpoint of the Gemini API, with this key.
-fn gemini(vars: Vars<'_>, key: Option<Secret>) -> Result<Endpoint, String> {
-    google_endpoint(vars, (GEMINI_URL, GEMINI, "v1beta", "models"), key)
+fn gemini(source: EndpointSource<'_>, key: Option<Secret>) -> Result<Endpoint, String> {
+    let base = url(source, |text| values::base_url(text, true))?;
+    let url = format!("{base}/{}/models", version(source.vars, "v1beta")?);
+    google_endpoint(source, url, key)
 }
 
-/// Returns an endpoint of Google. `api` has the variable that replaces the base URL, the base URL, the version, and the
-/// path of the models.
-fn google_endpoint(
-    vars: Vars<'_>,
-    api: (&'static str, &str, &str, &str),
-    key: Option<Secret>,
-) -> Result<Endpoint, String> {
-    let (variable, base, version, models) = api;
-    let base = match vars.get(variable) {
-        Some(var) => values::base_url(var.value, true).map_err(|why| format!("{var} {why}."))?,
-        None => base.to_owned(),
-    };
-    let version = match vars.get(VERSION) {
+/// Returns the version of Google's API that the variables set, else the usual one.
+fn version<'a>(vars: Vars<'a>, usual: &'a str) -> Result<&'a str, String> {
+    match vars.get(VERSION) {
         Some(var) if var.value.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) => {
-            var.value
+            Ok(var.value)
         }
         Some(var) => {
-            return Err(format!("{var} is not a version such as v1beta. Correct it, or unset it."));
+            Err(format!("{var} is not a version such as v1beta. Correct it, or unset it."))
         }
-        None => version,
-    };
-    let bearer = match vars.get(MECHANISM) {
+        None => Ok(usual),
+    }
+}
+
+/// Returns an endpoint of Google.
+fn google_endpoint(
+    source: EndpointSource<'_>,
+    url: String,
+    key: Option<Secret>,
+) -> Result<Endpoint, String> {
+    let bearer = match source.vars.get(MECHANISM) {
         Some(var) if var.value.eq_ignore_ascii_case("bearer") => true,
         Some(var) if !var.value.eq_ignore_ascii_case("x-goog-api-key") => {
             return Err(format!("{var} must be bearer or x-goog-api-key."));
         }
         _ => false,
     };
-    let headers = headers(vars, HEADERS)?;
-    Ok(Endpoint { url: format!("{base}/{version}/{models}"), key, bearer, headers })
+    let headers = headers(source)?;
+    Ok(Endpoint { key, bearer, headers, ..Endpoint::new(source.provider, url) })
 }

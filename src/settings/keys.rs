@@ -51,6 +51,8 @@ pub(super) const MODEL: &str = "GEMINI_MODEL";
 pub(super) const MODE: &str = "general.defaultApprovalMode";
 /// Switch for the judging of folders.
 pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
+/// Servers of models.
+pub(super) const MODEL_SERVERS: &str = "modelServers";
 pub(super) const MCP_SERVERS: &str = "mcpServers";
 /// Names of memory files.
 pub(super) const FILE_NAME: &str = "context.fileName";
@@ -73,6 +75,7 @@ pub(super) const SANDBOX_VARIABLE: &str = "GEMINI_SANDBOX";
 pub(super) const KEYS: &[Key] = &[
     key("model.name", &["model"], Replace, If(a_model_of_the_users_provider)),
     key("model.provider", &[], Replace, No),
+    key(MODEL_SERVERS, &[], Each, No),
     key("model.thinking", &[], Replace, Counts),
     key("model.maxSessionTurns", &["maxSessionTurns"], Replace, Counts),
     key("model.compressionThreshold", COMPRESSION, Replace, Counts),

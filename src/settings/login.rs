@@ -7,7 +7,6 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::credentials::Credentials;
 use super::endpoint::{ResolvedEndpoint, UnusableEndpoint};
-use super::provider_variables::provider_variables;
 use super::typed_key::{Check, Refusal, accept};
 use tandem_model::provider::Provider;
 
@@ -27,12 +26,12 @@ impl KeyInput {
     }
 
     /// Returns standard input as the source: three attempts without echo if it is a terminal, else one line.
-    pub fn stdin(provider: Provider) -> Self {
+    pub fn stdin(credentials: &Credentials, provider: Provider) -> Self {
         if io::stdin().is_terminal() {
             let prompt = format!(
                 "{} API key (from {}; it is not shown): ",
                 provider.title(),
-                provider_variables(provider).get_a_key
+                credentials.keys_made_at(provider)
             );
             return Self::new(3, move || rpassword::prompt_password(&prompt));
         }
@@ -90,11 +89,6 @@ pub async fn accept_key(
         Ok(_) => Ok(told(credentials, provider)),
         Err(Refusal::Key(why) | Refusal::Trouble(why)) => Err(why),
     }
-}
-
-/// Returns the address of the page where people get a provider's keys.
-pub fn keys_made_at(provider: Provider) -> &'static str {
-    provider_variables(provider).get_a_key
 }
 
 /// Returns the message to the user after a key was accepted: where it is stored, and why a later process would use

@@ -22,7 +22,6 @@ use super::browser;
 use super::credentials::Credentials;
 use super::endpoint::UnusableEndpoint;
 use super::login::told;
-use super::provider_variables::provider_variables;
 use super::typed_key::{Check, Refusal, accept};
 use tandem_model::Secret;
 use tandem_model::provider::Provider;
@@ -224,7 +223,7 @@ impl LoginPage {
         [
             ("{{nonce}}", nonce),
             ("{{provider}}", self.provider.title()),
-            ("{{get}}", provider_variables(self.provider).get_a_key),
+            ("{{get}}", &self.credentials.keys_made_at(self.provider)),
             ("{{api}}", &self.provider_variables()),
             ("{{file}}", &file),
             ("{{minutes}}", &MINUTES.to_string()),

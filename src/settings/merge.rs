@@ -24,6 +24,7 @@ use super::sandbox_choice::SandboxChoice;
 use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
 use super::unread::{self, ENABLEMENT};
+use tandem_model::provider::Provider;
 use tandem_policy::Mode;
 
 /// A value that a flag or a variable sets: the setting's name in the files, its origin, and the value itself.
@@ -324,7 +325,8 @@ impl<'a> Merger<'a> {
     }
 
     /// Adds remarks on values that have less effect than people may think, because of other values or files.
-    fn remark_on(&mut self, settings: &Settings) {
+    fn remark_on(&mut self, settings: &mut Settings) {
+        self.known_provider(settings);
         self.switched_off_elsewhere(settings);
         self.remarks.extend(self.unheld_hosts(settings));
     }
@@ -344,6 +346,23 @@ impl<'a> Merger<'a> {
             "{origin}: `{DENIED_DOMAINS}` does not hold back commands, as `{setting}` gives them the machine's \
              network; it binds `web_fetch` alone."
         ))
+    }
+
+    /// Replaces a provider that is neither built in nor a server of the settings, and adds a remark on it.
+    fn known_provider(&mut self, settings: &mut Settings) {
+        let provider = settings.model.provider;
+        if !matches!(provider, Provider::Named(_))
+            || settings.model_servers.contains_key(provider.name())
+        {
+            return;
+        }
+        let names = Provider::ALL.map(|provider| provider.to_string()).join(", ");
+        let origin = said_at(&self.origins, "model.provider");
+        self.remarks.push(format!(
+            "{origin}: `model.provider` must be one of {names}, or a server of `modelServers`."
+        ));
+        self.origins.remove("model.provider");
+        settings.model.provider = Provider::Gemini;
     }
 
     /// Adds a remark on MCP servers that are on in tandem, but off in a file of Gemini CLI that tandem does not follow.
@@ -398,7 +417,7 @@ impl<'a> Merger<'a> {
         for path in paths {
             *path = absolute(path, self.project, home);
         }
-        self.remark_on(&settings);
+        self.remark_on(&mut settings);
         settings.sandbox.network.denies_unreadable = self.denies_unreadable;
         settings.origins = self.origins;
         settings.remarks = self.remarks;

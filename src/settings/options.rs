@@ -40,6 +40,7 @@ use super::a2a_agent::A2aAgent;
 use super::keys;
 use super::limits::{Change, LONGEST, Limits};
 use super::mcp_server::McpServer;
+use super::model_server::{self, ModelServer, ModelServers};
 use super::origin::{Layer, SettingOrigin};
 use super::sandbox_choice::SandboxChoice;
 use super::take;
@@ -55,6 +56,9 @@ use tandem_policy::consent::{Executable, MCP_SERVER};
 pub struct Settings {
     /// The model and its conversation.
     pub model: ModelSettings,
+    /// Servers of models by name, and changes of built-in providers. A key of tandem's own.
+    #[serde(deserialize_with = "model_server::read")]
+    pub model_servers: BTreeMap<String, ModelServer>,
     /// Approval mode, undo, retries, notifications, and removal of sessions.
     pub general: GeneralSettings,
     /// MCP servers by name, including excluded ones. [`Settings::mcp_servers`] returns the servers that count.
@@ -440,6 +444,11 @@ impl Settings {
             change.apply(&mut limits);
         }
         limits
+    }
+
+    /// Returns the servers of models.
+    pub fn model_servers(&self) -> ModelServers {
+        ModelServers::new(&self.model_servers)
     }
 
     /// Returns sentences for the user about settings that were ignored or have no effect, with file and line where they

@@ -18,15 +18,21 @@ pub(super) const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
 pub(super) struct ProviderVariables {
     /// Variables for the key; the first that is set counts. A `.env` in an unjudged folder may set them.
     pub keys: &'static [&'static str],
+    /// `true` if other programs use these keys, too. Programs that the agent starts then keep them.
+    pub shared: bool,
     /// Variables that decide where keys and prompts are sent, and how. A `.env` may set them only in a trusted folder.
     pub settings: &'static [&'static str],
     /// Variable for more headers, which may be secret too.
-    pub headers: &'static str,
-    /// Variable that replaces the address, and the usual address.
-    pub url: (&'static str, &'static str),
+    pub headers_variable: Option<&'static str>,
+    /// Variable that replaces the address.
+    pub url_variable: Option<&'static str>,
+    /// Usual address; empty if there is none.
+    pub url: &'static str,
+    /// Headers of each request.
+    pub headers: &'static [(&'static str, &'static str)],
     /// `true` if the API is called with a bearer token.
     pub bearer: bool,
-    /// Address of the page where people get a key.
+    /// Address of the page where people get a key; empty if there is none.
     pub get_a_key: &'static str,
 }
 
@@ -39,39 +45,75 @@ pub fn provider_variable_names() -> Vec<&'static str> {
 /// Returns the variables and addresses of a provider.
 pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariables {
     match provider {
-        Provider::Gemini => &GEMINI_VARIABLES,
+        Provider::Gemini => &ProviderVariables {
+            keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+            settings: &[USE_VERTEX, GEMINI_URL, VERTEX_URL, VERSION, MECHANISM, HEADERS],
+            headers_variable: Some(HEADERS),
+            url_variable: Some(GEMINI_URL),
+            url: GEMINI,
+            get_a_key: "https://aistudio.google.com/apikey",
+            ..NONE
+        },
         Provider::OpenAi => &ProviderVariables {
             keys: &["OPENAI_API_KEY"],
             settings: &["OPENAI_BASE_URL", "OPENAI_CUSTOM_HEADERS"],
-            headers: "OPENAI_CUSTOM_HEADERS",
-            url: ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
+            headers_variable: Some("OPENAI_CUSTOM_HEADERS"),
+            url_variable: Some("OPENAI_BASE_URL"),
+            url: "https://api.openai.com/v1",
             bearer: true,
             get_a_key: "https://platform.openai.com/api-keys",
+            ..NONE
         },
         Provider::Anthropic => &ProviderVariables {
             keys: &["ANTHROPIC_API_KEY", AUTH_TOKEN],
             settings: &["ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"],
-            headers: "ANTHROPIC_CUSTOM_HEADERS",
-            url: ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
-            bearer: false,
+            headers_variable: Some("ANTHROPIC_CUSTOM_HEADERS"),
+            url_variable: Some("ANTHROPIC_BASE_URL"),
+            url: "https://api.anthropic.com",
             get_a_key: "https://platform.claude.com/settings/keys",
+            ..NONE
         },
         Provider::Ollama => &ProviderVariables {
             keys: &["OLLAMA_API_KEY"],
             settings: &["OLLAMA_HOST", "OLLAMA_CUSTOM_HEADERS"],
-            headers: "OLLAMA_CUSTOM_HEADERS",
-            url: ("OLLAMA_HOST", "http://127.0.0.1:11434"),
+            headers_variable: Some("OLLAMA_CUSTOM_HEADERS"),
+            url_variable: Some("OLLAMA_HOST"),
+            url: "http://127.0.0.1:11434",
             bearer: true,
             get_a_key: "https://ollama.com/settings/keys",
+            ..NONE
         },
+        Provider::OpenRouter => &ProviderVariables {
+            keys: &["OPENROUTER_API_KEY"],
+            url: "https://openrouter.ai/api/v1",
+            // The name under which OpenRouter lists the program to the owner of the key.
+            headers: &[("X-Title", "tandem")],
+            bearer: true,
+            get_a_key: "https://openrouter.ai/settings/keys",
+            ..NONE
+        },
+        Provider::GitHub => &ProviderVariables {
+            keys: &["GITHUB_TOKEN"],
+            shared: true,
+            url: "https://models.github.ai/inference",
+            headers: &[("X-GitHub-Api-Version", "2022-11-28")],
+            bearer: true,
+            get_a_key: "https://github.com/settings/personal-access-tokens",
+            ..NONE
+        },
+        Provider::Named(_) => &NONE,
     }
 }
 
-const GEMINI_VARIABLES: ProviderVariables = ProviderVariables {
-    keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-    settings: &[USE_VERTEX, GEMINI_URL, VERTEX_URL, VERSION, MECHANISM, HEADERS],
-    headers: HEADERS,
-    url: (GEMINI_URL, GEMINI),
+/// No variables: a server of the settings has the names of its own variables there.
+const NONE: ProviderVariables = ProviderVariables {
+    keys: &[],
+    shared: false,
+    settings: &[],
+    headers_variable: None,
+    url_variable: None,
+    url: "",
+    headers: &[],
     bearer: false,
-    get_a_key: "https://aistudio.google.com/apikey",
+    get_a_key: "",
 };

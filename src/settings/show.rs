@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::a2a_agent::A2aAgent;
 use super::env::Env;
-use super::keys::{A2A_SERVERS, KEYS, Key, MCP_SERVERS, Merge};
+use super::keys::{A2A_SERVERS, KEYS, Key, MCP_SERVERS, MODEL_SERVERS, Merge};
 use super::mcp_server::{Concealed, McpServer};
+use super::model_server::ModelServer;
 use super::options::Settings;
 use super::unread::unread_files;
 
@@ -90,7 +91,10 @@ fn lines(settings: &Settings, key: &Key, value: &Value) -> Vec<(String, String)>
     let line = |(name, value): (&String, &Value)| {
         let server = (key.name == MCP_SERVERS).then(|| settings.mcp_servers.get(name)).flatten();
         let agent = (key.name == A2A_SERVERS).then(|| settings.a2a_servers.get(name)).flatten();
+        let models =
+            (key.name == MODEL_SERVERS).then(|| settings.model_servers.get(name)).flatten();
         let words = server.map(in_words).or_else(|| agent.map(agent_in_words));
+        let words = words.or_else(|| models.map(models_in_words));
         let mut value = words.unwrap_or_else(|| value.to_string());
         if server.is_some() && !settings.mcp_servers().any(|(used, _)| used == name) {
             value.push_str(", not used");
@@ -134,6 +138,16 @@ fn agent_in_words(agent: &A2aAgent) -> String {
         words.push(UNJUDGED.to_owned());
     }
     words.join(", ")
+}
+
+/// Describes a server of models without values that may be secret.
+fn models_in_words(server: &ModelServer) -> String {
+    let mut words: Vec<_> = server.url.as_ref().map(host).into_iter().collect();
+    words.extend(server.api.map(|api| format!("API {api}")));
+    words.extend(server.key_variable.as_ref().map(|name| format!("key in {name}")));
+    words.extend(server.headers.keys().map(|name| format!("header {name}")));
+    words.extend(server.models.iter().map(|id| format!("model {id}")));
+    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 
 /// Returns the scheme, host and port of an address, since the rest of it may hold secrets.

@@ -26,10 +26,13 @@ pub(super) fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<Mode, D::Error>
     name.parse().map_err(|_| D::Error::custom("must be one of default, auto_edit, plan"))
 }
 
+/// Reads the name of a built-in provider, or of a server, which is looked for in the merged settings.
 pub(super) fn provider<'de, D: Deserializer<'de>>(from: D) -> Result<Provider, D::Error> {
-    String::deserialize(from)?.parse().map_err(|_| {
-        let names = Provider::ALL.map(Provider::name).join(", ");
-        D::Error::custom(format!("must be one of {names}"))
+    let name = String::deserialize(from)?;
+    let server = || Ok(Provider::Named(name.parse()?));
+    name.parse().or_else(|_| server()).map_err(|_: String| {
+        let names = Provider::ALL.map(|provider| provider.to_string()).join(", ");
+        D::Error::custom(format!("must be one of {names}, or a server of `modelServers`"))
     })
 }
 

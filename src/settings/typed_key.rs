@@ -7,7 +7,6 @@ use futures::future::BoxFuture;
 
 use super::credentials::Credentials;
 use super::endpoint::clean_key;
-use super::provider_variables::provider_variables;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider;
 use tandem_model::{Error, Secret};
@@ -40,7 +39,7 @@ pub(super) async fn accept(
             let why = without(&key, &err.to_string());
             return Err(Refusal::Key(format!(
                 "The key was not accepted: {why} (You get keys at {}.)",
-                provider_variables(provider).get_a_key
+                credentials.keys_made_at(provider)
             )));
         }
         Err(err) => {

@@ -11,8 +11,9 @@ use serde_json::Value;
 use super::a2a_agent::A2aAgent;
 use super::env::Env;
 use super::file::{Node, NodeKind};
-use super::keys::{A2A_SERVERS, KEYS, MCP_SERVERS, WITHOUT_EFFECT, is_guard};
+use super::keys::{A2A_SERVERS, KEYS, MCP_SERVERS, MODEL_SERVERS, WITHOUT_EFFECT, is_guard};
 use super::mcp_server::McpServer;
+use super::model_server::ModelServer;
 use tandem_content::shorten::first_chars;
 
 /// Names that Gemini CLI knows and that have no effect in tandem.
@@ -206,6 +207,7 @@ fn known(name: &str, is_object: bool) -> NameKind {
     let is_guard = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
     match name {
         MCP_SERVERS => return NameKind::Entries(fields(&McpServer::default(), &["oauth"])),
+        MODEL_SERVERS => return NameKind::Entries(fields(&ModelServer::default(), &[])),
         A2A_SERVERS => return NameKind::Entries(fields(&A2aAgent::default(), &[])),
         // Editors read this name to check and complete the file; tandem does not.
         "$schema" => return NameKind::Value,

@@ -50,6 +50,16 @@ impl<'a> Vars<'a> {
         real.or_else(|| names.iter().find_map(|name| self.get(name)))
     }
 
+    /// Returns a variable of the process, or else of the `.env` if it is trusted, or else of the login shell. Other than
+    /// with [`Self::get`], the name need not be one that the agent knows.
+    pub(super) fn any(self, name: &'a str) -> Option<Var<'a>> {
+        let trusted = || {
+            let source = Source::File(self.dotenv.file.as_deref()?);
+            Var { name, value: self.dotenv.trusted(name)?, source }.filled()
+        };
+        self.get(name).or_else(trusted)
+    }
+
     fn real(self, name: &'a str) -> Option<Var<'a>> {
         Var { name, value: self.env.vars().get(name)?, source: Source::Environment }.filled()
     }

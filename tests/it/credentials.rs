@@ -1,6 +1,7 @@
 //! Sources of the key: the environment, `.env`, the file that `tandem login` writes.
 
 mod providers;
+mod servers;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider::{Anthropic, Gemini, Ollama, OpenAi};
-use tandem_settings::{Credentials, Env};
+use tandem_settings::{Credentials, Env, read_settings};
 
 const API: &str = "https://generativelanguage.googleapis.com/v1beta/models";
 
@@ -59,6 +60,14 @@ impl Place {
 
     pub(crate) fn credentials(&self, vars: &[(&str, &str)]) -> Arc<Credentials> {
         Credentials::new(self.env(vars))
+    }
+
+    /// The credentials with the servers of the settings.
+    pub(crate) fn credentials_with_settings(&self, vars: &[(&str, &str)]) -> Arc<Credentials> {
+        let env = self.env(vars);
+        let settings = read_settings(&env, &self.work, &[]);
+        assert_eq!(settings.remarks(), <[String; 0]>::default());
+        Credentials::with_servers(env, settings.model_servers())
     }
 
     pub(crate) fn env(&self, vars: &[(&str, &str)]) -> Env {

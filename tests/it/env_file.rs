@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use tandem_model::provider::Provider::Gemini;
+use tandem_settings::ModelServers;
 
 use crate::credentials::{Place, check, check_error, words};
 
@@ -178,10 +179,14 @@ fn for_work_in_another_directory_the_file_there_counts_and_keys_are_known_everyw
         .with("home/other/.env", "GEMINI_API_KEY=there-0123456789")
         .with("home/bare/x", "");
     let here = place.credentials(&[("TANDEM_CONFIG_DIR", "mine")]);
-    let there = here.in_environment(here.env().in_directory(&place.path("home/other")));
+    let there = here.in_environment(
+        here.env().in_directory(&place.path("home/other")),
+        ModelServers::default(),
+    );
     assert_eq!(words(&here.endpoint(Gemini).unwrap()), "API here-0123456789");
     assert_eq!(words(&there.endpoint(Gemini).unwrap()), "API there-0123456789");
-    let bare = here.in_environment(here.env().in_directory(&place.path("home/bare")));
+    let bare = here
+        .in_environment(here.env().in_directory(&place.path("home/bare")), ModelServers::default());
     assert!(bare.endpoint(Gemini).is_err());
     for credentials in [&here, &there] {
         assert!(credentials.is_secret("X", "here-0123456789"));

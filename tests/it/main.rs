@@ -16,6 +16,7 @@ mod call_agent;
 mod certificates;
 mod choices;
 mod clients;
+mod clouds;
 mod command_line;
 mod commands;
 mod consent;

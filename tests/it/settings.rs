@@ -5,6 +5,7 @@ mod policies;
 mod projects;
 mod sandbox;
 mod sandbox_network;
+mod servers;
 mod unread;
 mod whole;
 mod wrong;

@@ -30,6 +30,10 @@ impl acp::Login for NoLogin {
         Provider::Gemini
     }
 
+    fn provider_of(&self, _: Option<&Session>) -> Provider {
+        Provider::Gemini
+    }
+
     fn authenticate(
         &self,
         _: Option<Arc<Session>>,

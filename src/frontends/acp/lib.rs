@@ -36,10 +36,7 @@ pub trait Login: Send + Sync {
     fn provider(&self) -> Provider;
 
     /// Returns the provider of the session's model, or without a session the provider of new sessions.
-    fn provider_of(&self, session: Option<&Session>) -> Provider {
-        session
-            .map_or(self.provider(), |session| Provider::of(&session.model(), Provider::Gemini).0)
-    }
+    fn provider_of(&self, session: Option<&Session>) -> Provider;
 
     /// Obtains credentials, for the model of `session` if a session is given, and waits until the credentials are
     /// there. The error tells the user what to do. Dropping the future closes the page that asks for the key.

@@ -13,9 +13,9 @@ pub(super) struct LoginOffer {
     /// Reason for the offer.
     pub(super) cause: Cause,
     /// Name of the provider whose key is wanted.
-    pub(super) whose: &'static str,
+    pub(super) whose: String,
     /// Web site where the provider's keys are made.
-    pub(super) made_at: &'static str,
+    pub(super) made_at: String,
     /// Providers that the user can choose from; empty if only the key of `whose` is wanted.
     pub(super) providers: Vec<KeyProvider>,
     /// Id of the model that the wanted key is for, if the user has chosen the provider.
@@ -98,8 +98,8 @@ impl LoginOffer {
         let any = cause != Cause::Refused && !providers.is_empty();
         Self {
             cause,
-            whose: login.whose,
-            made_at: login.made_at,
+            whose: login.whose.clone(),
+            made_at: login.made_at.clone(),
             providers: if any { providers.to_vec() } else { Vec::new() },
             model: None,
             ollama: Vec::new(),
@@ -127,7 +127,7 @@ impl LoginOffer {
         let key = |title: &str| title.chars().next().map_or('k', |c| c.to_ascii_lowercase());
         let provider = |(at, provider): (usize, &KeyProvider)| {
             let what = format!("{}: a key from {}", provider.title, provider.made_at);
-            (key(provider.title), LoginChoice::Provider(at), what)
+            (key(&provider.title), LoginChoice::Provider(at), what)
         };
         let mut choices: Vec<_> = self.providers.iter().enumerate().map(provider).collect();
         let ollama = match self.ollama.first() {
@@ -157,7 +157,7 @@ impl LoginOffer {
     /// Chooses a provider, and goes on to the ways to give its key.
     pub(super) fn choose_provider(&mut self, at: usize) {
         let Some(chosen) = self.providers.get(at) else { return };
-        (self.whose, self.made_at) = (chosen.title, chosen.made_at);
+        (self.whose, self.made_at) = (chosen.title.clone(), chosen.made_at.clone());
         self.model = Some(chosen.model.clone());
         (self.stage, self.selected) = (LoginStage::Choosing, 0);
     }

@@ -87,9 +87,9 @@ pub enum TerminalEnd {
 #[derive(Debug, Clone)]
 pub struct KeyProvider {
     /// Name of the provider, for people.
-    pub title: &'static str,
+    pub title: String,
     /// Web site where the provider's keys are made.
-    pub made_at: &'static str,
+    pub made_at: String,
     /// Id of the model that a key is used for.
     pub model: String,
 }
@@ -106,9 +106,9 @@ pub type LogIn = Box<dyn Fn(&str) -> Login>;
 /// Ways to give a provider's key. Each returns a note on the key, or the reason why there is no key.
 pub struct Login {
     /// Name of the key's provider, for people.
-    pub whose: &'static str,
+    pub whose: String,
     /// Web site where the provider's keys are made.
-    pub made_at: &'static str,
+    pub made_at: String,
     /// Function that checks a typed key, and starts to use it.
     pub typed: Box<dyn Fn(String) -> GotKey + Send + Sync>,
     /// Function that opens a page in the browser, which asks for the key, and reports the page's address.

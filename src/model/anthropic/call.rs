@@ -10,7 +10,6 @@ use crate::endpoint::Endpoint;
 use crate::http::Http;
 use crate::provider::Provider;
 use crate::queries::{self, ModelList};
-use crate::report::RequestInfo;
 use crate::request_loop::ApiClient;
 
 /// Header for the key.
@@ -35,11 +34,6 @@ pub(super) fn post(endpoint: &Endpoint, rest: &str, body: Vec<u8>) -> Result<Req
     let mut request = request(endpoint, Method::POST, rest)?;
     *request.body_mut() = Some(body.into());
     Ok(request)
-}
-
-/// Describes a request, for messages.
-pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> RequestInfo<'a> {
-    endpoint.request_info(Provider::Anthropic, model)
 }
 
 const LIST: ModelList = ModelList {

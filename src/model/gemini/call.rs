@@ -13,7 +13,6 @@ use crate::endpoint::Endpoint;
 use crate::http::Http;
 use crate::provider::Provider;
 use crate::queries::{self, ModelList};
-use crate::report::RequestInfo;
 use crate::request_loop::ApiClient;
 use tandem_net::AGENT;
 
@@ -47,11 +46,6 @@ pub(super) fn post(
     let mut request = request(endpoint, Method::POST, &path(model, method))?;
     *request.body_mut() = Some(body.into());
     Ok(request)
-}
-
-/// Describes a request, for messages.
-pub(super) fn request_info<'a>(endpoint: &'a Endpoint, model: &'a str) -> RequestInfo<'a> {
-    endpoint.request_info(Provider::Gemini, model)
 }
 
 const LIST: ModelList = ModelList {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::call::{self, request_info};
+use super::call;
 use super::errors;
 use crate::Error;
 use crate::endpoint::Endpoint;
@@ -75,7 +75,7 @@ async fn ask(
     let response = client.http.send(request, client.options.idle).await?;
     if !response.status().is_success() {
         let report = Report::of(response, PATIENCE).await;
-        return Err(match errors::classify(&report, request_info(endpoint, model), &[]) {
+        return Err(match errors::classify(&report, endpoint.request_info(model), &[]) {
             Trouble::Failed(failure) => failure,
             trouble => RequestFailure::terminal(trouble.into_error()),
         });

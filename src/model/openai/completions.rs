@@ -22,7 +22,6 @@ use super::server::OpenAiServer;
 use crate::chat;
 use crate::chat::answer::ChatAnswer;
 use crate::endpoint::Endpoint;
-use crate::provider::Provider;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient};
 use crate::retry::{RequestFailure, Trouble};
@@ -104,7 +103,7 @@ impl Api for CompletionsApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        let asked = endpoint.request_info(Provider::OpenAi, &self.server.model.id);
+        let asked = endpoint.request_info(&self.server.model.id);
         // This test comes before the one for quirks: a message that points to `v1/responses` also names fields of that
         // API, which would be taken for fields that the server refuses.
         if matches!(report.status, 400 | 422) && report.says(&["v1/responses"]) {

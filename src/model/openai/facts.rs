@@ -1,5 +1,6 @@
 //! Facts on a server's models. No catalog can have the models of servers that people run themselves.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -40,7 +41,8 @@ pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Facts
 
 async fn ask(http: &Http, endpoint: &Endpoint, model: &str, facts: &mut Facts) {
     // A server that does not answer yet, or is still loading the model, is asked again before a later request.
-    let Some(list) = get(http, endpoint, "/models").await else { return };
+    let (listing, path) = model_list(endpoint);
+    let Some(list) = get(http, &listing, path).await else { return };
     facts.url.clone_from(&endpoint.url);
     let listed = entry_or_only(&list, model);
     let promised = listed.and_then(promised);
@@ -76,10 +78,36 @@ const MODELS: ModelList = ModelList {
     ids,
 };
 
+/// Description of a key, as `OpenRouter` gives it.
+const KEY: ModelList = ModelList { ids: |key| key.get("data").map(|_| Vec::new()), ..MODELS };
+
 /// Fetches the ids of the endpoint's models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    let request = endpoint.request(Method::GET, "/models", KEY_HEADER);
-    MODELS.fetch(http, endpoint, request).await
+    let (endpoint, path) = model_list(endpoint);
+    let request = endpoint.request(Method::GET, path, KEY_HEADER);
+    MODELS.fetch(http, &endpoint, request).await
+}
+
+/// Checks that the endpoint accepts its key.
+pub(super) async fn check(http: &Http, endpoint: &Endpoint) -> Result<(), Error> {
+    if endpoint.provider != Provider::OpenRouter {
+        return models(http, endpoint).await.map(drop);
+    }
+    // OpenRouter lists its models for everybody.
+    let request = endpoint.request(Method::GET, "/key", KEY_HEADER);
+    KEY.fetch(http, endpoint, request).await.map(drop)
+}
+
+/// Returns the place of the list of models: an endpoint, and a path after its base URL.
+fn model_list(endpoint: &Endpoint) -> (Cow<'_, Endpoint>, &'static str) {
+    // GitHub lists its models beside the API.
+    match endpoint.url.strip_suffix("/inference") {
+        Some(root) if endpoint.provider == Provider::GitHub => {
+            let root = Endpoint { url: root.to_owned(), ..endpoint.clone() };
+            (Cow::Owned(root), "/catalog/models")
+        }
+        _ => (Cow::Borrowed(endpoint), "/models"),
+    }
 }
 
 /// Fetches the JSON at a path. Returns null if the server has none there, and `None` if the server fails or does not
@@ -123,10 +151,11 @@ fn entry_or_only<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     })
 }
 
-/// Returns the context window that the server offers (vLLM, `OpenRouter`, Groq).
+/// Returns the context window that the server offers (vLLM, `OpenRouter`, Groq, GitHub).
 fn said(entry: &Value) -> Option<u64> {
     let fields = ["max_model_len", "loaded_context_length", "context_length", "context_window"];
-    fields.iter().find_map(|field| number(entry, field))
+    let own = fields.iter().find_map(|field| number(entry, field));
+    own.or_else(|| number(entry.get("limits")?, "max_input_tokens"))
 }
 
 /// Returns the context window of the model, which the server may have reduced.

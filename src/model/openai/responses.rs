@@ -25,7 +25,6 @@ use super::facts::{self, KEY_HEADER};
 use super::quirks::{CurrentQuirks, Features, ServerQuirks};
 use super::server::OpenAiServer;
 use crate::endpoint::Endpoint;
-use crate::provider::Provider;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient, follows_results};
 use crate::retry::{RequestFailure, Trouble};
@@ -152,7 +151,7 @@ impl Api for ResponsesApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
-        let asked = endpoint.request_info(Provider::OpenAi, &self.server.model.id);
+        let asked = endpoint.request_info(&self.server.model.id);
         if quirks::refuses_reasoning(report) && self.refuse_reasoning(prompt) {
             return RequestFailure::adapted("").into();
         }

@@ -61,10 +61,13 @@ pub(super) fn turn_ended(reason: &StopReason) {
 
 /// Returns the span of one answer of a model.
 pub(crate) fn chat(model: &str) -> Span {
-    let provider = match Provider::of(model, Provider::Gemini).0 {
+    let (provider, own) = Provider::of(model, Provider::Gemini);
+    let provider = match (provider, own.split_once(':')) {
         _ if model == "replay" => "replay",
-        Provider::Gemini => "gcp.gemini",
-        provider => provider.name(),
+        // Ids of the Gemini API have no colon, so the id names a server of the settings.
+        (Provider::Gemini, Some((name, _))) => name,
+        (Provider::Gemini, None) => "gcp.gemini",
+        _ => provider.name(),
     };
     tracing::info_span!(
         target: TARGET,

@@ -85,7 +85,7 @@ fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
 }
 
 fn title(offer: &LoginOffer) -> String {
-    let whose = offer.whose;
+    let whose = &offer.whose;
     match offer.cause {
         Cause::Missing if matches!(offer.stage, LoginStage::Providers) => {
             let runs = if offer.ollama.is_empty() { "" } else { " Ollama runs here." };

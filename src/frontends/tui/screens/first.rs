@@ -13,8 +13,8 @@ use super::{Stage, drawn};
 /// Returns a screen with the offer to log in, at a stage.
 fn offered(cause: Cause, then: Then, offered: offer::LoginStage) -> Stage {
     let login = Login {
-        whose: "Gemini",
-        made_at: "https://keys.example/",
+        whose: "Gemini".to_owned(),
+        made_at: "https://keys.example/".to_owned(),
         typed: Box::new(|_| Box::pin(async { Ok(String::new()) })),
         browser: Box::new(|_| Box::pin(async { Ok(String::new()) })),
     };
@@ -26,7 +26,11 @@ fn offered(cause: Cause, then: Then, offered: offer::LoginStage) -> Stage {
 /// Returns a screen with the choice of a provider.
 fn providers(cause: Cause) -> Stage {
     let mut stage = offered(cause, Then::Nothing, offer::LoginStage::Providers);
-    let provider = |title, made_at| KeyProvider { title, made_at, model: String::new() };
+    let provider = |title: &str, made_at: &str| KeyProvider {
+        title: title.to_owned(),
+        made_at: made_at.to_owned(),
+        model: String::new(),
+    };
     stage.state.offer.as_mut().unwrap().providers = vec![
         provider("Gemini", "https://keys.example/g"),
         provider("Anthropic", "https://keys.example/a"),

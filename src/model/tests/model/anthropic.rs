@@ -13,6 +13,7 @@ use tandem_model::anthropic::Anthropic;
 use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::options::RequestOptions;
+use tandem_model::provider::Provider;
 use tandem_model::{Prompt, Secret};
 use test_support::api_server::anthropic::says;
 use test_support::api_server::{Reply, Server};
@@ -23,12 +24,8 @@ const MODEL: &str = "claude-opus-5-5";
 const KEY: &str = "sk-ant-api03-TestKey0123456789";
 
 fn endpoint(server: &Server) -> Endpoint {
-    Endpoint {
-        url: server.address().to_owned(),
-        key: Some(Secret::new(KEY)),
-        bearer: false,
-        headers: Vec::new(),
-    }
+    let key = Some(Secret::new(KEY));
+    Endpoint { key, ..Endpoint::new(Provider::Anthropic, server.address().to_owned()) }
 }
 
 fn anthropic(server: &Server, options: RequestOptions) -> Anthropic {

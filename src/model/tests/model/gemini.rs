@@ -16,6 +16,7 @@ use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::gemini::Gemini;
 use tandem_model::options::RequestOptions;
+use tandem_model::provider::Provider;
 use tandem_model::retry::RetryPolicy;
 use tandem_model::{Chunk, Error, Message, Model as _, Native, Part, Prompt, Secret};
 use test_support::api_server::{Reply, Server, event};
@@ -26,12 +27,8 @@ const MODEL: &str = "gemini-3.8-flash";
 const KEY: &str = "AIzaSyTestKey0123456789";
 
 fn endpoint(server: &Server) -> Endpoint {
-    Endpoint {
-        url: server.models_url(),
-        key: Some(Secret::new(KEY)),
-        bearer: false,
-        headers: Vec::new(),
-    }
+    let key = Some(Secret::new(KEY));
+    Endpoint { key, ..Endpoint::new(Provider::Gemini, server.models_url()) }
 }
 
 fn gemini(server: &Server, options: RequestOptions) -> Gemini {

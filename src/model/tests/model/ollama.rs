@@ -9,6 +9,7 @@ use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::ollama::{Ollama, check, models};
 use tandem_model::options::RequestOptions;
+use tandem_model::provider::Provider;
 use tandem_model::{Assistant, Call, Message, Model as _, Part, Prompt, ToolResult};
 use test_support::api_server::{Reply, Server};
 
@@ -17,7 +18,7 @@ use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
 const MODEL: &str = "qwen3:8b";
 
 fn endpoint(url: &str) -> Endpoint {
-    Endpoint { url: url.to_owned(), key: None, bearer: true, headers: Vec::new() }
+    Endpoint { bearer: true, ..Endpoint::new(Provider::Ollama, url.to_owned()) }
 }
 
 fn model_at(url: &str, options: RequestOptions) -> Ollama {

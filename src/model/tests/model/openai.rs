@@ -14,6 +14,7 @@ use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::openai::OpenAi;
 use tandem_model::options::RequestOptions;
+use tandem_model::provider::Provider;
 use tandem_model::{Finish, Message, Prompt, Secret, ToolDeclaration};
 use test_support::api_server::openai::{DONE, delta, end, event, messages, refused, stream, text};
 use test_support::api_server::{Reply, Server};
@@ -25,7 +26,8 @@ const KEY: &str = "sk-Test0123456789abcdef";
 const STOP: &str = "finish: Stop 0/0/0/0";
 
 fn endpoint(url: String) -> Endpoint {
-    Endpoint { url, key: Some(Secret::new(KEY)), bearer: true, headers: Vec::new() }
+    let key = Some(Secret::new(KEY));
+    Endpoint { key, bearer: true, ..Endpoint::new(Provider::OpenAi, url) }
 }
 
 fn model_at(endpoint: Endpoint, options: RequestOptions) -> OpenAi {

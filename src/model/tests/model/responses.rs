@@ -14,6 +14,7 @@ use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::openai::{LearnedWires, OpenAi};
 use tandem_model::options::RequestOptions;
+use tandem_model::provider::Provider;
 use tandem_model::{Assistant, Call, Finish, Message, Prompt, Secret, ToolResult};
 use test_support::api_server::responses::{
     answer, call, end, event, input, item_events, items, message, reasoning, refused, start, text,
@@ -28,7 +29,8 @@ const STOP: &str = "finish: Stop 40/8/6/4";
 
 fn endpoint(server: &Server) -> Endpoint {
     let url = format!("{}/v1", server.address());
-    Endpoint { url, key: Some(Secret::new(KEY)), bearer: true, headers: Vec::new() }
+    let key = Some(Secret::new(KEY));
+    Endpoint { key, bearer: true, ..Endpoint::new(Provider::OpenAi, url) }
 }
 
 fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> OpenAi {

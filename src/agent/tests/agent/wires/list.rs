@@ -10,6 +10,7 @@ use tandem_model::gemini::Gemini;
 use tandem_model::ollama::Ollama;
 use tandem_model::openai::OpenAi;
 use tandem_model::options::RequestOptions;
+use tandem_model::provider::Provider;
 use tandem_model::{Model, Secret};
 use test_support::api_server::anthropic::blocks;
 use test_support::api_server::{Check, Reply, Server, responses};
@@ -166,9 +167,9 @@ fn properties(id: &str) -> ModelProperties {
     Catalog::embedded().lookup(id)
 }
 
-fn connect(url: String) -> Connect {
+fn connect(provider: Provider, url: String) -> Connect {
     let key = Some(Secret::new("TestKey0123456789"));
-    let endpoint = Endpoint { url, key, bearer: true, headers: Vec::new() };
+    let endpoint = Endpoint { key, bearer: true, ..Endpoint::new(provider, url) };
     Arc::new(move || Ok(endpoint.clone()))
 }
 
@@ -178,17 +179,17 @@ fn options() -> RequestOptions {
 }
 
 fn gemini_model(server: &Server) -> Arc<dyn Model> {
-    let connect = connect(server.models_url());
+    let connect = connect(Provider::Gemini, server.models_url());
     Arc::new(Gemini::new(properties("gemini-3.8-flash"), connect, options()).unwrap())
 }
 
 fn anthropic_model(server: &Server) -> Arc<dyn Model> {
-    let connect = connect(server.address().to_owned());
+    let connect = connect(Provider::Anthropic, server.address().to_owned());
     Arc::new(Anthropic::new(properties("anthropic:claude-opus-5-5"), connect, options()).unwrap())
 }
 
 fn openai_model(id: &str, server: &Server) -> Arc<dyn Model> {
-    let connect = connect(format!("{}/v1", server.address()));
+    let connect = connect(Provider::OpenAi, format!("{}/v1", server.address()));
     Arc::new(OpenAi::new(properties(id), connect, options(), Arc::default()).unwrap())
 }
 
@@ -197,7 +198,7 @@ pub(super) fn responses_model(server: &Server) -> Arc<dyn Model> {
 }
 
 fn ollama_model(server: &Server) -> Arc<dyn Model> {
-    let connect = connect(server.address().to_owned());
+    let connect = connect(Provider::Ollama, server.address().to_owned());
     Arc::new(Ollama::new(properties("ollama:qwen3:8b"), connect, options()).unwrap())
 }
 

@@ -101,7 +101,7 @@ async fn a_redirect_on_the_same_host_is_followed() {
 async fn an_address_without_https_is_refused() {
     let models_url = "http://gateway.example.com/models".to_owned();
     let key = Some(Secret::new(KEY));
-    let endpoint = Endpoint { url: models_url, key, bearer: false, headers: Vec::new() };
+    let endpoint = Endpoint { key, ..Endpoint::new(Provider::Gemini, models_url) };
     let gemini = of_model(MODEL, endpoint.clone(), options());
     let why = "The API's address http://gateway.example.com is not https, so the key was not sent: \
                anybody on the way could read it. Use an https address; only this machine may be called \

@@ -145,7 +145,7 @@ async fn a_server_that_is_not_there_is_tried_again_and_named() {
     let address = Server::start(Vec::new()).await.models_url();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let models_url = address.replace(address.split('/').nth(2).unwrap(), &nobody.to_string());
-    let endpoint = Endpoint { url: models_url, key: None, bearer: false, headers: Vec::new() };
+    let endpoint = Endpoint::new(Provider::Gemini, models_url);
     let lines = ask(&of_model(MODEL, endpoint, options()), prompt(vec![user("hi")])).await;
     assert_eq!(lines.len(), 10, "{lines:?}");
     assert_eq!(lines[0], "retry: the connection failed, 2/10");

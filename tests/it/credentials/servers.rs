@@ -1,0 +1,124 @@
+//! Endpoints of gateways, and of servers that the settings name.
+
+use serde_json::json;
+use tandem_model::provider::Provider::{self, GitHub, OpenRouter};
+
+use super::{Place, words};
+
+const USER: &str = "home/.gemini/settings.json";
+
+/// The provider of a name, and its endpoint in words.
+fn endpoint(place: &Place, name: &str, vars: &[(&str, &str)]) -> Result<String, String> {
+    let credentials = place.credentials_with_settings(vars);
+    let provider = credentials.servers().providers().find(name)?;
+    credentials.endpoint(provider).as_ref().map(words).map_err(Clone::clone)
+}
+
+fn place(server: &serde_json::Value) -> Place {
+    Place::new().with(USER, &json!({ "modelServers": server }).to_string())
+}
+
+#[test]
+fn gateways_have_addresses_keys_and_headers_of_their_own() {
+    let vars = [("OPENROUTER_API_KEY", "or"), ("GITHUB_TOKEN", "gh")];
+    let check = |name: &str, expected: &str| {
+        assert_eq!(endpoint(&Place::new(), name, &vars), Ok(expected.to_owned()));
+    };
+    check("openrouter", "https://openrouter.ai/api/v1 or bearer X-Title=tandem");
+    check("github", "https://models.github.ai/inference gh bearer X-GitHub-Api-Version=2022-11-28");
+}
+
+#[test]
+fn a_gateway_answers_by_default_for_nobody_who_has_not_asked_for_it() {
+    let vars = [("OPENROUTER_API_KEY", "or"), ("GITHUB_TOKEN", "gh")];
+    assert_eq!(Place::new().credentials(&vars).first_set_up(), None);
+}
+
+#[test]
+fn each_api_has_its_way_to_send_a_key() {
+    for (api, expected) in [
+        ("openai", "https://x.example/v1 k bearer"),
+        ("ollama", "https://x.example/v1 k bearer"),
+        ("anthropic", "https://x.example/v1 k"),
+        ("gemini", "https://x.example/v1/models k"),
+    ] {
+        let server =
+            json!({ "work": { "url": "https://x.example/v1/", "api": api, "keyVariable": "KEY" } });
+        assert_eq!(
+            endpoint(&place(&server), "work", &[("KEY", " k ")]),
+            Ok(expected.to_owned()),
+            "{api}"
+        );
+    }
+}
+
+#[test]
+fn a_server_without_a_variable_needs_no_key_and_without_a_key_no_https() {
+    let server = json!({ "box": { "url": "http://gpu-box:8000/v1", "api": "openai" } });
+    assert_eq!(
+        endpoint(&place(&server), "box", &[]),
+        Ok("http://gpu-box:8000/v1 - bearer".to_owned())
+    );
+    let server = json!({ "box": { "url": "http://gpu-box:8000/v1", "api": "openai", "keyVariable": "KEY" } });
+    let error = endpoint(&place(&server), "box", &[("KEY", "secret")]).unwrap_err();
+    assert!(error.starts_with("`modelServers.box.url` must begin with https://"), "{error}");
+    assert!(!error.contains("secret"), "{error}");
+}
+
+#[test]
+fn a_stored_key_of_a_server_is_used_if_its_variable_is_not_set() {
+    let server =
+        json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });
+    let place = place(&server);
+    let credentials = place.credentials_with_settings(&[]);
+    let provider = credentials.servers().providers().find("work").unwrap();
+    credentials.store(provider, &tandem_model::Secret::new("stored")).unwrap();
+    assert_eq!(endpoint(&place, "work", &[]), Ok("https://x.example/v1 stored bearer".to_owned()));
+    assert_eq!(
+        endpoint(&place, "work", &[("KEY", "k")]),
+        Ok("https://x.example/v1 k bearer".to_owned())
+    );
+}
+
+#[test]
+fn the_key_of_a_server_may_be_in_a_trusted_env_file_alone() {
+    let server =
+        json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });
+    let place = place(&server).with("home/repo/.env", "KEY=k");
+    assert!(
+        endpoint(&place, "work", &[])
+            .unwrap_err()
+            .starts_with("There is no work API key. Set KEY in")
+    );
+    let place = place.judged(&[("home/repo", "TRUST_FOLDER")]);
+    assert_eq!(endpoint(&place, "work", &[]), Ok("https://x.example/v1 k bearer".to_owned()));
+}
+
+#[test]
+fn the_settings_may_change_a_built_in_provider() {
+    let server = json!({ "openai": { "url": "https://x.example/v1", "keyVariable": "KEY" } });
+    let place = place(&server);
+    let vars = [("KEY", "k"), ("OPENAI_API_KEY", "o")];
+    assert_eq!(endpoint(&place, "openai", &vars), Ok("https://x.example/v1 k bearer".to_owned()));
+    let vars = [("KEY", "k"), ("OPENAI_BASE_URL", "https://y.example/v1")];
+    assert_eq!(endpoint(&place, "openai", &vars), Ok("https://y.example/v1 k bearer".to_owned()));
+    assert!(!place.credentials_with_settings(&vars).is_own(Provider::OpenAi));
+}
+
+#[test]
+fn keys_of_servers_are_secret_and_those_that_other_programs_use_are_not() {
+    let server =
+        json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });
+    let vars = [
+        ("KEY", "work-0123456789"),
+        ("GITHUB_TOKEN", "ghp_0123456789"),
+        ("OPENROUTER_API_KEY", "or"),
+    ];
+    let credentials = place(&server).credentials_with_settings(&vars);
+    credentials.endpoint(GitHub).unwrap();
+    credentials.endpoint(OpenRouter).unwrap();
+    assert!(credentials.is_secret("KEY", "x"));
+    assert!(credentials.is_secret("COPY", "work-0123456789"));
+    assert!(credentials.is_secret("OPENROUTER_API_KEY", "or"));
+    assert!(!credentials.is_secret("GITHUB_TOKEN", "ghp_0123456789"));
+}
