@@ -284,7 +284,7 @@ pub(crate) struct AgentArgs {
     pub a2a: A2aArgs,
 }
 
-const EXAMPLES: &str = "\
+const HELP_EXAMPLES: &str = "\
 Examples:
   tandem                                a session in the terminal; ? shows the keys
   tandem 'why does the test fail?'      the same, beginning with this prompt
@@ -381,7 +381,7 @@ fn examples() -> String {
     let is_of_servers =
         |line: &&str| ["--a2a-port", "tandem serve"].iter().any(|it| line.contains(it));
     let is_shown = |line: &&str| cfg!(feature = "serve") || !is_of_servers(line);
-    EXAMPLES.split_inclusive('\n').filter(is_shown).collect()
+    HELP_EXAMPLES.split_inclusive('\n').filter(is_shown).collect()
 }
 
 impl AgentArgs {

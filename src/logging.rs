@@ -22,7 +22,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt};
 
-use tandem_trace::{LOG_TARGET, TARGET, Traces};
+use tandem_trace::{LOG_TARGET, TRACE_TARGET, Traces};
 
 use self::json::JsonLines;
 use self::queue::Queue;
@@ -116,7 +116,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// Returns `true` for a span that tells to which session and turn lines of the log belong.
 fn is_owner(metadata: &Metadata<'_>) -> bool {
-    metadata.is_span() && [TARGET, LOG_TARGET].contains(&metadata.target())
+    metadata.is_span() && [TRACE_TARGET, LOG_TARGET].contains(&metadata.target())
 }
 
 /// Returns the line that stands for a number of lines that were dropped because the queue was full.

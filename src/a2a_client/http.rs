@@ -100,7 +100,7 @@ impl AgentClient {
         }
         let client = net::build(|| {
             Client::builder()
-                .user_agent(net::AGENT)
+                .user_agent(net::USER_AGENT)
                 .connect_timeout(limits.connect)
                 // Messages and secrets go only to the server that the user has named.
                 .redirect(redirect::Policy::none())
@@ -153,7 +153,7 @@ impl AgentClient {
             request = request.header("A2A-Version", "1.0");
         }
         if card.develops {
-            request = request.header("A2A-Extensions", URI).header("X-A2A-Extensions", URI);
+            request = request.header("A2A-Extensions", EXTENSION_URI).header("X-A2A-Extensions", EXTENSION_URI);
         }
         let response = timeout(self.idle, request.send()).await;
         let response = response.map_err(|_| RequestFailure::Silent(self.idle))?;

@@ -138,7 +138,7 @@ mod tests {
             V1,
             json!({
                 "message": { "parts": [{ "data": data }, { "text": "why" }], "role": "ROLE_USER",
-                    "extensions": [URI], "contextId": "c", "taskId": "t" },
+                    "extensions": [EXTENSION_URI], "contextId": "c", "taskId": "t" },
                 "configuration": { "returnImmediately": true },
             }),
         );

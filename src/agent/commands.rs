@@ -64,8 +64,8 @@ const ALL: &[Command] = &[
     fork::COMMAND,
     chat::COMMAND,
     export::COMMAND,
-    share::SHARE,
-    share::UNSHARE,
+    share::SHARE_COMMAND,
+    share::UNSHARE_COMMAND,
     clear::COMMAND,
 ];
 

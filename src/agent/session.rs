@@ -33,7 +33,7 @@ pub use self::context::rewind::{EarlierPrompt, EarlierPrompts};
 use self::engine::Engine;
 pub use self::engine::{DEFAULT_THINKING, Upkeep};
 pub use self::events::event::{
-    CallStarted, Caller, ClientName, Compressed, Event, FORMAT, Masked, Origin, PromptFile,
+    CallStarted, Caller, ClientName, Compressed, Event, FORMAT_VERSION, Masked, Origin, PromptFile,
     PromptPart, PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent,
     ToolOutcome, TurnId, UnknownEvent, UnknownOutcome,
 };

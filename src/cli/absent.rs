@@ -5,7 +5,7 @@ use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags, and the answer to them.
-const FLAGS: &[(&[&str], &str)] = &[
+const ABSENT_FLAGS: &[(&[&str], &str)] = &[
     (
         &["--session-id", "--session-file"],
         "tandem names sessions itself: `--resume SESSION` goes on with one, and `tandem sessions` lists \
@@ -15,7 +15,7 @@ const FLAGS: &[(&[&str], &str)] = &[
         &["--list-sessions", "--delete-session"],
         "use `tandem sessions` and `tandem sessions delete SESSION`.",
     ),
-    (&["--extensions", "-e", "--list-extensions", "-l"], EXTENSIONS),
+    (&["--extensions", "-e", "--list-extensions", "-l"], EXTENSIONS_HINT),
     (
         &["--worktree", "-w"],
         "tandem makes no worktrees: make one with `git worktree add`, and start tandem in it.",
@@ -33,7 +33,7 @@ struct Subcommand {
     answer: &'static str,
 }
 
-const SUBCOMMANDS: &[Subcommand] = &[
+const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
     #[cfg(not(feature = "serve"))]
     Subcommand {
         name: "serve",
@@ -62,7 +62,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
             "config",
             "settings",
         ],
-        answer: EXTENSIONS,
+        answer: EXTENSIONS_HINT,
     },
     Subcommand {
         name: "skills",
@@ -80,8 +80,8 @@ const SUBCOMMANDS: &[Subcommand] = &[
         words: &[],
         answer: "use a model of this machine with `--model ollama:ID`.",
     },
-    Subcommand { name: "update", words: &[], answer: UPDATE },
-    Subcommand { name: "upgrade", words: &[], answer: UPDATE },
+    Subcommand { name: "update", words: &[], answer: UPDATE_HINT },
+    Subcommand { name: "upgrade", words: &[], answer: UPDATE_HINT },
     Subcommand { name: "doctor", words: &[], answer: SET_UP },
     Subcommand { name: "settings", words: &[], answer: SET_UP },
     Subcommand { name: "status", words: &[], answer: SET_UP },
@@ -91,8 +91,8 @@ const SUBCOMMANDS: &[Subcommand] = &[
         words: &[],
         answer: "`/init` in a session, or `tandem -p /init`, lets the model write `GEMINI.md`.",
     },
-    Subcommand { name: "models", words: &["list", "ls"], answer: MODELS },
-    Subcommand { name: "model", words: &["list", "ls"], answer: MODELS },
+    Subcommand { name: "models", words: &["list", "ls"], answer: MODELS_HINT },
+    Subcommand { name: "model", words: &["list", "ls"], answer: MODELS_HINT },
     Subcommand { name: "exec", words: &["resume"], answer: ONE_PROMPT },
     Subcommand { name: "run", words: &[], answer: ONE_PROMPT },
     Subcommand {
@@ -101,8 +101,8 @@ const SUBCOMMANDS: &[Subcommand] = &[
         answer: "`tandem` in a terminal begins a conversation, and `tandem -i PROMPT` begins it with a \
                  prompt.",
     },
-    Subcommand { name: "auth", words: &["login", "logout", "list", "ls", "status"], answer: LOGIN },
-    Subcommand { name: "setup-token", words: &[], answer: LOGIN },
+    Subcommand { name: "auth", words: &["login", "logout", "list", "ls", "status"], answer: LOGIN_HINT },
+    Subcommand { name: "setup-token", words: &[], answer: LOGIN_HINT },
     Subcommand {
         name: "resume",
         words: &["last", "latest"],
@@ -112,9 +112,9 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "plugin",
         words: &["list", "install", "uninstall", "enable", "disable", "marketplace"],
-        answer: EXTENSIONS,
+        answer: EXTENSIONS_HINT,
     },
-    Subcommand { name: "plugins", words: &["list", "install"], answer: EXTENSIONS },
+    Subcommand { name: "plugins", words: &["list", "install"], answer: EXTENSIONS_HINT },
     Subcommand {
         name: "acp",
         words: &[],
@@ -127,7 +127,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     },
 ];
 
-const UPDATE: &str =
+const UPDATE_HINT: &str =
     "tandem does not update itself: install a new version the way this one was installed.";
 
 #[cfg(not(feature = "serve"))]
@@ -137,14 +137,14 @@ const SET_UP: &str = "`tandem config` shows all settings and their origins.";
 const SET_UP: &str = "`tandem config` shows all settings and their origins, and `tandem serve check` says \
     what is wrong with the set-up of a server.";
 
-const MODELS: &str = "`tandem -p /model` shows the model, `--model ID` chooses another one, and `tandem --help` \
+const MODELS_HINT: &str = "`tandem -p /model` shows the model, `--model ID` chooses another one, and `tandem --help` \
     says how models are named.";
 
 const ONE_PROMPT: &str = "`tandem -p PROMPT` runs one prompt.";
 
-const LOGIN: &str = "`tandem login` stores a provider's API key, and `tandem logout` forgets it.";
+const LOGIN_HINT: &str = "`tandem login` stores a provider's API key, and `tandem logout` forgets it.";
 
-const EXTENSIONS: &str = "tandem has no extensions yet. MCP servers (`mcpServers` in `settings.json`), \
+const EXTENSIONS_HINT: &str = "tandem has no extensions yet. MCP servers (`mcpServers` in `settings.json`), \
     custom commands (`.gemini/commands/NAME.toml`) and instructions (`GEMINI.md`) work without.";
 
 /// The error for a subcommand that tandem does not have, if these arguments begin with one: alone,
@@ -152,7 +152,7 @@ const EXTENSIONS: &str = "tandem has no extensions yet. MCP servers (`mcpServers
 pub(super) fn subcommand<'a>(args: impl IntoIterator<Item = &'a str>) -> Option<clap::Error> {
     let mut args = args.into_iter();
     let (first, next) = (args.next()?, args.next());
-    let known = SUBCOMMANDS.iter().find(|known| known.name == first)?;
+    let known = ABSENT_SUBCOMMANDS.iter().find(|known| known.name == first)?;
     let is_alone = next.is_none_or(|next| next.starts_with('-'));
     let answer = match next {
         _ if is_alone => format!("{} {}", known.answer, as_prompt(first)),
@@ -203,7 +203,7 @@ pub(super) fn flag(error_: clap::Error) -> clap::Error {
     let Some(ContextValue::String(flag)) = error_.get(ContextKind::InvalidArg) else {
         return error_;
     };
-    let known = FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str()));
+    let known = ABSENT_FLAGS.iter().find(|(flags, _)| flags.contains(&flag.as_str()));
     match known.filter(|_| error_.kind() == ErrorKind::UnknownArgument) {
         Some((_, answer)) => error(flag, answer),
         None => error_,

@@ -16,7 +16,7 @@ pub struct Media {
 }
 
 /// Media types that models accept, by file name extension. Extensions of one type stand side by side.
-const TYPES: &[(&str, &str)] = &[
+const MEDIA_TYPES: &[(&str, &str)] = &[
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),
@@ -40,7 +40,7 @@ const TYPES: &[(&str, &str)] = &[
 ];
 
 /// Leading bytes of files of some types. A dot stands for any byte.
-const BEGINNINGS: &[(&[u8], &str)] = &[
+const LEADING_BYTES: &[(&[u8], &str)] = &[
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF8", "image/gif"),
@@ -67,12 +67,12 @@ impl Media {
     /// accept the type, or if the bytes do not begin as files of the type do.
     pub fn of(mime_type: &str, bytes: &[u8]) -> Option<Self> {
         let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
-        let known = TYPES.iter().map(|(_, known)| *known);
+        let known = MEDIA_TYPES.iter().map(|(_, known)| *known);
         let promised = known.into_iter().find(|known| known.eq_ignore_ascii_case(mime_type));
         let mime_type = match begins_as(bytes) {
             Some(found) => found,
-            // Files of a type in `BEGINNINGS` always have these leading bytes, so these bytes are of another type.
-            None => promised.filter(|promised| !BEGINNINGS.iter().any(|(_, it)| it == promised))?,
+            // Files of a type in `LEADING_BYTES` always have these leading bytes, so these bytes are of another type.
+            None => promised.filter(|promised| !LEADING_BYTES.iter().any(|(_, it)| it == promised))?,
         };
         Some(Self::new(mime_type, bytes))
     }
@@ -80,13 +80,13 @@ impl Media {
     /// Returns the media types that models accept, each once.
     pub fn types() -> impl Iterator<Item = &'static str> {
         // Extensions of one type stand side by side, so chunks of equal types have each type once.
-        TYPES.chunk_by(|(_, one), (_, other)| one == other).filter_map(|same| Some(same.first()?.1))
+        MEDIA_TYPES.chunk_by(|(_, one), (_, other)| one == other).filter_map(|same| Some(same.first()?.1))
     }
 
     /// Returns the media type for a file's name, if models accept that type.
     pub fn type_of(path: &Path) -> Option<&'static str> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        TYPES.iter().find(|(known, _)| *known == extension).map(|(_, mime_type)| *mime_type)
+        MEDIA_TYPES.iter().find(|(known, _)| *known == extension).map(|(_, mime_type)| *mime_type)
     }
 
     /// Returns the kind of media for a sentence: `image`, `PDF`, `audio` or `video`.
@@ -103,7 +103,7 @@ fn begins_as(bytes: &[u8]) -> Option<&'static str> {
         bytes.len() > beginning.len()
             && beginning.iter().zip(bytes).all(|(want, byte)| want == byte || *want == b'.')
     };
-    BEGINNINGS.iter().find(|(beginning, _)| fits(beginning)).map(|(_, mime_type)| *mime_type)
+    LEADING_BYTES.iter().find(|(beginning, _)| fits(beginning)).map(|(_, mime_type)| *mime_type)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// ECMA-48 control sequences: CSI, OSC, the other strings, and two-byte escapes.
-static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
+static ESCAPE_SEQUENCES: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = concat!(
         r"\x1b\[[0-?]*[ -/]*[@-~]",
         r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?",
@@ -19,7 +19,7 @@ static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
 /// removed, as on a screen.
 pub fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let text = ESCAPES.replace_all(&text, "");
+    let text = ESCAPE_SEQUENCES.replace_all(&text, "");
     let mut plain = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (line, end) = match line.strip_suffix('\n') {

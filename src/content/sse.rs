@@ -6,7 +6,7 @@ use std::fmt;
 use memchr::memchr2;
 
 /// Maximum capacity in bytes that an empty buffer keeps; a larger buffer is freed.
-const KEPT: usize = 64 * 1024;
+const MAX_IDLE_CAPACITY: usize = 64 * 1024;
 
 /// Maximum length of an id, in bytes.
 const ID_BYTES: usize = 512;
@@ -79,7 +79,7 @@ impl Events {
             self.searched -= self.block;
             self.block = 0;
         }
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
+        if self.buffer.is_empty() && self.buffer.capacity() > MAX_IDLE_CAPACITY {
             self.buffer = Vec::new();
         }
         self.buffer.extend_from_slice(bytes);
@@ -337,7 +337,7 @@ mod tests {
         events.push(format!("data: {}\n\n", "x".repeat(1 << 20)).as_bytes());
         assert!(events.next_event().unwrap().is_some());
         events.push(b"data: a\n\n");
-        assert!(events.buffer.capacity() <= KEPT);
+        assert!(events.buffer.capacity() <= MAX_IDLE_CAPACITY);
     }
 
     #[test]

@@ -13,10 +13,10 @@ use tandem_content::bounded;
 use super::name::{is_branch, is_object_id};
 
 /// Maximum size of a small file, such as `HEAD` or a reference, in bytes.
-const SMALL: u64 = 4 << 10;
+const MAX_SMALL_FILE_BYTES: u64 = 4 << 10;
 
 /// Maximum size of the file of packed references, in bytes.
-const PACKED: u64 = 16 << 20;
+const MAX_PACKED_REFS_BYTES: u64 = 16 << 20;
 
 /// Maximum number of objects and packs that one call links.
 const MOST_OBJECTS: usize = 1 << 20;
@@ -42,7 +42,7 @@ impl CloneGit {
 
     /// Reads the commit that the clone is at.
     pub(crate) fn head(&self) -> io::Result<CloneHead> {
-        let head = read(&self.0, "HEAD", SMALL)?;
+        let head = read(&self.0, "HEAD", MAX_SMALL_FILE_BYTES)?;
         let head = String::from_utf8_lossy(&head);
         let head = head.trim_end();
         if is_object_id(head) {
@@ -63,7 +63,7 @@ impl CloneGit {
             for parent in parents {
                 at = directory(&at, *parent)?;
             }
-            read(&at, name, SMALL)
+            read(&at, name, MAX_SMALL_FILE_BYTES)
         };
         let loose = match loose() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -81,7 +81,7 @@ impl CloneGit {
 
     /// Reads the commit of a branch in the file of packed references.
     fn packed(&self, branch: &str) -> io::Result<Option<String>> {
-        let packed = match read(&self.0, "packed-refs", PACKED) {
+        let packed = match read(&self.0, "packed-refs", MAX_PACKED_REFS_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             packed => packed?,
         };

@@ -12,7 +12,7 @@ use tandem_agent::session::GitOrigin;
 use super::clone::CloneHead;
 use super::name::{is_branch, is_object_id};
 use super::paths::{Paths, blocking, removed};
-use super::program::{ATTRIBUTES, Git, GitCommand};
+use super::program::{ATTRIBUTES_TEXT, Git, GitCommand};
 use super::snapshot::Snapshot;
 
 /// Maker of the clone of one session.
@@ -59,7 +59,7 @@ impl CloneMaker<'_> {
             // The attributes are written before git makes the rest of the directory: no git directory may exist without
             // them.
             DirBuilder::new().recursive(true).mode(0o700).create(paths.own.join("info"))?;
-            fs::write(paths.own.join("info/attributes"), ATTRIBUTES)?;
+            fs::write(paths.own.join("info/attributes"), ATTRIBUTES_TEXT)?;
             Ok(false)
         });
         if is_there.await? {

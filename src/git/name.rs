@@ -1,7 +1,7 @@
 //! Checks of names that come from a clone, a repository or a database, before they are used.
 
 /// Maximum length of the name of a branch, in bytes.
-const LONGEST: usize = 200;
+const MAX_BRANCH_BYTES: usize = 200;
 
 /// Returns `true` if a text is the id of a session, a UUID.
 pub(crate) fn is_session_id(id: &str) -> bool {
@@ -28,7 +28,7 @@ pub(crate) fn is_branch(name: &str) -> bool {
             || c.is_whitespace()
             || matches!(c, '~' | '^' | ':' | '?' | '*' | '[' | '\\' | '"')
     };
-    name.len() <= LONGEST
+    name.len() <= MAX_BRANCH_BYTES
         && name != "@"
         && !name.contains("@{")
         && !name.contains(is_forbidden)

@@ -25,10 +25,10 @@ pub(crate) struct Paths {
 
 /// Name of the file in the git directory beside a clone that names the clone's owner: the id of the store that has the
 /// session, and the repository, a line each.
-const OWNER: &str = "tandem-owner";
+const OWNER_FILE: &str = "tandem-owner";
 
 /// Prefix of the names of directories that are being removed.
-const TRASH: &str = ".trash-";
+const TRASH_PREFIX: &str = ".trash-";
 
 impl Paths {
     /// Returns the paths of a session's workspace in a directory.
@@ -65,12 +65,12 @@ impl Paths {
 
     /// Records the owner of the clone: the id of the store that has the session, and the repository.
     pub(crate) fn note_owner(&self, store: &str, origin: &str) -> io::Result<()> {
-        fs::write(self.own.join(OWNER), format!("{store}\n{origin}\n"))
+        fs::write(self.own.join(OWNER_FILE), format!("{store}\n{origin}\n"))
     }
 
     /// Returns the recorded owner of the clone: the id of the store that has or had the session, and the repository.
     pub(crate) fn owner(&self) -> Option<(String, String)> {
-        let owner = fs::read_to_string(self.own.join(OWNER)).ok()?;
+        let owner = fs::read_to_string(self.own.join(OWNER_FILE)).ok()?;
         let (store, origin) = owner.trim_end().split_once('\n')?;
         Some((store.to_owned(), origin.to_owned()))
     }
@@ -94,13 +94,13 @@ impl Paths {
 
     fn trash(&self) -> [PathBuf; 3] {
         ["", ".new", ".git"]
-            .map(|end| self.clone.with_file_name(format!("{TRASH}{}{end}", self.id)))
+            .map(|end| self.clone.with_file_name(format!("{TRASH_PREFIX}{}{end}", self.id)))
     }
 }
 
 /// Returns the id of the session that a git directory, or a directory which is being removed, belongs to by its name.
 pub(crate) fn session_of(name: &str) -> Option<&str> {
-    let id = match name.strip_prefix(TRASH) {
+    let id = match name.strip_prefix(TRASH_PREFIX) {
         Some(trash) => trash.split('.').next()?,
         None => name.strip_suffix(".git")?,
     };
@@ -114,7 +114,7 @@ pub(crate) fn removed(path: &Path) -> io::Result<()> {
             if error.kind() != io::ErrorKind::PermissionDenied {
                 return Err(error);
             }
-            make_writable(&fs::File::open(path)?, DEEPEST)?;
+            make_writable(&fs::File::open(path)?, MAX_REMOVED_DEPTH)?;
             fs::remove_dir_all(path)
         }),
         Ok(_) => fs::remove_file(path),
@@ -127,7 +127,7 @@ pub(crate) fn removed(path: &Path) -> io::Result<()> {
 }
 
 /// Maximum depth of nested directories in which read-only ones can be removed.
-const DEEPEST: usize = 200;
+const MAX_REMOVED_DEPTH: usize = 200;
 
 /// Lets the owner write in a directory and in the directories below it. Caches of tools, such as Go's, are read-only.
 /// No link is followed.
@@ -180,7 +180,7 @@ mod tests {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o555)).unwrap();
         }
         // Root, whom no mode stops, may run the tests. So the modes are checked, and not only the removal.
-        make_writable(fs::File::open(&clone).unwrap(), DEEPEST).unwrap();
+        make_writable(fs::File::open(&clone).unwrap(), MAX_REMOVED_DEPTH).unwrap();
         assert_eq!([&clone, &clone.join("cache"), &inner].map(|it| mode(it)), [0o755; 3]);
         assert_eq!(mode(&outside), 0o555);
         removed(&clone).unwrap();

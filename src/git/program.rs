@@ -32,7 +32,7 @@ const LONGEST_COMPLAINT: usize = 500;
 
 /// Variables of git that git gets from the node's environment: they say how git reaches servers. All others are hidden
 /// from it, because they would change what the commands of this crate work with.
-const KEPT: [&str; 9] = [
+const KEPT_VARIABLES: [&str; 9] = [
     "GIT_SSH",
     "GIT_SSH_COMMAND",
     "GIT_SSH_VARIANT",
@@ -46,7 +46,7 @@ const KEPT: [&str; 9] = [
 
 /// Configuration of every command, which outranks that of the node's user and of the machine. The configuration of a
 /// clone is not read at all.
-const CONFIGURATION: [(&str, &str); 16] = [
+const GIT_CONFIGURATION: [(&str, &str); 16] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.untrackedCache", "false"),
@@ -66,7 +66,7 @@ const CONFIGURATION: [(&str, &str); 16] = [
 ];
 
 /// Variables of every command.
-const FIXED: [(&str, &str); 13] = [
+const FIXED_VARIABLES: [(&str, &str); 13] = [
     ("LC_ALL", "C"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_ATTR_NOSYSTEM", "1"),
@@ -85,19 +85,19 @@ const FIXED: [(&str, &str); 13] = [
 
 /// Credential helper that gives git the credentials of a URL. It reads them from variables, because other users could
 /// read them on a command line.
-const CREDENTIALS: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$TANDEM_GIT_USER" "$TANDEM_GIT_PASSWORD"; }; f"#;
+const CREDENTIAL_HELPER: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$TANDEM_GIT_USER" "$TANDEM_GIT_PASSWORD"; }; f"#;
 
 /// Id of the empty tree, which every repository has.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// Attributes of all files, which outrank those in the clone: files are stored byte by byte, and no program filters
 /// them.
-pub(crate) const ATTRIBUTES: &str =
+pub(crate) const ATTRIBUTES_TEXT: &str =
     "* -filter -text -eol -crlf -ident -working-tree-encoding -diff -merge -export-subst\n";
 
 /// Returns `true` if a variable of the node's environment is hidden from git.
 pub(crate) fn hides(name: &str) -> bool {
-    name.starts_with("GIT_") && !KEPT.contains(&name)
+    name.starts_with("GIT_") && !KEPT_VARIABLES.contains(&name)
 }
 
 /// Git, for one repository.
@@ -281,16 +281,16 @@ impl Git {
 
     /// Returns the variables of every command.
     fn environment(&self, protocol: &str) -> Vec<(String, String)> {
-        let fixed = FIXED.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let fixed = FIXED_VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut env: Vec<_> = fixed.collect();
         env.push(("GIT_ALLOW_PROTOCOL".to_owned(), protocol.to_owned()));
-        let mut configuration = CONFIGURATION.to_vec();
+        let mut configuration = GIT_CONFIGURATION.to_vec();
         let helper;
         if protocol == self.repository.protocol() {
             configuration.push(("remote.origin.url", &self.repository.origin().url));
             if let Some(credentials) = self.repository.credentials() {
                 helper = format!("credential.{}.helper", credentials.server);
-                configuration.extend([(&*helper, ""), (&*helper, CREDENTIALS)]);
+                configuration.extend([(&*helper, ""), (&*helper, CREDENTIAL_HELPER)]);
                 env.push(("TANDEM_GIT_USER".to_owned(), credentials.user.clone()));
                 env.push(("TANDEM_GIT_PASSWORD".to_owned(), credentials.password.clone()));
             }

@@ -75,7 +75,7 @@ impl FromStr for Repository {
 
 /// Reads a URL in one of git's forms. Returns the URL without credentials, its protocol, and the credentials.
 fn read(url: &str) -> Result<(String, &'static str, Option<UrlCredentials>), &'static str> {
-    const FORMS: &str = "give `https://HOST/PATH`, `ssh://USER@HOST/PATH`, `USER@HOST:PATH`, or the \
+    const URL_FORMS: &str = "give `https://HOST/PATH`, `ssh://USER@HOST/PATH`, `USER@HOST:PATH`, or the \
                          absolute path of a repository";
     if url.starts_with('/') {
         return Ok((url.to_owned(), "file", None));
@@ -85,18 +85,18 @@ fn read(url: &str) -> Result<(String, &'static str, Option<UrlCredentials>), &'s
         Some(("https", _)) => "https",
         Some(("http", _)) => "http",
         Some(("ssh", _)) => "ssh",
-        Some(_) => return Err(FORMS),
+        Some(_) => return Err(URL_FORMS),
         // For a URL `NAME::ADDRESS`, git would run the program `git-remote-NAME`. Git would take a URL that begins with
         // `-` for an option.
-        None if url.contains("::") || url.starts_with('-') => return Err(FORMS),
+        None if url.contains("::") || url.starts_with('-') => return Err(URL_FORMS),
         None => match url.split_once(':') {
             Some((host, path)) if !host.is_empty() && !host.contains('/') && !path.is_empty() => {
                 return Ok((url.to_owned(), "ssh", None));
             }
-            _ => return Err(FORMS),
+            _ => return Err(URL_FORMS),
         },
     };
-    let mut parsed = Url::parse(url).map_err(|_| FORMS)?;
+    let mut parsed = Url::parse(url).map_err(|_| URL_FORMS)?;
     if protocol == "ssh" && parsed.password().is_some() {
         return Err("an ssh URL has no password: give the node a key");
     }
@@ -114,7 +114,7 @@ fn read(url: &str) -> Result<(String, &'static str, Option<UrlCredentials>), &'s
     let password = decoded(parsed.password().unwrap_or_default())?;
     let server = parsed.origin().ascii_serialization();
     let cleared = parsed.set_username("").and_then(|()| parsed.set_password(None));
-    cleared.map_err(|()| FORMS)?;
+    cleared.map_err(|()| URL_FORMS)?;
     Ok((parsed.to_string(), protocol, Some(UrlCredentials { server, user, password })))
 }
 

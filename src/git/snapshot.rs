@@ -13,10 +13,10 @@ use super::paths::{Paths, blocking, removed};
 use super::program::{Git, GitCommand};
 
 /// Beginning of the line of a snapshot's message that names the branch.
-const BRANCH: &str = "Tandem-Branch: ";
+const BRANCH_TRAILER: &str = "Tandem-Branch: ";
 
 /// Mode of a submodule in a tree.
-const SUBMODULE: &[u8] = b"160000";
+const SUBMODULE_MODE: &[u8] = b"160000";
 
 /// The content of a snapshot's commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Snapshot {
             let id = header.lines().find_map(|line| line.strip_prefix(name));
             id.filter(|id| is_object_id(id)).map(ToOwned::to_owned)
         };
-        let branch = message.lines().find_map(|line| line.strip_prefix(BRANCH));
+        let branch = message.lines().find_map(|line| line.strip_prefix(BRANCH_TRAILER));
         let branch = branch.filter(|branch| is_branch(branch)).map(ToOwned::to_owned);
         let tree = of("tree ").ok_or("the snapshot in the repository is none of tandem's")?;
         Ok(Self { tree, head: CloneHead { branch, commit: of("parent ") } })
@@ -50,7 +50,7 @@ impl Snapshot {
 
     /// Makes the commit. Returns its id.
     pub(crate) async fn commit(&self, git: &Git, paths: &Paths) -> Result<String, String> {
-        let branch = self.head.branch.iter().map(|branch| format!("\n{BRANCH}{branch}\n"));
+        let branch = self.head.branch.iter().map(|branch| format!("\n{BRANCH_TRAILER}{branch}\n"));
         let message = format!("Workspace of session {}\n{}", paths.id, branch.collect::<String>());
         let mut args = vec!["commit-tree", &self.tree];
         args.extend(self.head.commit.iter().flat_map(|commit| ["-p", commit]));
@@ -171,7 +171,7 @@ impl FileLists {
             for line in names(tracked) {
                 // A line is "100644 ID 0\tNAME" or "100644 blob ID\tNAME".
                 let Some(tab) = line.iter().position(|&b| b == b'\t') else { continue };
-                let is_submodule = line.starts_with(SUBMODULE);
+                let is_submodule = line.starts_with(SUBMODULE_MODE);
                 files.insert(&line[tab + 1..], ListedFile { is_submodule, is_committed });
             }
         }

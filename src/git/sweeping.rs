@@ -13,7 +13,7 @@ use super::paths::{Paths, blocking, session_of};
 use super::workspaces::GitWorkspaces;
 
 /// Time between two searches for clones to remove.
-const INTERVAL: Duration = Duration::from_mins(10);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(10);
 
 /// A clone whose session is or was in a store.
 struct OwnedClone {
@@ -30,7 +30,7 @@ impl GitWorkspaces {
             if let Err(why) = self.sweep(store).await {
                 tracing::warn!("clones of deleted sessions are not removed: {why}");
             }
-            sleep(INTERVAL).await;
+            sleep(SWEEP_INTERVAL).await;
         }
     }
 

@@ -21,11 +21,11 @@ use super::snapshot::{self, Snapshot};
 
 /// Name of the file in the git directory beside the clone that holds the number of turns up to the last one that ran in
 /// the clone.
-const TURNS: &str = "tandem-turns";
+const TURNS_FILE: &str = "tandem-turns";
 
 /// Name of the file in the git directory beside the clone that holds the commit that the clone began with, as long as
 /// there is no snapshot.
-const BEGINNING: &str = "tandem-beginning";
+const BEGINNING_FILE: &str = "tandem-beginning";
 
 /// The workspace of one session.
 pub struct GitWorkspace {
@@ -116,7 +116,7 @@ impl SavedWorkspace for GitWorkspace {
             }
             state.is_ready = true;
         }
-        let turns = self.paths.own.join(TURNS);
+        let turns = self.paths.own.join(TURNS_FILE);
         blocking(move || fs::write(turns, (before.count + 1).to_string())).await?;
         Ok(lost)
     }
@@ -198,12 +198,12 @@ impl GitWorkspace {
 
 /// Returns the number of turns up to the last one that ran in the clone.
 fn turns(paths: &Paths) -> Option<u64> {
-    fs::read_to_string(paths.own.join(TURNS)).ok()?.parse().ok()
+    fs::read_to_string(paths.own.join(TURNS_FILE)).ok()?.parse().ok()
 }
 
 /// Records the commit that a clone begins with, if there is no snapshot.
 fn note_beginning(paths: &Paths, head: Option<&CloneHead>) -> io::Result<()> {
-    let file = paths.own.join(BEGINNING);
+    let file = paths.own.join(BEGINNING_FILE);
     match head {
         Some(CloneHead { branch, commit: Some(commit) }) => {
             fs::write(file, format!("{commit}\n{}\n", branch.as_deref().unwrap_or_default()))
@@ -214,7 +214,7 @@ fn note_beginning(paths: &Paths, head: Option<&CloneHead>) -> io::Result<()> {
 
 /// Returns the recorded commit that the clone began with.
 fn beginning(paths: &Paths) -> Option<CloneHead> {
-    let noted = fs::read_to_string(paths.own.join(BEGINNING)).ok()?;
+    let noted = fs::read_to_string(paths.own.join(BEGINNING_FILE)).ok()?;
     let mut lines = noted.lines();
     let commit = lines.next().filter(|id| is_object_id(id))?.to_owned();
     let branch = lines.next().filter(|branch| is_branch(branch)).map(ToOwned::to_owned);

@@ -21,10 +21,10 @@ use super::terminals::RunningCommand;
 use parking_lot::Mutex;
 
 /// Time to wait for further output when a command has ended but a process that it started still holds the pipe open.
-const DRAIN: Duration = Duration::from_millis(100);
+const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Maximum number of bytes of output that are shown at once.
-const SHOWN: usize = 64 << 10;
+const MAX_SHOWN_BYTES: usize = 64 << 10;
 
 /// The commands of one session that run in the background, and those that have ended recently.
 pub struct Background {
@@ -275,7 +275,7 @@ impl Job {
         let text = self.output.lock().text();
         let from = memchr::memrchr_iter(b'\n', text.trim_end().as_bytes());
         let from = from.take(lines.max(1)).nth(lines.max(1) - 1).map_or(0, |at| at + 1);
-        let from = from.max(text.len().saturating_sub(SHOWN));
+        let from = from.max(text.len().saturating_sub(MAX_SHOWN_BYTES));
         text[text.ceil_char_boundary(from)..].to_owned()
     }
 
@@ -323,7 +323,7 @@ impl Job {
                     Ok(n) => self.output.lock().push(&buffer[..n]),
                 },
                 status = running.exit.wait(), if exited.is_none() => {
-                    exited = Some((status, tokio::time::Instant::now() + DRAIN));
+                    exited = Some((status, tokio::time::Instant::now() + DRAIN_TIME));
                 }
                 () = sleep_until(drained), if exited.is_some() => open = false,
             }

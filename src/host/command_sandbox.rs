@@ -45,7 +45,7 @@ use super::scratch::Scratch;
 use super::workspace::{FilesOutside, Workspace};
 
 /// Name of the directory for temporary files, inside the session's scratch directory.
-const TEMPORARY: &str = "tmp";
+const TEMPORARY_DIRECTORY: &str = "tmp";
 
 /// Name of the place of temporary files in memory, in messages for people.
 const IN_MEMORY: &str = "/tmp (in memory)";
@@ -726,7 +726,7 @@ impl CommandSandbox {
             return Ok(Temporary::Directory(place.clone()));
         }
         let directory = self.scratch.dir()?;
-        match DirBuilder::new().mode(0o700).create(directory.join(TEMPORARY)) {
+        match DirBuilder::new().mode(0o700).create(directory.join(TEMPORARY_DIRECTORY)) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -979,7 +979,7 @@ impl CommandSandbox {
 
 /// Returns the directory for temporary files inside the session's scratch directory. A link in its place is an error.
 fn temporary_in(directory: &Path) -> io::Result<KnownPath> {
-    let path = directory.canonicalize()?.join(TEMPORARY);
+    let path = directory.canonicalize()?.join(TEMPORARY_DIRECTORY);
     if !path.symlink_metadata()?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 
 /// Maximum number of times that are remembered.
-const REMEMBERED: usize = 256;
+const MAX_REMEMBERED_TIMES: usize = 256;
 
 /// Maximum time by which a file system's clock may be behind.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
@@ -36,7 +36,7 @@ impl CommandTimes {
     pub fn start(&self) -> CommandTimer {
         let time = Arc::new(CommandTime { start: SystemTime::now(), end: OnceLock::new() });
         let mut times = self.0.lock();
-        if times.len() == REMEMBERED {
+        if times.len() == MAX_REMEMBERED_TIMES {
             times.pop_front();
         }
         times.push_back(Arc::clone(&time));

@@ -11,18 +11,18 @@ use tandem_content::shorten::first_chars;
 use tandem_content::visible::visible;
 
 /// Number of unchanged lines that are shown around each change.
-const CONTEXT: usize = 5;
+const CONTEXT_LINES: usize = 5;
 
 /// Maximum time to compare two texts exactly; after it, the result is an approximation.
-const COMPARING: Duration = Duration::from_secs(2);
+const MAX_COMPARE_TIME: Duration = Duration::from_secs(2);
 
 /// Returns a unified diff without file names, for a model: cut to the limits. Different line endings count as equal.
 pub fn unified(old: &str, new: &str, limits: &ToolLimits) -> String {
     let (old, new) = (normalise(old), normalise(new));
     let (old, new) = (split(&old), split(&new));
-    let diff = compare(COMPARING, &old, &new);
+    let diff = compare(MAX_COMPARE_TIME, &old, &new);
     let mut shown = String::new();
-    for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+    for hunk in diff.unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
         // Writing to a string cannot fail.
         let _ = writeln!(shown, "{}", hunk.header());
         for change in hunk.iter_changes() {
@@ -46,7 +46,7 @@ pub(super) fn whole(time: Duration, old: &str, new: &str) -> String {
     let crlf = is_crlf(old, new);
     let (old, new) = (split(old), split(new));
     let mut shown = String::new();
-    for hunk in compare(time, &old, &new).unified_diff().context_radius(CONTEXT).iter_hunks() {
+    for hunk in compare(time, &old, &new).unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
         // Writing to a string cannot fail.
         let _ = writeln!(shown, "{}", hunk.header());
         for change in hunk.iter_changes() {
@@ -71,10 +71,10 @@ fn compare<'a>(time: Duration, old: &'a [&'a str], new: &'a [&'a str]) -> TextDi
 }
 
 /// Number of unchanged lines that people are shown around each change.
-const AROUND: usize = 3;
+const SHOWN_CONTEXT_LINES: usize = 3;
 
 /// Maximum time to look for changed words. Lines after that are shown without marked words.
-const MARKING: Duration = Duration::from_millis(200);
+const MAX_MARKING_TIME: Duration = Duration::from_millis(200);
 
 /// A complete change of a text, line by line, with every character of its lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -121,9 +121,9 @@ pub(super) fn lines(time: Duration, old: &str, new: &str) -> LineDiff {
     let crlf = is_crlf(old, new);
     let (old, new) = (split(old), split(new));
     let diff = compare(time, &old, &new);
-    let deadline = Instant::now() + MARKING;
+    let deadline = Instant::now() + MAX_MARKING_TIME;
     let mut lines = LineDiff { crlf, ..LineDiff::default() };
-    for group in diff.grouped_ops(AROUND) {
+    for group in diff.grouped_ops(SHOWN_CONTEXT_LINES) {
         let mut hunk = Vec::new();
         for op in group {
             for change in diff.iter_inline_changes_deadline(&op, Some(deadline)) {
@@ -221,7 +221,7 @@ mod tests {
     /// Lines as `12-text`, with `[]` around changed words and `$` after an unended line.
     #[track_caller]
     fn check_lines(old: &str, new: &str, expected: &[&str]) {
-        let diff = lines(COMPARING, old, new);
+        let diff = lines(MAX_COMPARE_TIME, old, new);
         let line = |line: &DiffLine| {
             let side = match line.side {
                 Side::Both => ' ',
@@ -265,7 +265,7 @@ mod tests {
     fn for_people_nothing_is_cut() {
         let long = format!("{}\n", "x".repeat(100_000));
         let many = "line\n".repeat(50_000);
-        let diff = lines(COMPARING, "", &format!("{long}{many}"));
+        let diff = lines(MAX_COMPARE_TIME, "", &format!("{long}{many}"));
         assert_eq!(diff.added, 50_001);
         assert_eq!(diff.hunks[0][0].pieces[0].1.len(), 100_000);
     }

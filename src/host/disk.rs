@@ -20,7 +20,7 @@ use super::files::{FileKind, Files, changed, moved, too_large};
 use super::off_thread::off_thread;
 use super::output::ToolError;
 use super::outputs::Outputs;
-use super::root::{Parent, Root, RootedPath, UNBLOCKED, is_moved};
+use super::root::{Parent, Root, RootedPath, UNBLOCKED_FLAGS, is_moved};
 use super::workspace::Workspace;
 
 /// Access to the disk of this machine, limited to a session's workspace and its stored outputs.
@@ -177,7 +177,7 @@ pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
     // The kind is checked before the file is opened, because opening a device can have effects.
     let found = fs::metadata(path).map_err(unreadable)?;
     regular(path, kind_of(&found))?;
-    let flags = UNBLOCKED.bits().cast_signed();
+    let flags = UNBLOCKED_FLAGS.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
     contents(&file, path, max)
 }

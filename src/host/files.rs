@@ -34,7 +34,7 @@ pub trait Files: Send + Sync {
     /// Replaces the content `old` of a file by `new`. With `None` for `old`, no file must exist yet; missing
     /// directories are made. A file that has changed meanwhile is not touched, and no program sees half of the content.
     /// Returns the resulting content if it is not `new`: an editor may change a file as it saves it. After an error
-    /// other than [`UNCONFIRMED`], the file is unchanged.
+    /// other than [`UNCONFIRMED_KIND`], the file is unchanged.
     async fn write(
         &self,
         path: &Path,
@@ -65,7 +65,7 @@ pub enum FileKind {
 }
 
 /// Kind of the error for a file if it is not known whether it was written.
-pub const UNCONFIRMED: &str = "write_unconfirmed";
+pub const UNCONFIRMED_KIND: &str = "write_unconfirmed";
 
 /// Returns the error for a file of more than `max` bytes.
 pub fn too_large(path: &Path, size: u64, max: u64) -> ToolError {

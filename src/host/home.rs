@@ -14,11 +14,11 @@ use tandem_sandbox::{Home, HomeLink, KnownPath};
 use super::workspace::{ComponentKind, walk};
 
 /// Table of the readable files, and of the environment variables that name other places.
-const TABLE: &str = include_str!("home.toml");
+const HOME_TABLE_TEXT: &str = include_str!("home.toml");
 
 static HOME_TABLE: LazyLock<HomeTable> = LazyLock::new(|| {
     // A test parses the table, so this cannot fail here.
-    toml::from_str(TABLE).unwrap_or_default()
+    toml::from_str(HOME_TABLE_TEXT).unwrap_or_default()
 });
 
 /// Maximum size of a file in which git names a directory, in bytes.
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_table_can_be_read_and_every_row_counts() {
-        let HomeTable { readable, moved, named } = toml::from_str(TABLE).unwrap();
+        let HomeTable { readable, moved, named } = toml::from_str(HOME_TABLE_TEXT).unwrap();
         for (row, why) in readable.iter().chain(&named) {
             assert!(!why.is_empty() && !row.starts_with('/') && !row.contains(".."), "{row}");
         }

@@ -20,7 +20,7 @@ use super::scratch::Scratch;
 use super::seen_files::SeenFiles;
 use super::session_files::{OpenEditors, SessionFiles};
 use super::terminals::Terminals;
-use super::workspace::{FilesOutside, OUTSIDE, PathToRead, Workspace};
+use super::workspace::{FilesOutside, OUTSIDE_KIND, PathToRead, Workspace};
 
 /// Files, commands and limits of one session. Each host is made from the settings of its own folder, so two sessions in
 /// two folders share none of these.
@@ -173,7 +173,7 @@ impl Host {
         // is resolved again with new rules.
         let is_open = match &resolved {
             Ok(path) => !path.is_asked,
-            Err(error) => error.kind != OUTSIDE,
+            Err(error) => error.kind != OUTSIDE_KIND,
         };
         if is_open {
             return resolved;
@@ -221,7 +221,7 @@ impl Host {
         let secrets = self.workspace.secrets().clone();
         off_thread(move || {
             FilesOutside::unsandboxed(home, &readable, secrets)
-                .map_err(|error| ToolError::new(OUTSIDE, error.to_string()))
+                .map_err(|error| ToolError::new(OUTSIDE_KIND, error.to_string()))
         })
         .await
     }

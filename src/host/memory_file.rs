@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 256 * 1024;
 const MAX_CHARS: usize = 4000;
 
 /// Heading of the section for added facts, which other programs also use.
-const HEADING: &str = "## Gemini Added Memories";
+const MEMORY_HEADING: &str = "## Gemini Added Memories";
 
 /// Adds a fact to the user's own file. The rest of the file is unchanged.
 pub fn add(file: &Path, fact: &str) -> Result<(), ToolError> {
@@ -66,7 +66,7 @@ fn with(before: &str, fact: &str) -> String {
     let Some(below) = section(before) else {
         let before = before.trim_end();
         let gap = if before.is_empty() { String::new() } else { end.repeat(2) };
-        return format!("{before}{gap}{HEADING}{end}{line}");
+        return format!("{before}{gap}{MEMORY_HEADING}{end}{line}");
     };
     let (above, below) = before.split_at(below);
     let gap = if below.is_empty() { "" } else { end };
@@ -82,7 +82,7 @@ fn section(text: &str) -> Option<usize> {
         if inside && (heading.starts_with("# ") || heading.starts_with("## ")) {
             return Some(at);
         }
-        inside |= heading == HEADING;
+        inside |= heading == MEMORY_HEADING;
         at += line.len();
     }
     inside.then_some(at)

@@ -12,7 +12,7 @@ use tandem_content::media::Media;
 use tandem_content::visible::visible_line;
 
 /// Maximum time to compare two texts while a person waits for the difference.
-const SHOWING: Duration = Duration::from_millis(20);
+const MAX_SHOWING_TIME: Duration = Duration::from_millis(20);
 
 /// First line of the report to the model if no file of several could be read.
 pub const NO_FILES_READ: &str = "No files were read.";
@@ -149,7 +149,7 @@ impl FileDiff {
     /// Returns the change of the file line by line, for a person to approve. The comparison is cut short, as a person
     /// waits for it: of large texts, more lines than necessary are shown as changed.
     pub fn lines(&self) -> LineDiff {
-        diff::lines(SHOWING, self.old.as_deref().unwrap_or_default(), &self.new)
+        diff::lines(MAX_SHOWING_TIME, self.old.as_deref().unwrap_or_default(), &self.new)
     }
 }
 

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use super::preimages::ContentId;
 use super::scratch::Scratch;
-use super::stored_files::{OUTPUTS, StoredFile, write_whole};
+use super::stored_files::{OUTPUTS_DIRECTORY, StoredFile, write_whole};
 use parking_lot::Mutex;
 use tandem_content::shorten::{shorten, shorten_with};
 
 /// Prefix of the names of files that came with prompts.
-const ATTACHMENT: &str = "attachment.";
+const ATTACHMENT_PREFIX: &str = "attachment.";
 
 /// Maximum size of all files of a session that came with prompts, in bytes.
 const MAX_ATTACHED_BYTES: u64 = 64 << 20;
@@ -37,7 +37,7 @@ pub fn attachment_name(name: &str, content: &[u8]) -> String {
     let content = ContentId::of(content);
     let hash = content.short();
     let ending = if ending.is_empty() { "bin" } else { &ending };
-    format!("{OUTPUTS}/{ATTACHMENT}{stem}.{hash}.{ending}")
+    format!("{OUTPUTS_DIRECTORY}/{ATTACHMENT_PREFIX}{stem}.{hash}.{ending}")
 }
 
 /// The stored outputs of one session.
@@ -71,7 +71,7 @@ impl OutputFiles {
     /// not exist.
     fn find(scratch: &Scratch, directory: &Path) -> Self {
         let files = match scratch.stored_files() {
-            Some(stored) => stored.in_directory(OUTPUTS),
+            Some(stored) => stored.in_directory(OUTPUTS_DIRECTORY),
             None => in_directory(directory),
         };
         let mut numbered: Vec<_> = files
@@ -146,7 +146,7 @@ impl Outputs {
 
     /// Returns whether a path is in the directory of these files.
     pub(super) fn holds(&self, path: &Path) -> bool {
-        self.scratch.existing().is_some_and(|directory| path.starts_with(directory.join(OUTPUTS)))
+        self.scratch.existing().is_some_and(|directory| path.starts_with(directory.join(OUTPUTS_DIRECTORY)))
     }
 
     /// Returns the path of the file with a name relative to the session's directory.
@@ -161,9 +161,9 @@ impl Outputs {
         let stored = self.scratch.stored_files().and_then(|stored| stored.name_of(path.as_ref()));
         let is_stored = stored.is_some();
         let path = stored.map_or_else(|| path.into(), |name| directory.join(name));
-        let directory = directory.join(OUTPUTS);
+        let directory = directory.join(OUTPUTS_DIRECTORY);
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        if name.starts_with(ATTACHMENT) && path.parent() == Some(&directory) {
+        if name.starts_with(ATTACHMENT_PREFIX) && path.parent() == Some(&directory) {
             return (is_stored || path.is_file()).then_some(path);
         }
         let mut kept = self.kept.lock();
@@ -185,10 +185,10 @@ impl Outputs {
             return Ok(());
         }
         let files = match self.scratch.stored_files() {
-            Some(stored) => stored.in_directory(OUTPUTS),
-            None => in_directory(&directory.join(OUTPUTS)),
+            Some(stored) => stored.in_directory(OUTPUTS_DIRECTORY),
+            None => in_directory(&directory.join(OUTPUTS_DIRECTORY)),
         };
-        let attached = files.iter().filter(|file| file.name.starts_with(ATTACHMENT));
+        let attached = files.iter().filter(|file| file.name.starts_with(ATTACHMENT_PREFIX));
         let size = content.len() as u64;
         if attached.map(|file| file.bytes).sum::<u64>() + size > MAX_ATTACHED_BYTES {
             return Err(format!(
@@ -216,7 +216,7 @@ impl Outputs {
             return Ok(None);
         }
         let content = ContentId::of(text.as_bytes());
-        let directory = self.scratch.dir()?.join(OUTPUTS);
+        let directory = self.scratch.dir()?.join(OUTPUTS_DIRECTORY);
         let mut kept = self.kept.lock();
         let kept = kept.get_or_insert_with(|| OutputFiles::find(&self.scratch, &directory));
         let is_known = |known: &&OutputFile| known.content.as_ref() == Some(&content);
@@ -266,7 +266,7 @@ mod tests {
 
     fn files(parent: &Path) -> Vec<String> {
         let session = fs::read_dir(parent).unwrap().next().unwrap().unwrap().path();
-        let files = fs::read_dir(session.join(OUTPUTS)).unwrap();
+        let files = fs::read_dir(session.join(OUTPUTS_DIRECTORY)).unwrap();
         let mut names: Vec<_> =
             files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::files::Files;
 use super::off_thread::off_thread;
 use super::scratch::Scratch;
-use super::stored_files::{PREIMAGES, write_whole};
+use super::stored_files::{PREIMAGES_DIRECTORY, write_whole};
 use parking_lot::Mutex;
 
 /// A change of a file by a tool, with the data to undo it.
@@ -142,8 +142,8 @@ impl Preimages {
             return Ok(());
         }
         let used = || match stored {
-            Some(stored) => stored.in_directory(PREIMAGES).iter().map(|file| file.bytes).sum(),
-            None => size(&directory.join(PREIMAGES)),
+            Some(stored) => stored.in_directory(PREIMAGES_DIRECTORY).iter().map(|file| file.bytes).sum(),
+            None => size(&directory.join(PREIMAGES_DIRECTORY)),
         };
         let left = left.get_or_insert_with(|| self.max.saturating_sub(used()));
         let Some(remains) = left.checked_sub(id.bytes) else {
@@ -179,8 +179,8 @@ impl Preimages {
             Preimage::Nothing => match files.remove(path, now.as_deref().unwrap_or_default()).await
             {
                 Ok(true) => Ok(()),
-                Ok(false) => Err(CHANGED.to_owned()),
-                Err(err) if err.kind() == ErrorKind::NotFound => Err(REMOVED.to_owned()),
+                Ok(false) => Err(CHANGED_SINCE.to_owned()),
+                Err(err) if err.kind() == ErrorKind::NotFound => Err(REMOVED_SINCE.to_owned()),
                 Err(err) => Err(format!("cannot be removed: {err}")),
             },
             Preimage::Kept(id) => {
@@ -199,7 +199,7 @@ impl Preimages {
 
 /// Returns the name of a content's file in the session's directory.
 fn name(id: &ContentId) -> String {
-    format!("{PREIMAGES}/{}", id.sha256)
+    format!("{PREIMAGES_DIRECTORY}/{}", id.sha256)
 }
 
 /// Returns the number of bytes of the files in a directory, which need not exist.

@@ -22,16 +22,16 @@ use tandem_sandbox::KnownPath;
 /// Flags for opening a directory to look up names in it. `O_PATH`, where it exists, does not need the permission to
 /// list the directory.
 #[cfg(target_os = "linux")]
-const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Flags for opening a directory to list it.
-const LISTED: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const LISTING_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Flags for opening a file of unknown kind: opening a FIFO must not wait for a writer, and opening a terminal must not
 /// make it this process's controlling terminal.
-pub(super) const UNBLOCKED: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub(super) const UNBLOCKED_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// A directory that was opened once.
 #[derive(Debug)]
@@ -45,9 +45,9 @@ impl Root {
     /// Opens a directory. Links in the path are followed, this once.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let path = fs::canonicalize(path)?;
-        let top = rustix::fs::open("/", DIRECTORY, Mode::empty())?;
+        let top = rustix::fs::open("/", DIRECTORY_FLAGS, Mode::empty())?;
         let below = path.strip_prefix("/").unwrap_or(&path);
-        let directory = open_below(top.as_fd(), below, DIRECTORY)?;
+        let directory = open_below(top.as_fd(), below, DIRECTORY_FLAGS)?;
         Ok(Self { path, directory })
     }
 
@@ -131,13 +131,13 @@ impl RootedPath {
     /// Opens the file with these flags.
     pub(super) fn open(&self, flags: OFlags) -> io::Result<File> {
         let below = self.root.relative(&self.path)?;
-        open_below(self.root.directory.as_fd(), below, flags | UNBLOCKED).map(File::from)
+        open_below(self.root.directory.as_fd(), below, flags | UNBLOCKED_FLAGS).map(File::from)
     }
 
     /// Opens the directory as a root of its own.
     pub(super) fn open_root(&self) -> io::Result<Root> {
         let below = self.root.relative(&self.path)?;
-        let directory = open_below(self.root.directory.as_fd(), below, DIRECTORY)?;
+        let directory = open_below(self.root.directory.as_fd(), below, DIRECTORY_FLAGS)?;
         Ok(Root { path: self.path.clone(), directory })
     }
 
@@ -146,7 +146,7 @@ impl RootedPath {
         let below = self.root.relative(&self.path)?;
         let name = below.file_name().unwrap_or(OsStr::new("."));
         let above = below.parent().unwrap_or(below);
-        let directory = open_below(self.root.directory.as_fd(), above, DIRECTORY)?;
+        let directory = open_below(self.root.directory.as_fd(), above, DIRECTORY_FLAGS)?;
         Ok(Parent { directory, name })
     }
 
@@ -197,7 +197,7 @@ impl RootedPath {
     /// Lists the directory.
     pub fn entries(&self) -> io::Result<Entries> {
         let below = self.root.relative(&self.path)?;
-        Entries::new(open_below(self.root.directory.as_fd(), below, LISTED)?)
+        Entries::new(open_below(self.root.directory.as_fd(), below, LISTING_FLAGS)?)
     }
 
     /// Removes the directory, which must be empty.
@@ -216,7 +216,7 @@ pub(super) struct Parent<'p> {
 impl Parent<'_> {
     /// Opens the file, if it is no link.
     pub(super) fn open(&self, flags: OFlags) -> io::Result<File> {
-        let flags = flags | UNBLOCKED | OFlags::NOFOLLOW;
+        let flags = flags | UNBLOCKED_FLAGS | OFlags::NOFOLLOW;
         Ok(openat(&self.directory, self.name, flags, Mode::empty())?.into())
     }
 
@@ -302,9 +302,9 @@ impl Entries {
 
     /// Lists the directory at a real path. A link on the way is an error.
     pub(super) fn at(path: &Path) -> io::Result<Self> {
-        let top = rustix::fs::open("/", DIRECTORY, Mode::empty())?;
+        let top = rustix::fs::open("/", DIRECTORY_FLAGS, Mode::empty())?;
         let below = path.strip_prefix("/").unwrap_or(path);
-        Self::new(open_below(top.as_fd(), below, LISTED)?)
+        Self::new(open_below(top.as_fd(), below, LISTING_FLAGS)?)
     }
 
     /// Returns the descriptor of the directory.
@@ -373,7 +373,7 @@ fn open_step_by_step(directory: BorrowedFd<'_>, path: &Path, flags: OFlags) -> i
     let mut reached: Option<OwnedFd> = None;
     for name in above {
         let from = reached.as_ref().map_or(directory, AsFd::as_fd);
-        reached = Some(open(from, name, DIRECTORY)?);
+        reached = Some(open(from, name, DIRECTORY_FLAGS)?);
     }
     let from = reached.as_ref().map_or(directory, AsFd::as_fd);
     Ok(open(from, path.file_name().unwrap_or(OsStr::new(".")), flags)?)
@@ -388,7 +388,7 @@ mod tests {
     type Open = fn(BorrowedFd<'_>, &Path, OFlags) -> io::Result<OwnedFd>;
 
     /// Both implementations of opening a file below a directory.
-    const WAYS: [Open; 2] = [open_below, open_step_by_step];
+    const OPEN_METHODS: [Open; 2] = [open_below, open_step_by_step];
 
     fn check(path: &str, flags: OFlags, expected: Result<(), Errno>) {
         let dir = tempfile::tempdir().unwrap();
@@ -400,7 +400,7 @@ mod tests {
         symlink("nowhere", root.join("a/dangling")).unwrap();
         symlink("file", root.join("a/b/link")).unwrap();
         let root = Root::open(&root).unwrap();
-        for open in WAYS {
+        for open in OPEN_METHODS {
             let opened = open(root.directory.as_fd(), Path::new(path), flags);
             let error = |error: io::Error| Errno::from_io_error(&error).unwrap();
             assert_eq!(opened.map(drop).map_err(error), expected, "{path}");
@@ -409,19 +409,19 @@ mod tests {
 
     #[test]
     fn what_is_below_is_opened_through_directories_alone() {
-        check("a/b/file", UNBLOCKED, Ok(()));
-        check("a/b", DIRECTORY, Ok(()));
-        check("", DIRECTORY, Ok(()));
-        check("", LISTED, Ok(()));
-        check("a/none", UNBLOCKED, Err(Errno::NOENT));
-        check("a/none/file", UNBLOCKED, Err(Errno::NOENT));
-        check("a/b/file/x", UNBLOCKED, Err(Errno::NOTDIR));
-        check("a/b/file", DIRECTORY, Err(Errno::NOTDIR));
+        check("a/b/file", UNBLOCKED_FLAGS, Ok(()));
+        check("a/b", DIRECTORY_FLAGS, Ok(()));
+        check("", DIRECTORY_FLAGS, Ok(()));
+        check("", LISTING_FLAGS, Ok(()));
+        check("a/none", UNBLOCKED_FLAGS, Err(Errno::NOENT));
+        check("a/none/file", UNBLOCKED_FLAGS, Err(Errno::NOENT));
+        check("a/b/file/x", UNBLOCKED_FLAGS, Err(Errno::NOTDIR));
+        check("a/b/file", DIRECTORY_FLAGS, Err(Errno::NOTDIR));
         for link in ["a/inside/file", "a/outside/root", "a/dangling", "a/b/link", "a/b/link/x"] {
-            check(link, UNBLOCKED, Err(Errno::LOOP));
+            check(link, UNBLOCKED_FLAGS, Err(Errno::LOOP));
         }
         for link in ["a/inside", "a/outside", "a/dangling", "a/b/link"] {
-            check(link, DIRECTORY, Err(Errno::LOOP));
+            check(link, DIRECTORY_FLAGS, Err(Errno::LOOP));
         }
     }
 

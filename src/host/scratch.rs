@@ -13,14 +13,14 @@ use super::stored_files::StoredFiles;
 use parking_lot::Mutex;
 
 /// Prefix of the names of these directories, before a random part.
-const PREFIX: &str = "session-";
+const SESSION_PREFIX: &str = "session-";
 
 /// Name of a file in each directory that is locked as long as the session lives.
-const LOCK: &str = "lock";
+const LOCK_FILE: &str = "lock";
 
 /// Minimum age of a directory before it is checked for a living session: a directory is made and locked in two steps,
 /// and must not be removed between them.
-const SETTLED: Duration = Duration::from_secs(10);
+const MIN_SETTLED_AGE: Duration = Duration::from_secs(10);
 
 /// A session's directory, which only this user can read. The lock guards the making of the directory.
 pub struct Scratch {
@@ -109,8 +109,8 @@ impl Scratch {
         fs::create_dir_all(&parent)?;
         sweep(&parent);
         // The directory has mode 0700, regardless of the umask.
-        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&parent)?;
-        let lock = File::create_new(dir.path().join(LOCK))?;
+        let dir = tempfile::Builder::new().prefix(SESSION_PREFIX).tempdir_in(&parent)?;
+        let lock = File::create_new(dir.path().join(LOCK_FILE))?;
         lock.try_lock()?;
         let path = match &self.stored_files {
             Some(files) => {
@@ -129,7 +129,7 @@ impl Scratch {
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(SESSION_PREFIX));
         if ours && abandoned(&entry.path()).unwrap_or(false) {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -138,12 +138,12 @@ fn sweep(parent: &Path) {
 
 /// Returns whether the lock of a directory is free, because its session has ended without removing the directory.
 fn abandoned(dir: &Path) -> io::Result<bool> {
-    let lock = match File::open(dir.join(LOCK)) {
+    let lock = match File::open(dir.join(LOCK_FILE)) {
         Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),
         lock => lock?,
     };
     let age = SystemTime::now().duration_since(lock.metadata()?.modified()?);
-    Ok(age.is_ok_and(|age| age > SETTLED) && lock.try_lock().is_ok())
+    Ok(age.is_ok_and(|age| age > MIN_SETTLED_AGE) && lock.try_lock().is_ok())
 }
 
 #[cfg(test)]
@@ -182,12 +182,12 @@ mod tests {
         let alive = Scratch::new(Some(parent.path().to_owned()));
         let long_ago = SystemTime::now() - Duration::from_mins(1);
         let age = |dir: &Path| {
-            File::options().write(true).open(dir.join(LOCK)).unwrap().set_modified(long_ago)
+            File::options().write(true).open(dir.join(LOCK_FILE)).unwrap().set_modified(long_ago)
         };
         age(&alive.dir().unwrap()).unwrap();
         let killed = parent.path().join("session-killed");
         fs::create_dir(&killed).unwrap();
-        File::create(killed.join(LOCK)).unwrap();
+        File::create(killed.join(LOCK_FILE)).unwrap();
         age(&killed).unwrap();
         let foreign = parent.path().join("session-of-somebody-else");
         fs::create_dir(&foreign).unwrap();

@@ -8,11 +8,11 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use super::name_list::NameList;
 
 /// Table of names of files that hold secrets, and of names that only look like them.
-const NAMES: &str = include_str!("secrets.toml");
+const SECRET_TABLE: &str = include_str!("secrets.toml");
 
-static LISTS: LazyLock<SecretNames> = LazyLock::new(|| {
+static SECRET_NAMES: LazyLock<SecretNames> = LazyLock::new(|| {
     // A test parses the table, so this cannot fail here.
-    SecretNames::parse(NAMES).unwrap_or_default()
+    SecretNames::parse(SECRET_TABLE).unwrap_or_default()
 });
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Secrets {
         if !is_except && self.own().iter().any(|dir| path.starts_with(dir)) {
             return Some("this agent keeps its keys and its state there");
         }
-        let lists = &*LISTS;
+        let lists = &*SECRET_NAMES;
         lists.secret.why(path).filter(|_| !lists.public.names(path, false))
     }
 
@@ -69,7 +69,7 @@ impl Secrets {
     /// directory is secret with all files below it.
     pub fn hides(&self, path: &Path, is_directory: bool) -> bool {
         let own = || is_directory && self.own().iter().any(|dir| path == dir);
-        let lists = &*LISTS;
+        let lists = &*SECRET_NAMES;
         let named = lists.secret.names(path, is_directory);
         named && !lists.public.names(path, is_directory) || own()
     }
@@ -88,7 +88,7 @@ impl Secrets {
     /// Returns the existing secret files and directories whose rows begin at a directory, such as the user's home, and
     /// the agent's own.
     fn existing_in(&self, directory: &Path) -> Vec<PathBuf> {
-        let lists = &*LISTS;
+        let lists = &*SECRET_NAMES;
         let mut existing = lists.secret.existing_in(directory);
         existing.retain(|path| !lists.public.names(path, path.is_dir()));
         existing.extend(self.own().iter().cloned());
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn the_list_can_be_read_and_every_row_counts() {
-        let tables: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(NAMES).unwrap();
+        let tables: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(SECRET_TABLE).unwrap();
         assert_eq!(tables.keys().collect::<Vec<_>>(), ["public", "secret"]);
-        SecretNames::parse(NAMES).unwrap();
+        SecretNames::parse(SECRET_TABLE).unwrap();
         for row in tables["secret"].keys() {
             let path = Path::new("/home/me").join(row.replace('*', "x"));
             assert!(Secrets::default().why(&path).is_some(), "{row}");

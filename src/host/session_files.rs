@@ -21,7 +21,7 @@ pub use self::open_editor::{BuffersGuard, OpenEditors};
 use self::open_editor::{FileView, OpenEditor};
 use super::command_times::CommandTimes;
 use super::disk::{self, Disk};
-use super::files::{FileKind, Files, UNCONFIRMED, changed, too_large};
+use super::files::{FileKind, Files, UNCONFIRMED_KIND, changed, too_large};
 use super::limits::ToolLimits;
 use super::off_thread::off_thread;
 use super::output::ToolError;
@@ -257,7 +257,7 @@ fn unconfirmed(path: &Path, what: &str) -> ToolError {
         "The editor was asked to write {} and {what}. Read the file to see what is in it.",
         path.display()
     );
-    ToolError::new(UNCONFIRMED, message)
+    ToolError::new(UNCONFIRMED_KIND, message)
 }
 
 /// Returns the error for a file that the editor has refused to write.

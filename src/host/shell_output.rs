@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use tandem_content::plain::plain;
 
 /// Number of bytes that are examined to distinguish text from binary output.
-const SNIFF: usize = 4096;
+const SNIFFED_BYTES: usize = 4096;
 
 /// Number of bytes of the end to show while a command runs.
-const LIVE: usize = 16 * 1024;
+const LIVE_BYTES: usize = 16 * 1024;
 
 /// Beginning and end of the output of a command; the middle is left out of long output.
 pub struct OutputBuffer {
@@ -65,7 +65,7 @@ impl OutputBuffer {
             return format!("[Receiving binary output... {} MB]", self.total.div_ceil(1 << 20));
         }
         let kept = self.head.iter().chain(&self.tail);
-        let skip = (self.head.len() + self.tail.len()).saturating_sub(LIVE);
+        let skip = (self.head.len() + self.tail.len()).saturating_sub(LIVE_BYTES);
         let bytes: Vec<u8> = kept.skip(skip).copied().collect();
         let whole_lines = match bytes.iter().position(|byte| *byte == b'\n') {
             Some(end) if skip > 0 => &bytes[end + 1..],
@@ -77,7 +77,7 @@ impl OutputBuffer {
     }
 
     fn is_binary(&self) -> bool {
-        memchr::memchr(0, &self.head[..self.head.len().min(SNIFF)]).is_some()
+        memchr::memchr(0, &self.head[..self.head.len().min(SNIFFED_BYTES)]).is_some()
     }
 }
 
@@ -130,6 +130,6 @@ mod tests {
         assert_eq!(output.live(), "first\n");
         output.push("x\n".repeat(10_000).as_bytes());
         let live = output.live();
-        assert!(live.starts_with("[... earlier output ...]\nx\n") && live.len() < LIVE + 30);
+        assert!(live.starts_with("[... earlier output ...]\nx\n") && live.len() < LIVE_BYTES + 30);
     }
 }

@@ -16,10 +16,10 @@ use tempfile::NamedTempFile;
 use super::off_thread::off_thread;
 
 /// Name of the subdirectory for contents of files before changes.
-pub(super) const PREIMAGES: &str = "blobs";
+pub(super) const PREIMAGES_DIRECTORY: &str = "blobs";
 
 /// Name of the subdirectory for long outputs.
-pub(super) const OUTPUTS: &str = "outputs";
+pub(super) const OUTPUTS_DIRECTORY: &str = "outputs";
 
 /// Maximum length of a file's name, without its directory.
 const LONGEST_NAME: usize = 100;
@@ -196,7 +196,7 @@ impl StoredFiles {
 fn is_name(name: &str) -> bool {
     let Some((directory, file)) = name.split_once('/') else { return false };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    [PREIMAGES, OUTPUTS].contains(&directory)
+    [PREIMAGES_DIRECTORY, OUTPUTS_DIRECTORY].contains(&directory)
         && (1..=LONGEST_NAME).contains(&file.len())
         && !file.starts_with('.')
         && file.chars().all(is_plain)

@@ -30,7 +30,7 @@ use super::network::NetworkAccess;
 
 use self::login_shell::LoginVariables;
 pub use self::supervisor::{Exit, Supervisor, left_alone};
-use self::supervisor::{MARK, Spawned, test_group};
+use self::supervisor::{MARK_VARIABLE, Spawned, test_group};
 
 /// Time between SIGTERM and SIGKILL for the process group of a command.
 const COMMAND_GRACE: Duration = Duration::from_millis(200);
@@ -285,7 +285,7 @@ impl Terminals {
     }
 
     async fn variables_of(&self, shell: &Path) -> Option<LoginVariables> {
-        let written = timeout(login_shell::PATIENCE, self.output_of(shell)).await;
+        let written = timeout(login_shell::ANSWER_TIMEOUT, self.output_of(shell)).await;
         let written = written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let written = written.inspect_err(|err| {
             tracing::warn!("{} does not say what its variables are: {err}", shell.display());
@@ -310,7 +310,7 @@ impl Terminals {
         // Standard error is read and discarded, as the shell would otherwise wait when the pipe is full.
         tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
         let mut written = Vec::new();
-        output.take(login_shell::MOST).read_to_end(&mut written).await?;
+        output.take(login_shell::MAX_OUTPUT_BYTES).read_to_end(&mut written).await?;
         Ok(written)
     }
 
@@ -318,7 +318,7 @@ impl Terminals {
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         // Building the command cannot fail without a sandbox.
         let Ok(mut command) = self.shell("", Path::new("/"), None) else { return Vec::new() };
-        command.env(MARK, "");
+        command.env(MARK_VARIABLE, "");
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         for (name, value) in command.as_std_mut().get_envs() {
             match value {

@@ -11,7 +11,7 @@ use encoding_rs::{EncoderResult, Encoding, UTF_16BE, UTF_16LE};
 pub use self::endings::{TextEdit, like, normalise, splice};
 
 /// Number of bytes of a file that are examined to distinguish text from binary content.
-const SNIFFED: usize = 8192;
+const SNIFFED_BYTES: usize = 8192;
 
 /// Text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ enum Charset {
 }
 
 /// Byte order marks. UTF-32 comes first, as one of its marks begins like one of UTF-16.
-const MARKS: [(Charset, &[u8]); 5] = [
+const BYTE_ORDER_MARKS: [(Charset, &[u8]); 5] = [
     (Charset::Utf32Le, &[0xFF, 0xFE, 0, 0]),
     (Charset::Utf32Be, &[0, 0, 0xFE, 0xFF]),
     (Charset::Utf16Le, &[0xFF, 0xFE]),
@@ -87,7 +87,7 @@ impl fmt::Display for Unencodable {
 
 /// Decodes bytes as text, replacing damaged parts. `None` if the bytes are not text.
 pub fn decode(bytes: &[u8]) -> Option<FileText> {
-    let mark = MARKS.iter().find(|(_, mark)| bytes.starts_with(mark));
+    let mark = BYTE_ORDER_MARKS.iter().find(|(_, mark)| bytes.starts_with(mark));
     let (charset, rest) = match mark {
         Some((charset, mark)) => (*charset, &bytes[mark.len()..]),
         None => (guess(bytes)?, bytes),
@@ -108,7 +108,7 @@ pub fn encode(text: &str, format: &TextFormat) -> Result<Vec<u8>, Unencodable> {
     if !bom {
         return charset.encode(text);
     }
-    let mark = MARKS.iter().find(|(marked, _)| marked == charset).map_or(&[][..], |(_, mark)| mark);
+    let mark = BYTE_ORDER_MARKS.iter().find(|(marked, _)| marked == charset).map_or(&[][..], |(_, mark)| mark);
     // A mark at the beginning of the text is removed, so that the file does not have two.
     let bytes = charset.encode(text.strip_prefix('\u{FEFF}').unwrap_or(text))?;
     Ok([mark, &bytes].concat())
@@ -123,7 +123,7 @@ fn guess(bytes: &[u8]) -> Option<Charset> {
         return Some(Charset::Utf8);
     }
     // Texts in old encodings have tabs and line ends, and next to no other control characters.
-    let sniffed = &bytes[..bytes.len().min(SNIFFED)];
+    let sniffed = &bytes[..bytes.len().min(SNIFFED_BYTES)];
     let controls = sniffed.iter().filter(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31)).count();
     if controls * 20 > sniffed.len() {
         return None;
@@ -134,7 +134,7 @@ fn guess(bytes: &[u8]) -> Option<Charset> {
 }
 
 fn has_nul(bytes: &[u8]) -> bool {
-    memchr::memchr(0, &bytes[..bytes.len().min(SNIFFED)]).is_some()
+    memchr::memchr(0, &bytes[..bytes.len().min(SNIFFED_BYTES)]).is_some()
 }
 
 /// Returns whether bytes are UTF-8, or contain more valid characters outside ASCII than damaged places.

@@ -32,10 +32,10 @@ const MAX_PATH: usize = 4096;
 const MAX_LINKS: usize = 40;
 
 /// Kind of the error for a path that leads out of the workspace.
-pub const OUTSIDE: &str = "path_not_in_workspace";
+pub const OUTSIDE_KIND: &str = "path_not_in_workspace";
 
 /// Directories in whose place commands in the sandbox see the session's own directory for temporary files.
-const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+const TEMPORARY_DIRECTORIES: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// Directories that tools may touch.
 #[derive(Debug)]
@@ -192,7 +192,7 @@ impl Workspace {
 
     /// Returns whether a path may lie in the session's own `/tmp`.
     pub(super) fn may_be_temporary(path: &str) -> bool {
-        TEMPORARY.iter().any(|temporary| Path::new(path).starts_with(temporary))
+        TEMPORARY_DIRECTORIES.iter().any(|temporary| Path::new(path).starts_with(temporary))
     }
 
     /// Returns the real path of a path as named by commands, if it lies in the session's own `/tmp`.
@@ -203,7 +203,7 @@ impl Workspace {
         if goes_up || self.contains(path) {
             return None;
         }
-        let inside = TEMPORARY.iter().find_map(|temporary| path.strip_prefix(temporary).ok());
+        let inside = TEMPORARY_DIRECTORIES.iter().find_map(|temporary| path.strip_prefix(temporary).ok());
         let named = inside.map(|inside| directory.join(inside));
         named.or_else(|| path.starts_with(directory).then(|| path.to_owned()))
     }
@@ -223,8 +223,8 @@ impl Workspace {
         let inside = self.temporary_path();
         let inside = inside.and_then(|directory| real.strip_prefix(directory).ok());
         match inside {
-            Some(inside) if inside.as_os_str().is_empty() => PathBuf::from(TEMPORARY[0]),
-            Some(inside) => Path::new(TEMPORARY[0]).join(inside),
+            Some(inside) if inside.as_os_str().is_empty() => PathBuf::from(TEMPORARY_DIRECTORIES[0]),
+            Some(inside) => Path::new(TEMPORARY_DIRECTORIES[0]).join(inside),
             None => real.to_owned(),
         }
     }
@@ -247,7 +247,7 @@ impl Workspace {
         let via =
             if real == asked { String::new() } else { format!(" (that is {})", real.display()) };
         ToolError::new(
-            OUTSIDE,
+            OUTSIDE_KIND,
             format!("{}{via} is outside the workspace: {}", asked.display(), roots.join(", ")),
         )
     }

@@ -6,6 +6,6 @@ mod files;
 mod found;
 mod pieces;
 
-pub(crate) use self::chat::PROGRAM;
+pub(crate) use self::chat::PROGRAM_NAME;
 pub use self::files::{FoundSessions, GeminiCli, ImportScope};
 pub use self::found::FoundSession;

@@ -9,7 +9,7 @@ use tandem_store::FileStore;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
-use crate::gemini_cli::{FoundSession, GeminiCli, PROGRAM};
+use crate::gemini_cli::{FoundSession, GeminiCli, PROGRAM_NAME};
 use crate::skip::SkipReason;
 
 /// Import of sessions into a store, which adds no session twice.
@@ -119,7 +119,7 @@ async fn imported_sessions(store: &dyn Store) -> Result<Vec<(String, Head)>, Sto
     let stored = store.list(&Query::default()).await?.into_iter();
     let imported = stored.filter_map(|listed| {
         let from = listed.head.from.clone()?;
-        (from.program.as_deref() == Some(PROGRAM)).then_some((from.id, listed.head))
+        (from.program.as_deref() == Some(PROGRAM_NAME)).then_some((from.id, listed.head))
     });
     Ok(imported.collect())
 }

@@ -8,16 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Maximum number of waiting lines.
-const LINES: usize = 1024;
+const MAX_WAITING_LINES: usize = 1024;
 
 /// Maximum number of waiting bytes.
-const BYTES: usize = 4 << 20;
+const MAX_WAITING_BYTES: usize = 4 << 20;
 
 /// Maximum time that the end of the program waits for unwritten lines.
-const LAST: Duration = Duration::from_millis(200);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Interval of the checks for unwritten lines.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 type Output = Box<dyn Write + Send>;
 
@@ -63,7 +63,7 @@ impl Queue {
         let mut thread = thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.start(state, *lost);
         let size = line.len();
-        let room = state.waiting.fetch_add(size, Ordering::Relaxed) + size <= BYTES;
+        let room = state.waiting.fetch_add(size, Ordering::Relaxed) + size <= MAX_WAITING_BYTES;
         let sent = match &*thread {
             Thread::Running(lines) if room => lines.try_send(line.to_owned()).is_ok(),
             _ => false,
@@ -74,11 +74,11 @@ impl Queue {
         }
     }
 
-    /// Waits until all lines are written, at most [`LAST`].
+    /// Waits until all lines are written, at most [`SHUTDOWN_TIMEOUT`].
     pub(super) fn finish(&self) {
-        let until = Instant::now() + LAST;
+        let until = Instant::now() + SHUTDOWN_TIMEOUT;
         while self.0.state.waiting.load(Ordering::Acquire) > 0 && Instant::now() < until {
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
         }
     }
 }
@@ -88,7 +88,7 @@ impl Thread {
         if !matches!(self, Self::Ready(_)) {
             return;
         }
-        let (sender, lines) = sync_channel(LINES);
+        let (sender, lines) = sync_channel(MAX_WAITING_LINES);
         if let Self::Ready(output) = std::mem::replace(self, Self::Running(sender)) {
             let state = Arc::clone(state);
             let thread = thread::Builder::new().name("log".to_owned());
@@ -155,18 +155,18 @@ mod tests {
         let (go, told) = channel();
         let (written, lines) = channel();
         let queue = Queue::new(Box::new(Slow(told, written)), |lines| format!("({lines} lines)"));
-        for n in 0..LINES + 100 {
+        for n in 0..MAX_WAITING_LINES + 100 {
             queue.push(format!("{n}\n").as_bytes());
         }
         drop(go);
         while queue.0.state.waiting.load(Ordering::Acquire) > 0 {
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
         }
         let lines: Vec<String> = lines.try_iter().collect();
         assert_eq!(lines[0], "0\n");
         // The thread had taken one line or none when the queue was full.
         assert!(lines[1].starts_with("(99 lines") || lines[1].starts_with("(100 lines"));
-        assert!(lines.len() > LINES, "{}", lines.len());
+        assert!(lines.len() > MAX_WAITING_LINES, "{}", lines.len());
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         for _ in 0..20 {
             queue.push(&vec![b'x'; 1 << 20]);
         }
-        assert_eq!(queue.0.state.waiting.load(Ordering::Relaxed), BYTES);
+        assert_eq!(queue.0.state.waiting.load(Ordering::Relaxed), MAX_WAITING_BYTES);
         assert_eq!(queue.0.state.dropped.load(Ordering::Relaxed), 16);
     }
 }

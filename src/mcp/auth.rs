@@ -122,13 +122,13 @@ struct ConfinedRequests {
 }
 
 /// Maximum number of redirects of one request of a login.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// Timeout of one request of a login.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
 /// Maximum size of the answer to one request of a login, in bytes.
-const ANSWER: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 impl ConfinedRequests {
     fn new(network: NetworkPolicy) -> Result<Self, AuthError> {
@@ -143,7 +143,7 @@ impl ConfinedRequests {
                 // The resolver judges only names; an address without a name is judged here.
                 match judge.judge(attempt.url()) {
                     Err(why) => attempt.error(why),
-                    Ok(()) if attempt.previous().len() > REDIRECTS => attempt.stop(),
+                    Ok(()) if attempt.previous().len() > MAX_REDIRECTS => attempt.stop(),
                     Ok(()) => attempt.follow(),
                 }
             })
@@ -165,7 +165,7 @@ impl OAuthHttpClient for ConfinedRequests {
             let mut response = client.execute(request).await?;
             let mut body = Vec::new();
             while let Some(more) = response.chunk().await? {
-                if body.len() + more.len() > ANSWER {
+                if body.len() + more.len() > MAX_ANSWER_BYTES {
                     return Err("its answer is too long".into());
                 }
                 body.extend_from_slice(&more);

@@ -123,13 +123,13 @@ pub(super) fn has_token(headers: &[(String, String)]) -> bool {
 }
 
 /// Minimum length of a secret in bytes: shorter values are hardly secrets, and occur in any text.
-const SECRET: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 
 fn hidden(said: &str, values: &[(String, String)]) -> String {
     let mut said = said.to_owned();
     for (_, value) in values {
         // Of `Bearer abc` the second word is the secret.
-        for word in value.split_whitespace().filter(|word| word.len() >= SECRET) {
+        for word in value.split_whitespace().filter(|word| word.len() >= MIN_SECRET_BYTES) {
             if said.contains(word) {
                 said = said.replace(word, "(hidden)");
             }
@@ -158,7 +158,7 @@ fn without_parts(mut said: String, url: &str) -> String {
     }
     for value in values {
         for value in [value.to_owned(), meant(value), meant(&value.replace('+', " "))] {
-            if value.len() >= SECRET {
+            if value.len() >= MIN_SECRET_BYTES {
                 said = said.replace(&value, "(hidden)");
             }
         }

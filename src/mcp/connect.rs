@@ -29,7 +29,7 @@ use super::config::{ServerConfig, ServerReach, has_token};
 use super::connection::{Notifications, ServerConnection};
 use super::context::HubContext;
 use super::error_text::{NO_MESSAGE, causes, discreet, unreachable};
-use super::http::{self, Headers, OLD, SessionAwareClient, is_old};
+use super::http::{self, Headers, OLD_TRANSPORT_ERROR, SessionAwareClient, is_old};
 use super::lines::Capped;
 use super::listener::{ListChanges, Listener};
 use parking_lot::Mutex;
@@ -40,22 +40,22 @@ use tandem_host::terminals::{Life, Program};
 use tandem_net::{self as net, Backoff};
 
 /// Maximum time to wait for the exit status of a program that has closed its connection.
-const ENDING: Duration = Duration::from_secs(1);
+const EXIT_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of bytes at the end of a program's standard error that are kept.
 const LAST_WORDS: usize = 2048;
 
 /// Maximum number of characters of a program's output that people are shown.
-const TOLD: usize = 300;
+const MAX_SHOWN_CHARS: usize = 300;
 
 /// Maximum number of reconnects of a message stream that broke off.
-const REOPENED: u32 = 5;
+const MAX_STREAM_RECONNECTS: u32 = 5;
 
 /// Delays before these reconnects.
-const REOPENING: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
+const STREAM_RECONNECT_BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
 /// Message on a server whose program is not the one that the user has agreed to.
-const CHANGED: &str = "is not started: what its folder's settings run has changed since you agreed to it. You are \
+const CHANGED_ERROR: &str = "is not started: what its folder's settings run has changed since you agreed to it. You are \
     asked again with your next prompt, or say so with `/permissions trust`";
 
 /// The connection to a server that is ready.
@@ -152,7 +152,7 @@ pub(super) async fn connect(
             };
             if matches!(shook, Err(ReachError::Passing(_))) && is_old(&client, url, &headers).await
             {
-                return Err(ReachError::Lasting(OLD.to_owned()));
+                return Err(ReachError::Lasting(OLD_TRANSPORT_ERROR.to_owned()));
             }
             shook
         }
@@ -174,7 +174,7 @@ async fn prepare(
 /// Checks that the user has agreed to the server as it is configured now, if consent is needed.
 async fn check_consent(config: &ServerConfig, context: &HubContext) -> Result<(), ReachError> {
     let may_start = context.may_start(config).await;
-    may_start.then_some(()).ok_or_else(|| ReachError::Held(CHANGED.to_owned()))
+    may_start.then_some(()).ok_or_else(|| ReachError::Held(CHANGED_ERROR.to_owned()))
 }
 
 fn start(
@@ -185,7 +185,7 @@ fn start(
     confinement: Option<&Confinement>,
 ) -> Result<(impl Transport<RoleClient> + 'static, ServerProcess), ReachError> {
     let serving = context.terminals.serve(program, confinement).map_err(|err| {
-        let command = one_line(&program.command, TOLD);
+        let command = one_line(&program.command, MAX_SHOWN_CHARS);
         match err.kind() {
             io::ErrorKind::NotFound if program.directory.is_dir() => {
                 ReachError::Lasting(format!("there is no program `{command}`"))
@@ -234,10 +234,10 @@ impl ServerProcess {
     /// a server without a process, and `why` instead of an exit status that is not known.
     pub(super) async fn end(&mut self, why: &str) -> String {
         let Some(life) = &mut self.life else { return why.to_owned() };
-        let status = timeout(ENDING, life.exit.wait()).await.ok().flatten();
+        let status = timeout(EXIT_STATUS_TIMEOUT, life.exit.wait()).await.ok().flatten();
         let said = plain(&self.said.lock());
         let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        let last = last.map(|line| format!("; last output: {}", one_line(line, TOLD)));
+        let last = last.map(|line| format!("; last output: {}", one_line(line, MAX_SHOWN_CHARS)));
         let what = match status {
             Some(status) => format!("it ended ({status})"),
             None => why.to_owned(),
@@ -261,8 +261,8 @@ struct StreamReconnect;
 
 impl SseRetryPolicy for StreamReconnect {
     fn retry(&self, times: usize) -> Option<Duration> {
-        let times = u32::try_from(times).ok().filter(|times| *times < REOPENED)?;
-        Some(REOPENING.delay(times + 1))
+        let times = u32::try_from(times).ok().filter(|times| *times < MAX_STREAM_RECONNECTS)?;
+        Some(STREAM_RECONNECT_BACKOFF.delay(times + 1))
     }
 }
 

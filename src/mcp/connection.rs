@@ -31,7 +31,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(300);
 const GOOD_BYE: Duration = Duration::from_millis(300);
 
 /// Maximum number of characters of a progress message.
-const PROGRESS: usize = 500;
+const MAX_PROGRESS_CHARS: usize = 500;
 
 /// The connection to a server that is ready.
 pub(super) struct ServerConnection {
@@ -109,7 +109,7 @@ fn in_words(said: &ProgressNotificationParam) -> String {
         None => said.progress.to_string(),
     };
     match &said.message {
-        Some(message) => format!("{amount}: {}", one_line(&plain(message.as_bytes()), PROGRESS)),
+        Some(message) => format!("{amount}: {}", one_line(&plain(message.as_bytes()), MAX_PROGRESS_CHARS)),
         None => amount,
     }
 }

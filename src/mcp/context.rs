@@ -17,7 +17,7 @@ use super::http::NetworkPolicy;
 use super::hub::Load;
 
 /// Hint at the sandbox, which follows the reason why a server does not work.
-const SANDBOXED: &str = "it runs in the sandbox, which may be why: `/sandbox` shows what it can do \
+const SANDBOX_HINT: &str = "it runs in the sandbox, which may be why: `/sandbox` shows what it can do \
     there, and `tools.sandboxExcludedServers` in your own settings names servers that run outside";
 
 /// Parts that all servers of a session share.
@@ -109,7 +109,7 @@ impl HubContext {
         if !self.is_sandboxed(config) {
             return why;
         }
-        format!("{why}; {SANDBOXED}")
+        format!("{why}; {SANDBOX_HINT}")
     }
 
     /// Returns the rules for requests to a server.

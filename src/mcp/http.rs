@@ -16,13 +16,13 @@ use sse_stream::Sse;
 use tandem_net::{self as net, Lookup, Reach};
 
 /// Maximum number of redirects of one request.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// Timeout of the request that finds out whether a server speaks only the old transport.
-const LOOK: Duration = Duration::from_secs(5);
+const OLD_TRANSPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Text about a server that speaks only the old transport.
-pub(super) const OLD: &str = "it speaks only HTTP with SSE, which the protocol had before 2025 and \
+pub(super) const OLD_TRANSPORT_ERROR: &str = "it speaks only HTTP with SSE, which the protocol had before 2025 and \
     which is not spoken here: use its address for streamable HTTP (often `/mcp`), or a bridge, such \
     as the program `mcp-remote`";
 
@@ -58,7 +58,7 @@ impl NetworkPolicy {
         match self.confined {
             // No proxy is used: a proxy would resolve the name again, and could get an address that was not judged.
             Some(reach) => net::client(Lookup::clone(&self.lookup), reach).no_proxy(),
-            None => Client::builder().user_agent(net::AGENT),
+            None => Client::builder().user_agent(net::USER_AGENT),
         }
     }
 }
@@ -85,7 +85,7 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
     let keeps = matches!(attempt.status().as_u16(), 307 | 308);
     let first = attempt.previous().first();
     let same = first.is_some_and(|first| first.origin() == attempt.url().origin());
-    if keeps && same && attempt.previous().len() <= REDIRECTS {
+    if keeps && same && attempt.previous().len() <= MAX_REDIRECTS {
         attempt.follow()
     } else {
         attempt.stop()
@@ -96,7 +96,7 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
 /// address returns a stream of events.
 pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> bool {
     let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let asked = client.get(url).headers(headers).header(ACCEPT, "text/event-stream").timeout(LOOK);
+    let asked = client.get(url).headers(headers).header(ACCEPT, "text/event-stream").timeout(OLD_TRANSPORT_TIMEOUT);
     let Ok(answer) = asked.send().await else { return false };
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     answer.status().is_success() && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use super::connection::{Notifications, ServerConnection};
 
 /// Delay before a subscription that has ended is renewed.
-const AGAIN: Duration = Duration::from_secs(10);
+const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(10);
 
 /// Client end of a connection: the handler of the server's requests and notifications.
 pub(super) struct Listener {
@@ -78,7 +78,7 @@ pub(super) async fn listen(connection: &ServerConnection, changes: &watch::Sende
                 tracing::debug!(server = connection.name, "its changes are not heard of: {why}");
             }
         }
-        sleep(AGAIN).await;
+        sleep(RESUBSCRIBE_DELAY).await;
         // Changes may have been missed without the subscription, so the lists are read again.
         changes.send_modify(|changes| changes.said += 1);
     }
@@ -137,12 +137,12 @@ impl ClientHandler for Listener {
 
 /// Returns the URI of a directory.
 fn file_uri(path: &Path) -> String {
-    const KEPT: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
+    const KEPT_CHARACTERS: percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC
         .remove(b'/')
         .remove(b'.')
         .remove(b'-')
         .remove(b'_')
         .remove(b'~');
     let path = path.to_string_lossy();
-    format!("file://{}", percent_encoding::utf8_percent_encode(&path, &KEPT))
+    format!("file://{}", percent_encoding::utf8_percent_encode(&path, &KEPT_CHARACTERS))
 }

@@ -95,7 +95,7 @@ pub(super) async fn begin(
     let client = if let Some(id) = &config.oauth.client_id {
         known_client(&config.oauth, id, &redirect)
     } else {
-        let unknown = |err| failed(UNKNOWN, err);
+        let unknown = |err| failed(UNKNOWN_CLIENT_HINT, err);
         let us = "tandem";
         manager.register_client(us, &redirect, &scopes).await.map_err(unknown)?
     };
@@ -110,7 +110,7 @@ pub(super) async fn begin(
     Ok((PendingLogin { manager, got, server, is_confined, address, metadata, client }, landing))
 }
 
-const UNKNOWN: &str = "this program could not register there; if you have a client id for it, \
+const UNKNOWN_CLIENT_HINT: &str = "this program could not register there; if you have a client id for it, \
     set it in the settings (`oauth`, `clientId`)";
 
 /// Returns the endpoints in the settings, if they are complete.

@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 
 /// Maximum length of a name that every API accepts.
-const LONGEST: usize = 63;
+const MAX_NAME_LENGTH: usize = 63;
 
 /// Replacement for the middle of a name that is too long.
-const MIDDLE: &str = "...";
+const MIDDLE_REPLACEMENT: &str = "...";
 
 /// Prefix of the names of all servers' tools.
-pub(super) const PREFIX: &str = "mcp_";
+pub(super) const NAME_PREFIX: &str = "mcp_";
 
 /// The names that were given to tools, each to one tool.
 #[derive(Default)]
@@ -20,11 +20,11 @@ impl ToolNames {
     /// Returns a new unique name for a tool.
     pub(super) fn tool(&mut self, server: &str, tool: &str) -> String {
         let whole = format!("{}{}", of_server(server), plain(tool));
-        let mut name = shortened(&whole, LONGEST);
+        let mut name = shortened(&whole, MAX_NAME_LENGTH);
         let mut number = 2;
         while !self.0.insert(name.clone()) {
             let end = format!("_{number}");
-            name = shortened(&whole, LONGEST - end.len()) + &end;
+            name = shortened(&whole, MAX_NAME_LENGTH - end.len()) + &end;
             number += 1;
         }
         name
@@ -33,7 +33,7 @@ impl ToolNames {
 
 /// Returns the prefix of the names of a server's tools, unless a name is shortened.
 pub(super) fn of_server(server: &str) -> String {
-    format!("{PREFIX}{}_", plain(server))
+    format!("{NAME_PREFIX}{}_", plain(server))
 }
 
 /// Replaces every character except ASCII letters, digits, `_` and `-`.
@@ -46,9 +46,9 @@ fn shortened(name: &str, longest: usize) -> String {
     if name.len() <= longest {
         return name.to_owned();
     }
-    let head = (longest - MIDDLE.len()) / 2;
-    let tail = longest - MIDDLE.len() - head;
-    format!("{}{MIDDLE}{}", &name[..head], &name[name.len() - tail..])
+    let head = (longest - MIDDLE_REPLACEMENT.len()) / 2;
+    let tail = longest - MIDDLE_REPLACEMENT.len() - head;
+    format!("{}{MIDDLE_REPLACEMENT}{}", &name[..head], &name[name.len() - tail..])
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
         let (server, tool) = ("s".repeat(40), "t".repeat(100));
         let expected = format!("mcp_{}...{}", "s".repeat(26), "t".repeat(30));
         check(&server, &tool, &expected);
-        assert_eq!(expected.len(), LONGEST);
+        assert_eq!(expected.len(), MAX_NAME_LENGTH);
         check("s", &"t".repeat(57), &format!("mcp_s_{}", "t".repeat(57)));
     }
 
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(names.tool("s_a", "b"), "mcp_s_a_b_3");
         let long = "x".repeat(90);
         let (one, two) = (names.tool("s", &long), names.tool("s", &long));
-        assert_eq!((one.len(), two.len()), (LONGEST, LONGEST));
+        assert_eq!((one.len(), two.len()), (MAX_NAME_LENGTH, MAX_NAME_LENGTH));
         assert!(one != two && two.ends_with("_2"));
     }
 }

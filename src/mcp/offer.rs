@@ -17,13 +17,13 @@ use tandem_content::shorten::{one_line, shorten};
 use tandem_host::Hints;
 
 /// Maximum number of characters of a name or a title.
-const NAME: usize = 200;
+const MAX_NAME_CHARS: usize = 200;
 
 /// Maximum length of an address in bytes.
-const URI: usize = 4096;
+const MAX_URI_BYTES: usize = 4096;
 
 /// Maximum number of pages of a list.
-const PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 
 /// Tools, prompts and resources of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -161,7 +161,7 @@ async fn resources(
         mime_type: it.mime_type.as_deref().map(line),
         uri: it.uri_template,
     });
-    let sane = |it: &ServerResource| it.uri.len() <= URI && !it.uri.contains(char::is_control);
+    let sane = |it: &ServerResource| it.uri.len() <= MAX_URI_BYTES && !it.uri.contains(char::is_control);
     Some((resources.filter(sane).collect(), templates.filter(sane).collect()))
 }
 
@@ -175,7 +175,7 @@ async fn list<T: DeserializeOwned>(
 ) -> Option<Vec<T>> {
     let mut items = Vec::new();
     let mut cursor = None;
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let asked = Box::pin(connection.ask(request(params), RequestOptions::by_nobody()));
         let page = match asked.await {
@@ -259,5 +259,5 @@ fn prompt(prompt: Prompt) -> ServerPrompt {
 
 /// Returns a text on one line, without characters that must not be shown to people.
 fn line(text: &str) -> String {
-    one_line(&plain(text.as_bytes()), NAME)
+    one_line(&plain(text.as_bytes()), MAX_NAME_CHARS)
 }

@@ -23,7 +23,7 @@ use tandem_host::{
 pub const READ_RESOURCE: &str = "read_mcp_resource";
 
 /// Maximum number of characters of an address that people are shown.
-const LABEL: usize = 160;
+const MAX_LABEL_CHARS: usize = 160;
 
 /// Returns the tools that list and read resources, if a server has any.
 pub(super) fn tools(registry: &Arc<ServerRegistry>) -> Vec<Arc<dyn Tool>> {
@@ -142,7 +142,7 @@ impl Tool for ListResources {
         let ListArgs { server_name } = parse(args)?;
         let only = server_name.filter(|name| !name.is_empty());
         let of = only.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
-        let label = one_line(&format!("List the resources{of}"), LABEL);
+        let label = one_line(&format!("List the resources{of}"), MAX_LABEL_CHARS);
         let registry = Arc::clone(&self.0);
         Ok(Invocation::new(Summary::new(label), Access::Read, |cx| async move {
             list(&registry, only.as_deref(), &cx)
@@ -228,12 +228,12 @@ impl Tool for ReadResource {
         let (server, uri) = match found {
             Ok(found) => found,
             Err(why) => {
-                let summary = Summary::new(one_line(&format!("Read {uri}"), LABEL));
+                let summary = Summary::new(one_line(&format!("Read {uri}"), MAX_LABEL_CHARS));
                 let error = ToolError::new("mcp_no_server", why);
                 return Ok(Invocation::failing(summary, error));
             }
         };
-        let label = one_line(&format!("Read {uri} ({})", server.config.name), LABEL);
+        let label = one_line(&format!("Read {uri} ({})", server.config.name), MAX_LABEL_CHARS);
         Ok(Invocation::new(Summary::new(label), Access::Read, |cx| async move {
             read(&server, uri, &cx).await
         }))

@@ -6,23 +6,23 @@
 use serde_json::{Map, Value, json};
 
 /// Maximum depth of a schema. Each object and each list counts.
-const DEEPEST: usize = 24;
+const MAX_SCHEMA_DEPTH: usize = 24;
 
 /// Maximum number of values of a schema. A schema that refers to itself in several places grows fast.
-const VALUES: usize = 5000;
+const MAX_SCHEMA_VALUES: usize = 5000;
 
 /// Keys whose values are objects of schemas by name.
-const NAMED: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
+const NAMED_SCHEMA_KEYS: [&str; 3] = ["properties", "patternProperties", "dependentSchemas"];
 
 /// Keys whose values are data, not schemas.
-const DATA: [&str; 5] = ["enum", "const", "default", "examples", "required"];
+const DATA_KEYS: [&str; 5] = ["enum", "const", "default", "examples", "required"];
 
 /// Keys that have a meaning only for the schema as a document, or as targets of references. They are left out.
 const LEFT_OUT: [&str; 6] = ["$schema", "$id", "$anchor", "$comment", "$defs", "definitions"];
 
 /// Returns the schema of a tool's parameters for the model; `None` if it would be longer than `most` bytes.
 pub(super) fn parameters(schema: &Map<String, Value>, most: usize) -> Option<Value> {
-    let mut reader = SchemaFlattener { whole: schema, open: Vec::new(), left: VALUES };
+    let mut reader = SchemaFlattener { whole: schema, open: Vec::new(), left: MAX_SCHEMA_VALUES };
     let mut flat = reader.object(schema, 0);
     if flat.get("type").and_then(Value::as_str) != Some("object") {
         flat.insert("type".to_owned(), json!("object"));
@@ -42,7 +42,7 @@ struct SchemaFlattener<'a> {
 
 impl<'a> SchemaFlattener<'a> {
     fn schema(&mut self, schema: &'a Value, depth: usize) -> Value {
-        if self.left == 0 || depth > DEEPEST {
+        if self.left == 0 || depth > MAX_SCHEMA_DEPTH {
             return json!({});
         }
         self.left -= 1;
@@ -64,8 +64,8 @@ impl<'a> SchemaFlattener<'a> {
             let key = key.as_str();
             let value = match value {
                 _ if key == "$ref" || LEFT_OUT.contains(&key) => None,
-                value if DATA.contains(&key) => self.data(value, depth),
-                Value::Object(named) if NAMED.contains(&key) => {
+                value if DATA_KEYS.contains(&key) => self.data(value, depth),
+                Value::Object(named) if NAMED_SCHEMA_KEYS.contains(&key) => {
                     let named = named.iter();
                     let schemas =
                         named.map(|(name, it)| (name.clone(), self.schema(it, depth + 2)));
@@ -81,14 +81,14 @@ impl<'a> SchemaFlattener<'a> {
     /// Returns a value that is not a schema; `None` if it has too many values or is too deep.
     fn data(&mut self, value: &Value, depth: usize) -> Option<Value> {
         self.left = self.left.checked_sub(count(value))?;
-        (depth + nesting(value) <= DEEPEST).then(|| value.clone())
+        (depth + nesting(value) <= MAX_SCHEMA_DEPTH).then(|| value.clone())
     }
 
     /// Returns the schema that a reference stands for. If the reference is being followed already, or leads nowhere,
     /// returns an empty schema, which allows anything.
     fn referred(&mut self, reference: &'a str, depth: usize) -> Map<String, Value> {
         let found = self.find(reference).filter(|_| !self.open.contains(&reference));
-        let Some(found) = found.filter(|_| depth <= DEEPEST && self.left > 0) else {
+        let Some(found) = found.filter(|_| depth <= MAX_SCHEMA_DEPTH && self.left > 0) else {
             return Map::new();
         };
         self.left -= 1;
@@ -239,7 +239,7 @@ mod tests {
         for _ in 0..100 {
             deep = json!({ "type": "object", "properties": { "x": deep } });
         }
-        assert!(nesting(&flat(&deep).unwrap()) <= DEEPEST + 3);
+        assert!(nesting(&flat(&deep).unwrap()) <= MAX_SCHEMA_DEPTH + 3);
     }
 
     #[test]

@@ -17,16 +17,16 @@ use super::offer::Offer;
 use tandem_net::Backoff;
 
 /// Maximum number of consecutive retries.
-const RETRIES: u32 = 6;
+const MAX_RETRIES: u32 = 6;
 
 /// Time for which a server must have been ready before the count of retries is reset.
-const STEADY: Duration = Duration::from_mins(1);
+const RETRY_RESET_TIME: Duration = Duration::from_mins(1);
 
 /// Maximum time for which a request to the model waits for a list that has just changed.
-const SOON: Duration = Duration::from_secs(1);
+const MAX_LIST_WAIT: Duration = Duration::from_secs(1);
 
 /// Minimum time between two reads of a server's lists, however often the server announces changes.
-const LOOK: Duration = Duration::from_millis(200);
+const MIN_LIST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A server in any phase of its connection.
 pub(super) struct ServerHandle {
@@ -153,7 +153,7 @@ impl ServerHandle {
     /// Waits a bounded time until all announced changes are read.
     pub(super) async fn fresh(&self) {
         let mut changes = self.changes.subscribe();
-        let _ = timeout(SOON, changes.wait_for(ListChanges::all_known)).await;
+        let _ = timeout(MAX_LIST_WAIT, changes.wait_for(ListChanges::all_known)).await;
     }
 
     /// Disables the server.
@@ -175,7 +175,7 @@ impl ServerHandle {
     ///    until the server is needed.
     pub(super) async fn keep(self: Arc<Self>) {
         let limits = &self.context.limits;
-        // The wait has no maximum, because `RETRIES` bounds it.
+        // The wait has no maximum, because `MAX_RETRIES` bounds it.
         let backoff = Backoff::doubling(limits.again, Duration::MAX);
         let mut failures = 0;
         let mut discover = false;
@@ -194,7 +194,7 @@ impl ServerHandle {
                         self.tell();
                     }
                     let why = self.follow(live).await;
-                    if since.elapsed() > STEADY {
+                    if since.elapsed() > RETRY_RESET_TIME {
                         failures = 0;
                     }
                     ReachError::Passing(why)
@@ -203,7 +203,7 @@ impl ServerHandle {
             };
             match trouble {
                 ReachError::OtherWay => discover = true,
-                ReachError::Passing(why) if failures < RETRIES => {
+                ReachError::Passing(why) if failures < MAX_RETRIES => {
                     let why = self.explained(&why);
                     failures += 1;
                     self.pause(why, backoff.delay(failures), failures == 1).await;
@@ -291,7 +291,7 @@ impl ServerHandle {
                 let phase = Phase::Ready(Arc::clone(&connection));
                 self.set_phase(phase, offer.map(Arc::new));
                 self.changes.send_modify(|changes| changes.known = said);
-                sleep(LOOK).await;
+                sleep(MIN_LIST_INTERVAL).await;
             }
         };
         tokio::select! {

@@ -20,8 +20,8 @@ use tandem_host::{
 };
 
 /// Maximum number of characters of a name, and of the line that describes a call.
-const NAME: usize = 100;
-const LABEL: usize = 160;
+const MAX_NAME_CHARS: usize = 100;
+const MAX_LABEL_CHARS: usize = 160;
 
 /// A tool of a server.
 pub(super) struct McpTool {
@@ -53,12 +53,12 @@ impl Tool for McpTool {
             Value::Null => Map::new(),
             _ => return Err(ToolError::invalid_args("The arguments must be an object.")),
         };
-        let server = one_line(&self.server.config.name, NAME);
-        let tool = one_line(&self.tool.name, NAME);
+        let server = one_line(&self.server.config.name, MAX_NAME_CHARS);
+        let tool = one_line(&self.tool.name, MAX_NAME_CHARS);
         let access = self.told();
         let shown = if args.is_empty() { String::new() } else { format!(" {}", brief(&args)) };
         let label = format!("Call {tool} ({server}){shown}");
-        let label = one_line(&visible_line(&label), LABEL);
+        let label = one_line(&visible_line(&label), MAX_LABEL_CHARS);
         let (server, name) = (Arc::clone(&self.server), self.tool.name.clone());
         Ok(Invocation::new(Summary::new(label), access, |cx| async move {
             call(&server, name, args, &cx).await
@@ -70,8 +70,8 @@ impl McpTool {
     /// Returns the access that every call needs, for people and the policy.
     fn told(&self) -> Access {
         Access::Mcp {
-            server: one_line(&self.server.config.name, NAME),
-            tool: one_line(&self.tool.name, NAME),
+            server: one_line(&self.server.config.name, MAX_NAME_CHARS),
+            tool: one_line(&self.tool.name, MAX_NAME_CHARS),
             display_name: self.tool.title.clone(),
             hints: self.tool.hints,
         }
@@ -81,10 +81,10 @@ impl McpTool {
 /// Returns the arguments as JSON, with long values shortened or left out.
 fn brief(args: &Map<String, Value>) -> String {
     let short = |value: &Value| match value {
-        Value::String(text) if text.len() > LABEL => Value::String(one_line(text, LABEL)),
+        Value::String(text) if text.len() > MAX_LABEL_CHARS => Value::String(one_line(text, MAX_LABEL_CHARS)),
         Value::Array(_) | Value::Object(_) => {
             let text = value.to_string();
-            if text.len() > LABEL { Value::String("…".to_owned()) } else { value.clone() }
+            if text.len() > MAX_LABEL_CHARS { Value::String("…".to_owned()) } else { value.clone() }
         }
         other => other.clone(),
     };

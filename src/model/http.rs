@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::Error;
 use super::retry::RequestFailure;
-use tandem_net::{self as net, AGENT};
+use tandem_net::{self as net, USER_AGENT};
 use tandem_trace as trace;
 
 /// Maximum size of an error's body in bytes, and maximum time to read it.
@@ -39,7 +39,7 @@ impl Http {
         }
         let client = net::build(|| {
             Client::builder()
-                .user_agent(AGENT)
+                .user_agent(USER_AGENT)
                 .connect_timeout(self.connect_timeout)
                 .redirect(redirect::Policy::custom(stay))
         });

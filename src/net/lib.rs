@@ -28,7 +28,7 @@ pub use self::reach::{Reach, is_this_machine, judge, judge_host};
 pub use self::self_hosted::is_self_hosted;
 
 /// Value of the `User-Agent` header.
-pub const AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
+pub const USER_AGENT: &str = concat!("tandem/", env!("CARGO_PKG_VERSION"));
 
 /// A function that resolves a DNS name.
 pub type Lookup = Arc<dyn Fn(String) -> Addresses + Send + Sync>;
@@ -61,7 +61,7 @@ pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
 /// The caller must check literal addresses with [`judge_host`], since no resolver sees them.
 pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {
     Client::builder()
-        .user_agent(AGENT)
+        .user_agent(USER_AGENT)
         // A redirect could lead to a literal address, which no resolver sees.
         .redirect(redirect::Policy::none())
         .referer(false)

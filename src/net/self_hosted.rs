@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 /// Endings of names that are never public.
-const OWN: [&str; 4] = [".local", ".lan", ".internal", ".home.arpa"];
+const LOCAL_SUFFIXES: [&str; 4] = [".local", ".lan", ".internal", ".home.arpa"];
 
 /// Returns `true` if a URL probably leads to a server that people run themselves: its scheme is `http:`, its host has
 /// no dot, or its host is on this machine or in a private network.
@@ -19,7 +19,7 @@ pub fn is_self_hosted(url: &Url) -> bool {
         Ok(IpAddr::V6(ip)) => {
             ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()
         }
-        Err(_) => OWN.iter().any(|end| host.ends_with(end)),
+        Err(_) => LOCAL_SUFFIXES.iter().any(|end| host.ends_with(end)),
     }
 }
 

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::decide::{Gravity, gravity};
 use super::findings::{AssessedCommand, Fact, ProjectContent};
-use super::scope::{CONTENT, Scope};
+use super::scope::{CONTENT_SEPARATOR, Scope};
 
 /// End of the remembered prefix of a command that writes a file by a redirection.
-const WRITING: &str = " >";
+const WRITING_SUFFIX: &str = " >";
 
 /// Returns the part of a command that an "always" remembers, with the content of the project's files that decide what
 /// the command runs. `edits`: the user allows changes of files.
@@ -21,8 +21,8 @@ fn written(command: &AssessedCommand, edits: bool) -> String {
     let prefix = &command.remembered.prefix;
     match &command.remembered.overwrites {
         _ if command.found(Fact::WritesFile).is_none() || edits => prefix.clone(),
-        Some(file) => format!("{prefix}{WRITING} {file}"),
-        None => format!("{prefix}{WRITING}"),
+        Some(file) => format!("{prefix}{WRITING_SUFFIX} {file}"),
+        None => format!("{prefix}{WRITING_SUFFIX}"),
     }
 }
 
@@ -47,7 +47,7 @@ fn as_it_is<'a>(text: &str, commands: impl IntoIterator<Item = &'a AssessedComma
         ProjectContent::Known(content) => Some(content),
         ProjectContent::None | ProjectContent::Unknown => None,
     });
-    known.fold(text.to_owned(), |text, content| format!("{text}{CONTENT}{content}"))
+    known.fold(text.to_owned(), |text, content| format!("{text}{CONTENT_SEPARATOR}{content}"))
 }
 
 /// Scopes that the user always allows, as far as they count in the present mode and folder.
@@ -62,7 +62,7 @@ impl Always {
     pub(super) fn covers(&self, command: &AssessedCommand, edits: bool) -> bool {
         let prefix = remembered(command, edits);
         // An "always" for a command with a redirection also covers the command without one.
-        let more = as_it_is(&format!("{}{WRITING}", written(command, edits)), [command]);
+        let more = as_it_is(&format!("{}{WRITING_SUFFIX}", written(command, edits)), [command]);
         let program = program(command, edits);
         self.0.iter().any(|scope| match scope {
             Scope::Commands(known) => known.contains(&prefix) || known.contains(&more),

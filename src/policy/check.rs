@@ -15,7 +15,7 @@ use tandem_host::secrets::Secrets;
 use tandem_host::workspace::OutsideFile;
 
 /// Message for the model in plan mode.
-const PLAN: &str =
+const PLAN_REASON: &str =
     "Plan mode: nothing may be changed or run. Read, search, and say what you would do.";
 
 /// A call that is checked, with everything that the verdict depends on.
@@ -252,5 +252,5 @@ pub(super) fn denied(rule: &Rule, what: &str) -> Verdict {
 
 /// Returns the denial of a call that plan mode does not allow.
 pub(super) fn not_in_plan() -> Verdict {
-    Verdict::Deny { why: PLAN.to_owned(), rule: Some(BuiltInRule::Plan.into()) }
+    Verdict::Deny { why: PLAN_REASON.to_owned(), rule: Some(BuiltInRule::Plan.into()) }
 }

@@ -148,9 +148,9 @@ impl Question {
                     Choice::new(RejectAndSave, Answer::Reject, "No, never run these programs"),
                 ];
             }
-            QuestionSubject::Call => ("Yes, this once", "No", SAY),
+            QuestionSubject::Call => ("Yes, this once", "No", SAY_LABEL),
             QuestionSubject::Connection => {
-                ("Yes, until this command ends", "No, not for this command", SAY)
+                ("Yes, until this command ends", "No, not for this command", SAY_LABEL)
             }
             QuestionSubject::Repetition => {
                 ("Yes, go on", "No, end the turn", "No, and say how to go on instead")
@@ -181,7 +181,7 @@ impl Question {
     }
 }
 
-const SAY: &str = "No, and say why or what instead";
+const SAY_LABEL: &str = "No, and say why or what instead";
 
 #[cfg(test)]
 mod tests {

@@ -341,7 +341,7 @@ impl Line<'_> {
     ) -> (String, Vec<RuleName>) {
         // Reasons are listed with the gravest first, and no more than can be read. The question shows the whole line
         // anyway.
-        const MAX: usize = 4;
+        const MAX_REASONS: usize = 4;
         let secrets = RuleName::from(BuiltInRule::Secrets);
         asks.sort_by_key(|ask| !ask.every_time);
         let mut found: Vec<_> = whole.into_iter().collect();
@@ -362,7 +362,7 @@ impl Line<'_> {
         let mut found = unique(found.into_iter());
         // A yes shows the secret files to the command. Therefore the question names every one of them.
         found.sort_by_key(|reason| reason.rule != secrets);
-        let most = found.iter().filter(|reason| reason.rule == secrets).count().max(MAX);
+        let most = found.iter().filter(|reason| reason.rule == secrets).count().max(MAX_REASONS);
         let rules = unique(found.iter().map(|reason| reason.rule.clone()));
         let mut reasons = unique(found.into_iter().map(|reason| reason.why));
         let more = reasons.len().saturating_sub(most);

@@ -14,7 +14,7 @@ use tandem_sandbox::SandboxMode;
 const LONGEST_REASON: usize = 400;
 
 /// Addition to the reason of a question about git, which runs programs that the repository names.
-const HOOKS: &str = " (the hooks and filters of the repository run outside, too)";
+const HOOKS_NOTE: &str = " (the hooks and filters of the repository run outside, too)";
 
 /// The sandbox that a command line runs in, and the reasons for its mode.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +114,7 @@ impl<'a> Confined<'a> {
     pub(super) fn why(&self, asked: &[String]) -> Option<String> {
         let asks_for_more =
             self.request.is_some() && !matches!(self.confinement, Confinement::Inside(_));
-        let hooks = if self.runs_hooks { HOOKS } else { "" };
+        let hooks = if self.runs_hooks { HOOKS_NOTE } else { "" };
         let what = match self.mode {
             SandboxMode::DangerFullAccess if asks_for_more => {
                 format!("it is to run outside the sandbox{hooks}")

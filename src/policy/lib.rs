@@ -37,7 +37,7 @@ use self::check::Check;
 pub use self::choice::{Choice, ChoiceKind, is_same_word, plain_answer};
 pub use self::findings::{Environment, SandboxSituation};
 pub use self::mode::Mode;
-pub use self::network::CONNECT;
+pub use self::network::CONNECT_TOOL;
 pub use self::rules::PolicyRequest;
 use self::rules::Situation;
 pub use self::saved::Saved;

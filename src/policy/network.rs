@@ -13,7 +13,7 @@ use super::verdict::{BuiltInRule, Question, RuleName, Verdict};
 use tandem_host::Access;
 
 /// Tool name by which rules name connections to hosts. No tool has this name.
-pub const CONNECT: &str = "connect";
+pub const CONNECT_TOOL: &str = "connect";
 
 /// A host that an address names.
 struct AddressedHost {
@@ -125,11 +125,11 @@ impl Check<'_> {
             command: String::new(),
             is_allowed,
         };
-        let request = PolicyRequest { tool: CONNECT, aliases: &[], args: &args, access: &access };
+        let request = PolicyRequest { tool: CONNECT_TOOL, aliases: &[], args: &args, access: &access };
         let ruling = self.policy.ruling(&request, &self.situation, Subject::Call);
         let effect = ruling.as_ref().map(|ruling| ruling.effect);
         if let Some(Ruling { rule, effect: RuleEffect::Deny }) = ruling {
-            return HostVerdict::Denied(denied(rule, &format!("{CONNECT} {remembered}")));
+            return HostVerdict::Denied(denied(rule, &format!("{CONNECT_TOOL} {remembered}")));
         }
         let is_open = effect == Some(RuleEffect::Allow)
             || self.is_open(remembered, is_allowed)

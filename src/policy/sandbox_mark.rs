@@ -3,14 +3,14 @@
 use tandem_sandbox::SandboxMode;
 
 /// Word of the mark that ends the label of a call whose command runs in the sandbox.
-const SANDBOXED: &str = "sandboxed";
+const SANDBOXED_WORD: &str = "sandboxed";
 
 /// Returns a label, with the mark if its command runs in the sandbox. Marks in the label itself are written in other
 /// brackets.
 pub fn marked(label: &str, sandbox: SandboxMode) -> String {
     let mut marked = without_sandbox_marks(label);
     if sandbox < SandboxMode::DangerFullAccess {
-        marked.push_str(&format!(" [{SANDBOXED}]"));
+        marked.push_str(&format!(" [{SANDBOXED_WORD}]"));
     }
     marked
 }
@@ -43,7 +43,7 @@ pub fn without_sandbox_marks(label: &str) -> String {
 /// it may look like one.
 fn reads_sandboxed(text: &str) -> bool {
     let mut letters = text.chars().filter(|c| c.is_alphanumeric());
-    let is_read = SANDBOXED.chars().all(|letter| {
+    let is_read = SANDBOXED_WORD.chars().all(|letter| {
         let like = |c: char| !c.is_ascii() || c.eq_ignore_ascii_case(&letter);
         letters.next().is_some_and(like)
     });
@@ -51,7 +51,7 @@ fn reads_sandboxed(text: &str) -> bool {
 }
 
 /// Brackets that look like those of the mark, opening and closing.
-const BRACKETS: [(char, char); 8] = [
+const BRACKET_PAIRS: [(char, char); 8] = [
     ('[', ']'),
     ('［', '］'),
     ('【', '】'),
@@ -63,11 +63,11 @@ const BRACKETS: [(char, char); 8] = [
 ];
 
 fn is_opening(c: char) -> bool {
-    BRACKETS.iter().any(|(opening, _)| *opening == c)
+    BRACKET_PAIRS.iter().any(|(opening, _)| *opening == c)
 }
 
 fn is_bracket(c: char) -> bool {
-    BRACKETS.iter().any(|(opening, closing)| [*opening, *closing].contains(&c))
+    BRACKET_PAIRS.iter().any(|(opening, closing)| [*opening, *closing].contains(&c))
 }
 
 #[cfg(test)]

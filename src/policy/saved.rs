@@ -28,7 +28,7 @@ impl Saved {
 }
 
 /// Header of the TOML table of an answer.
-const HEADER: &str = "[[always]]";
+const ANSWER_HEADER: &str = "[[always]]";
 
 /// The answers in a file.
 #[derive(Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl Saved {
         // formatting stay.
         let mut blocks: Vec<String> = vec![String::new()];
         for line in file.split_inclusive('\n') {
-            if line.trim() == HEADER || line.trim() == "[[rule]]" {
+            if line.trim() == ANSWER_HEADER || line.trim() == "[[rule]]" {
                 blocks.push(String::new());
             }
             if let Some(block) = blocks.last_mut() {

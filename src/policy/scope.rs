@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Separator between a remembered command and the project content that the command was allowed with: names of files and
 /// a hash. No command line that can be analysed has this character.
-pub(super) const CONTENT: char = '\u{1f}';
+pub(super) const CONTENT_SEPARATOR: char = '\u{1f}';
 
 /// Calls that the user always allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ impl Scope {
         let (Self::Commands(remembered) | Self::Outside(remembered)) = self else {
             return Vec::new();
         };
-        remembered.iter().map(|it| it.split(CONTENT).next().unwrap_or_default()).collect()
+        remembered.iter().map(|it| it.split(CONTENT_SEPARATOR).next().unwrap_or_default()).collect()
     }
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Scope {
 
 /// Returns a remembered prefix, program or line in a form for people.
 fn brief(remembered: &str) -> String {
-    let mut parts = remembered.split(CONTENT);
+    let mut parts = remembered.split(CONTENT_SEPARATOR);
     let text = parts.next().unwrap_or_default();
     let text = match text.split_once('\n') {
         Some((line, _)) => format!("`{line} …`"),

@@ -19,13 +19,13 @@ use tandem_tui::{
 };
 
 /// Name of the environment variable with the token that callers must send.
-const TOKEN: &str = "TANDEM_A2A_TOKEN";
+const TOKEN_VARIABLE: &str = "TANDEM_A2A_TOKEN";
 
 /// Exit code if the user has to choose one of several sessions.
-const CHOOSE: i32 = 2;
+const CHOICE_EXIT_CODE: i32 = 2;
 
 /// Number of characters of a session's id that are shown.
-const ID: usize = 8;
+const SHOWN_ID_CHARS: usize = 8;
 
 /// Serves the user in the terminal until the user quits or the agent ends.
 pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
@@ -47,7 +47,7 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
         Attached::To(remote) => *remote,
         Attached::Choose(sessions) => {
             choose(attach, &sessions);
-            return Ok(ExitReason::Failed(CHOOSE));
+            return Ok(ExitReason::Failed(CHOICE_EXIT_CODE));
         }
     };
     let directory = remote.directory().to_owned();
@@ -82,7 +82,7 @@ fn choose(attach: &AttachArgs, sessions: &[ListedSession]) {
 
 fn row(session: &ListedSession) -> String {
     // Shows the end of the id, because ids of sessions that were made at nearly the same time have the same beginning.
-    let skipped = session.id.chars().count().saturating_sub(ID);
+    let skipped = session.id.chars().count().saturating_sub(SHOWN_ID_CHARS);
     let id: String = session.id.chars().skip(skipped).collect();
     let busy = if session.busy { ", at work" } else { "" };
     let said = match session.prompts {
@@ -106,7 +106,7 @@ pub(super) fn token(
             let text = fs::read_to_string(file);
             text.with_context(|| format!("cannot read the token in {}", file.display()))?
         }
-        None => match credentials.env().var(TOKEN) {
+        None => match credentials.env().var(TOKEN_VARIABLE) {
             Some(token) => token.to_owned(),
             None => return Ok(None),
         },

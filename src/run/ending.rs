@@ -16,7 +16,7 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(2);
 pub(crate) const BAD_INPUT: i32 = 42;
 
 /// Interval of the checks whether standard output still has a reader.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Makes a write beyond the limit of file sizes fail, like a write to a full disk. Without this call, the signal
 /// `SIGXFSZ` would end the process. The programs that the agent starts are still ended by the signal, because a new
@@ -62,7 +62,7 @@ pub(super) async fn drained(input_ended: &CancellationToken, timeout: Duration) 
 /// Waits until standard output has no reader any more.
 pub(super) async fn unread() {
     while !stdio::nobody_reads() {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 

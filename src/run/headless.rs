@@ -18,7 +18,7 @@ use tandem_settings::Settings;
 use tandem_wire::stdio;
 
 /// Time that standard input is read before a message tells the user that the program waits for its end.
-const PATIENCE: Duration = Duration::from_secs(3);
+const SILENT_INPUT_TIME: Duration = Duration::from_secs(3);
 
 /// Value of `-p` that means: standard input is the prompt.
 const STANDARD_INPUT: &str = "-";
@@ -144,7 +144,7 @@ async fn input(limit: usize) -> Result<String, String> {
     let mut input = stdio::input().take(most);
     let read = input.read_to_end(&mut bytes);
     tokio::pin!(read);
-    let read = if let Ok(read) = timeout(PATIENCE, &mut read).await {
+    let read = if let Ok(read) = timeout(SILENT_INPUT_TIME, &mut read).await {
         read
     } else {
         // If standard error is closed there is nobody to tell.

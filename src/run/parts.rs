@@ -19,11 +19,11 @@ use tandem_shell::protected_files;
 use tandem_tools::{self as tools, WebSearch, WebSetup};
 
 /// Name of the setting that chooses the sandbox.
-const SANDBOX: &str = "tools.sandbox";
+const SANDBOX_KEY: &str = "tools.sandbox";
 
 /// Names of files that commands in a sandbox cannot write. The list is large, so it is parsed only once, when the
 /// first command needs it.
-static PROTECTED: LazyLock<NameList> =
+static PROTECTED_NAMES: LazyLock<NameList> =
     LazyLock::new(|| NameList::new(protected_files()).unwrap_or_default());
 
 /// Returns the tools that the model may call, without those of MCP servers.
@@ -54,7 +54,7 @@ pub(super) fn equipped(
     }
     // The user wants commands in the editor's terminals, where they have no sandbox. A sandbox that is only the
     // default, and that the user did not ask for, must not prevent this.
-    let is_default = settings.origin(SANDBOX).is_empty();
+    let is_default = settings.origin(SANDBOX_KEY).is_empty();
     let host = if is_default { host.with_sandbox_that_gives_way() } else { host };
     host.with_client_terminals()
 }
@@ -67,7 +67,7 @@ pub(super) fn sandbox(settings: &Settings, env: &Env, limits: &ToolLimits) -> Op
         SandboxChoice::Mode(mode) => Some(mode),
     };
     let is_readable = settings.tools.sandbox != SandboxChoice::Unreadable;
-    let place = settings.origin(SANDBOX).last();
+    let place = settings.origin(SANDBOX_KEY).last();
     let demand = place.map(|place| SandboxDemand { place: place.to_string(), is_readable });
     Some(SandboxSetup { mode, demand, ..sandbox_setup(settings, env, limits) })
 }
@@ -89,7 +89,7 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
         sockets: settings.tools.sandbox_sockets.clone(),
         network: settings.tools.sandbox_network_access,
         hosts: hosts(&settings.sandbox.network),
-        protected: &PROTECTED,
+        protected: &PROTECTED_NAMES,
         taken_back: env.state_dir().map(|dir| dir.join("taken-back")),
         temporary: env.state_dir(),
         limits: Limits {

@@ -26,10 +26,10 @@ use tandem_content::visible::visible_line;
 use tandem_wire::rpc::LineDirection;
 
 /// Path of the workspace in records with a setup.
-const WORKSPACE: &str = "/workspace";
+const EXAMPLE_WORKSPACE: &str = "/workspace";
 
 /// Placeholder for the script in an agent's arguments.
-const SCRIPT: &str = "{script}";
+const SCRIPT_PLACEHOLDER: &str = "{script}";
 
 /// Replays a record against an agent. Writes the first difference to standard error.
 pub(crate) async fn replay(replay: &ReplayArgs) -> anyhow::Result<ExitReason> {
@@ -138,7 +138,7 @@ impl Player {
                 let mut command = Command::new(program);
                 let script = home.as_ref().map(|home| script(home.path()).display().to_string());
                 command.args(args.iter().map(|arg| match &script {
-                    Some(script) => arg.replace(SCRIPT, script),
+                    Some(script) => arg.replace(SCRIPT_PLACEHOLDER, script),
                     None => arg.clone(),
                 }));
                 command
@@ -214,7 +214,7 @@ impl Player {
         let text = self.with_ids_of_agent(recorded);
         self.shown.line(LineDirection::In, &text);
         let text = match &self.home {
-            Some(home) => text.replace(WORKSPACE, &workspace(home.path()).display().to_string()),
+            Some(home) => text.replace(EXAMPLE_WORKSPACE, &workspace(home.path()).display().to_string()),
             None => text,
         };
         let Some(stdin) = &mut self.stdin else {
@@ -249,7 +249,7 @@ impl Player {
             return Ok(Received::End);
         };
         let line = match &self.home {
-            Some(home) => line.replace(&workspace(home.path()).display().to_string(), WORKSPACE),
+            Some(home) => line.replace(&workspace(home.path()).display().to_string(), EXAMPLE_WORKSPACE),
             None => line,
         };
         self.shown.line(LineDirection::Out, &line);

@@ -38,8 +38,8 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
             Err(err) => reach = ServerReach::Wrong(format!("its `oauth` cannot be read: {err}")),
         }
     }
-    let provider = server.auth_provider_type.as_deref().unwrap_or(DISCOVERY);
-    if provider != DISCOVERY && matches!(reach, ServerReach::Http { .. }) {
+    let provider = server.auth_provider_type.as_deref().unwrap_or(DISCOVERY_TYPE);
+    if provider != DISCOVERY_TYPE && matches!(reach, ServerReach::Http { .. }) {
         reach = ServerReach::Wrong(format!(
             "its `authProviderType`, {provider:?}, is not known here: give it a token in its \
              `headers`, or log in to it without that"
@@ -58,7 +58,7 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
 }
 
 /// The only supported value of `authProviderType`, which is also the default.
-const DISCOVERY: &str = "dynamic_discovery";
+const DISCOVERY_TYPE: &str = "dynamic_discovery";
 
 fn reach(server: &McpServer, directory: &Path) -> ServerReach {
     let address = server.http_url.as_ref().or(server.url.as_ref());

@@ -28,10 +28,10 @@ use tandem_settings::Env;
 use tandem_store::{FileStore, log_lines};
 
 /// Maximum number of characters of a title in a list.
-const TITLE: usize = 60;
+const MAX_TITLE_CHARS: usize = 60;
 
 /// Number of columns of a list.
-const COLUMNS: usize = 8;
+const LIST_COLUMNS: usize = 8;
 
 /// The stored sessions that the user of a directory sees.
 struct StoredSessions {
@@ -130,7 +130,7 @@ impl StoredSessions {
 
     /// Returns the cells of a session's row in a list. Without a `number`, the first cell is the session's directory:
     /// the list of all directories has no numbers, because a number counts only within one directory.
-    fn row(&self, listed: &Listed, number: Option<usize>) -> [String; COLUMNS] {
+    fn row(&self, listed: &Listed, number: Option<usize>) -> [String; LIST_COLUMNS] {
         let turns = if listed.turns == 1 { "turn" } else { "turns" };
         let owner = listed.head.owner.as_ref();
         // A session without an owner is the user's own. Its context means nothing to the user, so it is not shown.
@@ -307,11 +307,11 @@ fn confirmed(list: &str) -> anyhow::Result<bool> {
 
 /// Returns the rows as text with aligned columns: the first four to the right, the others to the left. A column that
 /// is empty in all rows is left out.
-fn table(rows: &[[String; COLUMNS]]) -> String {
+fn table(rows: &[[String; LIST_COLUMNS]]) -> String {
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
     };
-    let widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let widths: [usize; LIST_COLUMNS] = std::array::from_fn(width);
     let mut out = String::new();
     for row in rows {
         let columns = row.iter().zip(widths).enumerate().filter(|(_, (_, width))| *width > 0);
@@ -358,7 +358,7 @@ fn shown_title(title: &str) -> String {
 }
 
 fn shortened(title: &str) -> String {
-    ellipsis(&visible_line(title), TITLE).into_owned()
+    ellipsis(&visible_line(title), MAX_TITLE_CHARS).into_owned()
 }
 
 /// Returns a size with a unit that keeps the number short. The size is rounded up.

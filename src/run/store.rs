@@ -17,16 +17,16 @@ use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 
 /// Name of the environment variable with the address of a database.
 #[cfg(feature = "postgres")]
-const STORE: &str = "TANDEM_STORE";
+const STORE_VARIABLE: &str = "TANDEM_STORE";
 
 /// Name of the environment variable with the password. The programs of Postgres use the same name.
 #[cfg(feature = "postgres")]
-const PASSWORD: &str = "PGPASSWORD";
+const PASSWORD_VARIABLE: &str = "PGPASSWORD";
 
 /// Time between the end of the commands of a node that is frozen or cut off, and the moment when other nodes count
 /// this node as dead.
 #[cfg(feature = "postgres")]
-const BEFORE: Duration = Duration::from_secs(1);
+const FROZEN_NODE_MARGIN: Duration = Duration::from_secs(1);
 
 /// Returns the store that the user has chosen; `None` if sessions are not stored. Connects if it is a database.
 #[cfg(feature = "postgres")]
@@ -42,7 +42,7 @@ pub(super) async fn store(
     let store = store.map_err(|error| anyhow!(error.to_string()))?;
     // If the heartbeat to the database stops, this node's commands end before other nodes count this node as dead
     // and may take over its sessions.
-    making.supervisor.need_beats(limits.node_dead.saturating_sub(BEFORE).max(BEFORE));
+    making.supervisor.need_beats(limits.node_dead.saturating_sub(FROZEN_NODE_MARGIN).max(FROZEN_NODE_MARGIN));
     let supervisor = Arc::clone(&making.supervisor);
     store.on_beat(move || supervisor.beat());
     tracing::info!(
@@ -85,14 +85,14 @@ pub(super) async fn existing(
 /// Returns the address of the database as the user has written it in the flag or the variable.
 #[cfg(feature = "postgres")]
 fn wanted<'a>(flag: Option<&'a str>, env: &'a Env) -> Option<&'a str> {
-    flag.or_else(|| env.var(STORE)).filter(|address| !address.is_empty())
+    flag.or_else(|| env.var(STORE_VARIABLE)).filter(|address| !address.is_empty())
 }
 
 /// Parses the address of a database. If it has no password, takes the password from the environment.
 #[cfg(feature = "postgres")]
 fn parse(text: &str, env: &Env) -> anyhow::Result<DatabaseAddress> {
     let mut address: DatabaseAddress = text.parse()?;
-    if let Some(password) = env.var(PASSWORD).filter(|password| !password.is_empty()) {
+    if let Some(password) = env.var(PASSWORD_VARIABLE).filter(|password| !password.is_empty()) {
         address.set_password(password);
     }
     Ok(address)

@@ -26,10 +26,10 @@ use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_tui as tui;
 
 /// Maximum time for an Ollama server to list its models.
-const OLLAMA: Duration = Duration::from_millis(500);
+const OLLAMA_LIST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Reason for the end of a session that other clients see when the person in the terminal switches to another session.
-const LEFT: &str = "the terminal has gone over to another session";
+const TERMINAL_LEFT: &str = "the terminal has gone over to another session";
 
 /// Serves a person in the terminal until the person quits: the first session, and then each session that the person
 /// switches to.
@@ -138,7 +138,7 @@ async fn show(
         joined.drain(sessions, agent.drain_timeout, signals).await;
     }
     let other = other.lock().take().filter(|_| matches!(end, Ok(tui::TerminalEnd::Opened)));
-    sessions.close(if other.is_some() { LEFT } else { AGENT_ENDS });
+    sessions.close(if other.is_some() { TERMINAL_LEFT } else { AGENT_ENDS });
     joined.end().await;
     let Some(other) = other else { return end.map(|end| Shown::End(exit_reason(end))) };
     saved(sessions).await;
@@ -246,7 +246,7 @@ fn ollama(
         let asked = async move {
             let endpoint = credentials.endpoint(Provider::Ollama).ok()?;
             let models = ollama::models(&endpoint);
-            let models = tokio::time::timeout(OLLAMA, models).await.ok()?.ok()?;
+            let models = tokio::time::timeout(OLLAMA_LIST_TIMEOUT, models).await.ok()?.ok()?;
             // Another program than Ollama may listen at this address, so only names of harmless characters are used.
             let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@+".contains(c);
             let usable = move |name: &String| name.chars().all(plain) && !name.contains("embed");

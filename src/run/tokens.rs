@@ -13,13 +13,13 @@ use tandem_serve::tokens::{self, StoredToken};
 use tandem_settings::Env;
 
 /// Name of the token file in the user's configuration directory.
-const FILE: &str = "serve-tokens.json";
+const TOKEN_FILE: &str = "serve-tokens.json";
 
 /// Returns the path of the token file: the given one, or the one in the user's configuration directory. Returns `None`
 /// if there is neither.
 pub(super) fn file(given: Option<&Path>, env: &Env) -> Option<PathBuf> {
     let given = given.map(|path| env.directory().join(path));
-    given.or_else(|| Some(env.config_dir()?.join(FILE)))
+    given.or_else(|| Some(env.config_dir()?.join(TOKEN_FILE)))
 }
 
 /// Runs a subcommand of `tandem serve token`.

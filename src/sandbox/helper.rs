@@ -13,7 +13,7 @@ use crate::linux::bubblewrap::{self, CommandParts};
 use crate::linux::namespaces::{self, Entered, Shared, TemporaryFiles};
 use crate::linux::{landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
-use crate::order::{HELPER, Means, Order, SharedNumbers};
+use crate::order::{HELPER_ARGUMENT, Means, Order, SharedNumbers};
 use crate::profile::Profile;
 use crate::report;
 
@@ -25,7 +25,7 @@ const SPARED_LAST: &str = "500";
 /// before anything else, in a process of one thread.
 pub fn helper() {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_none_or(|first| first != HELPER) {
+    if arguments.next().is_none_or(|first| first != HELPER_ARGUMENT) {
         return;
     }
     let mut report = None;

@@ -25,15 +25,15 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-use crate::linux::namespaces::{DESCRIPTORS, READY};
+use crate::linux::namespaces::{MAX_DESCRIPTORS, READY_MESSAGE};
 use crate::linux::{Naming as _, bubblewrap, landlock};
 use crate::mechanism::Mechanism;
-use crate::order::{HELPER, Means, Order, SharedNumbers};
+use crate::order::{HELPER_ARGUMENT, Means, Order, SharedNumbers};
 use crate::profile::{Limits, Profile};
 use crate::report::Report;
 
 /// Maximum time in which a holder must report that it is ready.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HOLDER_READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The sandbox of one session. When it is dropped, all processes in its namespaces end.
 pub struct Sandbox {
@@ -267,7 +267,7 @@ fn start(
 ) -> io::Result<Started> {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(HOLDER_READY_TIMEOUT))?;
     let mut open = Vec::new();
     let mut number = |descriptor: OwnedFd| {
         let number = descriptor.as_raw_fd();
@@ -307,7 +307,7 @@ fn start(
 /// Receives the descriptors of a holder that is ready; the error is the reason that the holder has sent.
 fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let mut text = [0; 1024];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     // The call is repeated after a signal, such as that of a child's end: the kernel does not restart it by itself on a
     // socket with a timeout.
@@ -316,7 +316,7 @@ fn receive(socket: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
         recvmsg(socket, text, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
     let text = &text[..message.bytes];
-    if text != READY {
+    if text != READY_MESSAGE {
         let why = String::from_utf8_lossy(text).into_owned();
         return Err(io::Error::other(if why.is_empty() {
             "the helper ended".to_owned()
@@ -342,7 +342,7 @@ fn helper_command(
     file.write_all(&serde_json::to_vec(order)?)?;
     file.rewind()?;
     let mut command = Command::new(helper);
-    command.arg0("tandem").arg(HELPER).arg(file.as_raw_fd().to_string());
+    command.arg0("tandem").arg(HELPER_ARGUMENT).arg(file.as_raw_fd().to_string());
     let report = file.try_clone()?;
     open.push(OwnedFd::from(file));
     // SAFETY: the closure runs in the child of a fork; it allocates nothing and takes no lock.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::profile::{KnownPath, Limits, Profile};
 
 /// First argument of the helper. No user types it by accident: no sub-command begins with this character.
-pub(crate) const HELPER: &str = "+sandbox";
+pub(crate) const HELPER_ARGUMENT: &str = "+sandbox";
 
 /// Task of the helper. Each `RawFd` is the number of an inherited descriptor.
 #[derive(Debug, Serialize, Deserialize)]

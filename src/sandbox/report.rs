@@ -7,13 +7,13 @@ use std::os::unix::fs::FileExt as _;
 pub(crate) use self::writing::{add_started, begin, begin_bubblewrap, fail, shared};
 
 /// Line that says that the helper has failed. The next line is the reason.
-const FAILED: &str = "failed\n";
+const FAILED_LINE: &str = "failed\n";
 
 /// Line that the helper writes before it starts bubblewrap.
-const BUBBLEWRAP: &str = "bubblewrap\n";
+const BUBBLEWRAP_LINE: &str = "bubblewrap\n";
 
 /// Line that the helper inside bubblewrap's sandbox writes before it becomes the command.
-const STARTED: &str = "started\n";
+const STARTED_LINE: &str = "started\n";
 
 /// Maximum number of bytes of a report that are read.
 const MAX_BYTES: usize = 4096;
@@ -35,11 +35,11 @@ impl Report {
         let mut bytes = [0; MAX_BYTES];
         let read = self.0.as_ref()?.read_at(&mut bytes, 0).ok()?;
         let text = String::from_utf8_lossy(&bytes[..read]);
-        if let Some((_, why)) = text.split_once(FAILED) {
+        if let Some((_, why)) = text.split_once(FAILED_LINE) {
             return Some(why.lines().next().unwrap_or_default().to_owned());
         }
-        match text.strip_prefix(BUBBLEWRAP) {
-            Some(STARTED) => None,
+        match text.strip_prefix(BUBBLEWRAP_LINE) {
+            Some(STARTED_LINE) => None,
             Some(_) => Some("`bwrap` could not start the command".to_owned()),
             None if text.is_empty() => None,
             // The file still holds the order, so the helper has not even begun.
@@ -53,7 +53,7 @@ impl Report {
         let mut bytes = [0; MAX_BYTES];
         let read = self.0.as_ref().and_then(|file| file.read_at(&mut bytes, 0).ok());
         let text = String::from_utf8_lossy(&bytes[..read.unwrap_or_default()]);
-        text.strip_prefix(BUBBLEWRAP).is_some_and(|said| !said.starts_with(STARTED))
+        text.strip_prefix(BUBBLEWRAP_LINE).is_some_and(|said| !said.starts_with(STARTED_LINE))
     }
 }
 
@@ -65,7 +65,7 @@ mod writing {
 
     use rustix::io::{FdFlags, fcntl_setfd};
 
-    use super::{BUBBLEWRAP, FAILED, STARTED};
+    use super::{BUBBLEWRAP_LINE, FAILED_LINE, STARTED_LINE};
 
     /// Empties the file, which held the order or an earlier report.
     pub(crate) fn begin(mut file: &File) -> io::Result<()> {
@@ -76,18 +76,18 @@ mod writing {
     /// Writes that the helper has failed, and why.
     pub(crate) fn fail(mut file: &File, why: &io::Error) -> io::Result<()> {
         let why = why.to_string().replace('\n', " ");
-        file.write_all(format!("{FAILED}{why}\n").as_bytes())
+        file.write_all(format!("{FAILED_LINE}{why}\n").as_bytes())
     }
 
     /// Writes that bubblewrap is started, for the first time or again, in place of an earlier report.
     pub(crate) fn begin_bubblewrap(mut file: &File) -> io::Result<()> {
         begin(file)?;
-        file.write_all(BUBBLEWRAP.as_bytes())
+        file.write_all(BUBBLEWRAP_LINE.as_bytes())
     }
 
     /// Writes that bubblewrap has made the right sandbox.
     pub(crate) fn add_started(mut file: &File) -> io::Result<()> {
-        file.write_all(STARTED.as_bytes())
+        file.write_all(STARTED_LINE.as_bytes())
     }
 
     /// Returns a descriptor of the report that stays open in other programs. It shares the position in the file, so

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::profile::{KnownPath, Profile};
 
 /// Rules that every program needs to start and run.
-const BASE: &str = "\
+const BASE_PROFILE: &str = "\
 (version 1)
 (deny default)
 (allow process-exec process-fork)
@@ -29,7 +29,7 @@ const BASE: &str = "\
 /// Returns the profile as text for `sandbox-exec`. If two rules match a file, the later one applies; so protected paths
 /// come after writable ones, and hidden paths last. Fails if the language cannot name a path.
 pub fn seatbelt(profile: &Profile) -> io::Result<String> {
-    let mut text = BASE.to_owned();
+    let mut text = BASE_PROFILE.to_owned();
     let mut rule = |what: &str, path: &Path| -> io::Result<()> {
         text.push_str(&format!("({what} (subpath {}))\n", quoted(path)?));
         Ok(())
@@ -109,7 +109,7 @@ mod tests {
             ..Profile::default()
         };
         let text = seatbelt(&profile).unwrap();
-        let rules = text.strip_prefix(BASE).unwrap();
+        let rules = text.strip_prefix(BASE_PROFILE).unwrap();
         let expected = "\
 (allow file-write* (subpath \"/Users/u/p\"))
 (allow file-write* (subpath \"/private/tmp/t\"))

@@ -15,24 +15,24 @@ use tokio::time::timeout;
 use super::tls::Tls;
 
 /// Time after which a refused client should try again, in seconds.
-const LATER: &str = "1";
+const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Maximum time that a refused connection stays open. The client may still be sending, and its bytes must be
 /// read: closing with unread bytes resets the connection, and the client would lose the answer.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER_TIME: Duration = Duration::from_secs(1);
 
 /// Maximum number of connections that are being refused with an answer at the same time; further connections
 /// are closed without an answer.
-pub const REFUSALS: usize = 16;
+pub const MAX_REFUSALS: usize = 16;
 
 /// Returns the response to a request that is not carried out now.
 pub fn response(why: &'static str) -> Response {
-    let headers = [(RETRY_AFTER, LATER), (CONNECTION, "close")];
+    let headers = [(RETRY_AFTER, RETRY_AFTER_SECONDS), (CONNECTION, "close")];
     (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response()
 }
 
 /// Refuses a connection because there are too many others, and closes it. `_place` is the connection's permit, one of
-/// [`REFUSALS`], and is released when the connection is closed.
+/// [`MAX_REFUSALS`], and is released when the connection is closed.
 pub async fn refuse(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
@@ -42,15 +42,15 @@ pub async fn refuse(
     let why = format!("there are {connections} connections already\n");
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n\
-         content-length: {}\r\nretry-after: {LATER}\r\nconnection: close\r\n\r\n{why}",
+         content-length: {}\r\nretry-after: {RETRY_AFTER_SECONDS}\r\nconnection: close\r\n\r\n{why}",
         why.len()
     );
     let most = u64::try_from(bytes).unwrap_or(u64::MAX);
     // An error means that the client has disconnected, so there is no client to tell.
     let _ = match tls {
-        None => timeout(LINGER, tell(stream, &answer, most)).await,
-        Some(tls) => match tls.accept(stream, false, LINGER).await {
-            Ok(stream) => timeout(LINGER, tell(stream, &answer, most)).await,
+        None => timeout(LINGER_TIME, tell(stream, &answer, most)).await,
+        Some(tls) => match tls.accept(stream, false, LINGER_TIME).await {
+            Ok(stream) => timeout(LINGER_TIME, tell(stream, &answer, most)).await,
             Err(err) => Ok(Err(err)),
         },
     };

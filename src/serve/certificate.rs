@@ -15,7 +15,7 @@ use super::network::PublicUrl;
 use super::tls;
 
 /// Time before its expiry from which on a certificate should be renewed.
-const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+const EXPIRY_WARNING_TIME: SignedDuration = SignedDuration::from_hours(14 * 24);
 
 /// The server's certificate, with the certificates of authorities from the same file.
 pub struct ServerCertificate {
@@ -89,7 +89,7 @@ fn state((begin, end): (Timestamp, Timestamp), now: Timestamp) -> CertificateSta
         CertificateState::NotYet
     } else if now > end {
         CertificateState::Expired
-    } else if end.duration_since(now) < SOON {
+    } else if end.duration_since(now) < EXPIRY_WARNING_TIME {
         CertificateState::EndsSoon
     } else {
         CertificateState::Good

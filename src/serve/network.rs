@@ -14,7 +14,7 @@ use super::proxy::AddressRange;
 use super::tls::Tls;
 
 /// Names of the machine itself, as they appear in the `Host` header.
-const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+const LOOPBACK_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// Options for the network around the server.
 #[derive(Debug, Clone, Default)]
@@ -129,7 +129,7 @@ impl PublicUrl {
     fn is_loopback(&self) -> bool {
         let host = authority(&self.origin);
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-        LOOPBACK.contains(&name) || LOOPBACK.contains(&host)
+        LOOPBACK_HOSTS.contains(&name) || LOOPBACK_HOSTS.contains(&host)
     }
 
     /// Returns the host name or the IP address of the URL.
@@ -193,7 +193,7 @@ pub struct ServerNetwork {
 }
 
 /// Headers that pages of other origins may send and read, in addition to those that any page may.
-const SENT: [&str; 6] = [
+const SENT_HEADERS: [&str; 6] = [
     "authorization",
     "content-type",
     "a2a-version",
@@ -201,7 +201,7 @@ const SENT: [&str; 6] = [
     "x-a2a-extensions",
     "last-event-id",
 ];
-const READ: [&str; 5] =
+const READ_HEADERS: [&str; 5] =
     ["a2a-extensions", "x-a2a-extensions", "link", "retry-after", "x-next-page-token"];
 
 impl ServerNetwork {
@@ -247,8 +247,8 @@ impl ServerNetwork {
         let layer = CorsLayer::new()
             .allow_origin(AllowOrigin::list(origins))
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
-            .allow_headers(SENT.map(HeaderName::from_static))
-            .expose_headers(READ.map(HeaderName::from_static));
+            .allow_headers(SENT_HEADERS.map(HeaderName::from_static))
+            .expose_headers(READ_HEADERS.map(HeaderName::from_static));
         (!self.names.origins.is_empty()).then_some(layer)
     }
 
@@ -281,7 +281,7 @@ impl ServerNames {
         let with_port = |name: &str| {
             without_default_port(&format!("{name}:{}", address.port()), options.scheme())
         };
-        let mut own = LOOPBACK.map(with_port).to_vec();
+        let mut own = LOOPBACK_HOSTS.map(with_port).to_vec();
         let literal = with_port(&literal(address.ip()));
         if !address.ip().is_unspecified() && !own.contains(&literal) {
             own.push(literal);

@@ -15,11 +15,11 @@ use super::tokens::{self, PrincipalRole};
 use tandem_agent::session::PrincipalId;
 
 /// Accepted signature algorithms: only algorithms with public keys, and of a strength that is in use.
-const ALGORITHMS: [Algorithm; 4] =
+const TOKEN_ALGORITHMS: [Algorithm; 4] =
     [Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::EdDSA];
 
 /// Maximum difference between the clocks of this machine and of the issuer.
-const LEEWAY: Duration = Duration::from_mins(1);
+const CLOCK_LEEWAY: Duration = Duration::from_mins(1);
 
 /// Maximum length of a token in bytes.
 const LONGEST_TOKEN: usize = 16 << 10;
@@ -28,7 +28,7 @@ const LONGEST_TOKEN: usize = 16 << 10;
 const HASH_DIGITS: usize = 32;
 
 /// Maximum number of characters before the hash in a derived name.
-const READABLE: usize = 31;
+const MAX_READABLE_CHARS: usize = 31;
 
 /// An OIDC issuer whose tokens are accepted, and the meaning of their claims.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl Oidc {
     pub(super) fn new(options: OidcOptions) -> Self {
         signatures::install();
         let mut validation = Validation::new(Algorithm::RS256);
-        validation.leeway = LEEWAY.as_secs();
+        validation.leeway = CLOCK_LEEWAY.as_secs();
         validation.validate_nbf = true;
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.set_issuer(&[&options.issuer]);
@@ -136,7 +136,7 @@ impl Oidc {
             return Err(OidcError::Invalid(format!("it has more than {LONGEST_TOKEN} bytes")));
         }
         let header = decode_header(token).map_err(|_| invalid("it is no JWT that can be read"))?;
-        if !ALGORITHMS.contains(&header.alg) {
+        if !TOKEN_ALGORITHMS.contains(&header.alg) {
             return Err(invalid("its algorithm is none of RS256, PS256, ES256 and EdDSA"));
         }
         let Header { alg, kid, crit: None, .. } = header else {
@@ -190,7 +190,7 @@ fn left(expires: &Value) -> Result<Duration, String> {
     let expires = expires.as_f64().and_then(|at| Duration::try_from_secs_f64(at).ok());
     let expires = expires.ok_or("its `exp` is no time")?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let left = expires.saturating_add(LEEWAY).saturating_sub(now.unwrap_or_default());
+    let left = expires.saturating_add(CLOCK_LEEWAY).saturating_sub(now.unwrap_or_default());
     // An expiry in the far future would overflow `Instant`; a year is as good as no expiry.
     Ok(left.min(Duration::from_hours(24 * 365)))
 }
@@ -214,7 +214,7 @@ fn principal_name(value: &str) -> String {
     if PrincipalId::is_name(value) && !looks_made(value) {
         return value.to_owned();
     }
-    let readable = value.chars().take(READABLE).map(|c| {
+    let readable = value.chars().take(MAX_READABLE_CHARS).map(|c| {
         let fits = PrincipalId::is_name(c.encode_utf8(&mut [0; 4]));
         if fits { c } else { '_' }
     });

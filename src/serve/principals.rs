@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::oidc::{Oidc, OidcError, OidcOptions};
 use super::proxy::TrustedProxy;
-use super::tokens::{self, PREFIX, PrincipalRole, Stamp, TokenList};
+use super::tokens::{self, TOKEN_PREFIX, PrincipalRole, Stamp, TokenList};
 use tandem_agent::session::{PrincipalId, SessionAccess, ShareRole};
 
 /// Interval between two checks of the token file while there are no requests.
-const LOOK: Duration = Duration::from_secs(1);
+const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Ways in which callers of a server can show their identity. Without any of them, every caller counts as the
 /// user of the machine.
@@ -84,11 +84,11 @@ pub enum SessionRight {
 }
 
 /// Right to read a shared session.
-pub const WATCH: SessionRight = SessionRight::Shared(ShareRole::Watch);
+pub const WATCH_RIGHT: SessionRight = SessionRight::Shared(ShareRole::Watch);
 /// Right to answer questions of a shared session.
-pub const ANSWER: SessionRight = SessionRight::Shared(ShareRole::Answer);
+pub const ANSWER_RIGHT: SessionRight = SessionRight::Shared(ShareRole::Answer);
 /// Right to prompt and cancel in a shared session.
-pub const DRIVE: SessionRight = SessionRight::Shared(ShareRole::Drive);
+pub const DRIVE_RIGHT: SessionRight = SessionRight::Shared(ShareRole::Drive);
 
 impl Principal {
     /// Returns the tenant and the name of a named principal; `None` for others.
@@ -245,7 +245,7 @@ impl Principals {
             let named = NamedPrincipal { id, role: PrincipalRole::Member, credential };
             return Ok(Principal::Named(Arc::new(named)));
         }
-        if let Some(oidc) = self.oidc.as_ref().filter(|_| !given.starts_with(PREFIX)) {
+        if let Some(oidc) = self.oidc.as_ref().filter(|_| !given.starts_with(TOKEN_PREFIX)) {
             let user = oidc.find(given).await?;
             let credential = Credential::Jwt { until: user.until };
             let named = NamedPrincipal { id: user.id, role: user.role, credential };
@@ -259,7 +259,7 @@ impl Principals {
                 Ok(Principal::Anyone)
             };
         };
-        let entry = given.starts_with(PREFIX).then(|| list.find(given)).flatten();
+        let entry = given.starts_with(TOKEN_PREFIX).then(|| list.find(given)).flatten();
         let entry = entry.ok_or(AccessError::Unknown)?;
         if entry.revoked.is_some() {
             return Err(AccessError::Revoked(entry.principal()));
@@ -300,7 +300,7 @@ impl Principals {
     async fn keep_looking_at_tokens(&self) {
         let Some(file) = &self.file else { return std::future::pending().await };
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(TOKEN_CHECK_INTERVAL).await;
             file.look().await;
         }
     }

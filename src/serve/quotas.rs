@@ -15,11 +15,11 @@ use tandem_wire::jsonrpc::Error;
 use tokio::time::Instant;
 
 /// Length of a day in milliseconds.
-const DAY: Millis = 24 * 60 * 60 * 1000;
+const DAY_MS: Millis = 24 * 60 * 60 * 1000;
 
 /// Time after which to try again when a turn or a session has to end first. A guess, since the time of its
 /// end is unknown.
-const LATER: Duration = Duration::from_secs(5);
+const RETRY_AFTER_END: Duration = Duration::from_secs(5);
 
 /// Limits on the use by each principal.
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +185,7 @@ impl Meter {
                 |loaded: &LoadedSession| loaded.session().with_access(|it| it.is_owner(owner));
             if !sessions.unload_unused(is_theirs) {
                 let what = "sessions at once";
-                return Err(used_up("principal-sessions", most as u64, what, LATER));
+                return Err(used_up("principal-sessions", most as u64, what, RETRY_AFTER_END));
             }
         }
         Ok(room)
@@ -219,12 +219,12 @@ impl Meter {
         let turns = turns.sum::<usize>();
         let most = self.quotas.turns;
         if turns.saturating_add(others) > most {
-            return Err(used_up("principal-turns", most as u64, "turns at once", LATER));
+            return Err(used_up("principal-turns", most as u64, "turns at once", RETRY_AFTER_END));
         }
         let at = now();
         let tokens = self.of(owner, |used| used.today(at).tokens());
         if tokens >= self.quotas.tokens {
-            let left = u64::try_from(DAY - at.rem_euclid(DAY)).unwrap_or_default();
+            let left = u64::try_from(DAY_MS - at.rem_euclid(DAY_MS)).unwrap_or_default();
             let retry = Duration::from_millis(left);
             let what = "tokens a day";
             return Err(used_up("principal-daily-tokens", self.quotas.tokens, what, retry));
@@ -247,7 +247,7 @@ impl Meter {
         let at = now();
         self.of(owner, |used| {
             let counted = used.today(at).counted.entry(session.id().to_owned()).or_default();
-            let since = at - at.rem_euclid(DAY);
+            let since = at - at.rem_euclid(DAY_MS);
             let (requests, tokens) = session.tokens_since(since, counted.requests);
             counted.requests += requests;
             counted.tokens = counted.tokens.saturating_add(tokens);
@@ -286,7 +286,7 @@ impl Meter {
                 },
             ));
         }
-        for (owner, tokens) in store.share_usage(at.div_euclid(DAY), &sessions).await? {
+        for (owner, tokens) in store.share_usage(at.div_euclid(DAY_MS), &sessions).await? {
             let here = here.get(&owner).copied().unwrap_or(0);
             self.of(&owner, |used| used.today(at).elsewhere = tokens.saturating_sub(here));
         }
@@ -310,7 +310,7 @@ impl Meter {
 impl Use {
     /// Resets the daily counts if a new day has begun.
     fn today(&mut self, at: Millis) -> &mut Self {
-        let day = at.div_euclid(DAY);
+        let day = at.div_euclid(DAY_MS);
         if self.day != day {
             // Cleared counts start over from the first request, of which only the new day's tokens are
             // counted.

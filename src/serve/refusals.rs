@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Length of the period in which the refused requests of an address are counted.
-const WINDOW: Duration = Duration::from_mins(1);
+const COUNTING_PERIOD: Duration = Duration::from_mins(1);
 
 /// Maximum number of addresses that are counted separately; further addresses share one count.
 const MAX_ADDRESSES: usize = 10_000;
@@ -50,13 +50,13 @@ impl Refusals {
     pub fn count(&self, address: Option<IpAddr>) -> Refusal {
         let now = Instant::now();
         let is_over =
-            |counted: &RefusedCount| now.saturating_duration_since(counted.since) >= WINDOW;
+            |counted: &RefusedCount| now.saturating_duration_since(counted.since) >= COUNTING_PERIOD;
         let mut by_address = self.by_address.lock();
-        let mut network = network(address.unwrap_or(UNKNOWN));
+        let mut network = network(address.unwrap_or(UNKNOWN_ADDRESS));
         if by_address.len() >= MAX_ADDRESSES && !by_address.contains_key(&network) {
             by_address.retain(|_, counted| !is_over(counted));
             if by_address.len() >= MAX_ADDRESSES {
-                network = UNKNOWN;
+                network = UNKNOWN_ADDRESS;
             }
         }
         let begun = || RefusedCount { since: now, count: 0 };
@@ -68,7 +68,7 @@ impl Refusals {
         if counted.count <= self.limit {
             return Refusal::Told;
         }
-        let left = WINDOW.saturating_sub(now.saturating_duration_since(counted.since));
+        let left = COUNTING_PERIOD.saturating_sub(now.saturating_duration_since(counted.since));
         Refusal::TooMany {
             seconds: left.as_secs().max(1),
             is_first: counted.count == self.limit.saturating_add(1),
@@ -77,7 +77,7 @@ impl Refusals {
 }
 
 /// Address under which all requests are counted that are not counted separately.
-const UNKNOWN: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const UNKNOWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Returns the address under which a client is counted. An IPv6 client usually has a whole /64 network to
 /// itself, so the first 64 bits count.
@@ -100,11 +100,11 @@ mod tests {
         let refusals = Refusals::new(1);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().ok());
         assert_eq!(refusals.count(one), Refusal::Told);
-        tokio::time::advance(WINDOW / 2).await;
+        tokio::time::advance(COUNTING_PERIOD / 2).await;
         assert_eq!(refusals.count(one), Refusal::TooMany { seconds: 30, is_first: true });
         assert_eq!(refusals.count(one), Refusal::TooMany { seconds: 30, is_first: false });
         assert_eq!(refusals.count(other), Refusal::Told);
-        tokio::time::advance(WINDOW / 2).await;
+        tokio::time::advance(COUNTING_PERIOD / 2).await;
         assert_eq!(refusals.count(one), Refusal::Told);
     }
 

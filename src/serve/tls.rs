@@ -27,7 +27,7 @@ const HTTP_1_1: &[u8] = b"http/1.1";
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// Interval between two checks of the files.
-const LOOK: Duration = Duration::from_secs(1);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// PEM files of a certificate and of its key.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl Tls {
     /// Checks the files at intervals. Never returns.
     pub(super) async fn keep_looking(self: &Arc<Self>) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(FILE_CHECK_INTERVAL).await;
             let tls = Arc::clone(self);
             // A panic is ignored, since the next check may succeed.
             let _ = tokio::task::spawn_blocking(move || tls.look()).await;

@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 use tandem_agent::session::PrincipalId;
 
 /// Prefix of every token, by which people and secret scanners recognize one.
-pub const PREFIX: &str = "tdm_";
+pub const TOKEN_PREFIX: &str = "tdm_";
 
 /// Number of random bytes in a token. 256 random bits cannot be guessed, so an unsalted hash of them is
 /// enough.
-const RANDOM: usize = 32;
+const TOKEN_BYTES: usize = 32;
 
 /// Maximum size of the token file in bytes: enough for some 30,000 tokens.
 const LARGEST_FILE: u64 = 8 << 20;
 
 /// Version of the file's format.
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// Role of a principal in its tenant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<StoredToken>> {
     );
     let content: Content = serde_json::from_str(&text).with_context(wrong)?;
     ensure!(
-        content.version == VERSION,
+        content.version == FORMAT_VERSION,
         "{}: a newer tandem wrote it (format {}); update tandem",
         wrong(),
         content.version
@@ -171,9 +171,9 @@ pub fn add(
 ) -> anyhow::Result<(String, StoredToken)> {
     check_name("name", &principal.name)?;
     check_name("tenant", &principal.tenant)?;
-    let mut random = [0; RANDOM];
+    let mut random = [0; TOKEN_BYTES];
     SystemRandom::new().fill(&mut random).ok().context("the system gives no random numbers")?;
-    let token = format!("{PREFIX}{}", hex(&random));
+    let token = format!("{TOKEN_PREFIX}{}", hex(&random));
     let sha256 = hash(&token);
     let added = StoredToken {
         id: sha256[..8].to_owned(),
@@ -245,7 +245,7 @@ fn change<T>(
     let _lock = lock.with_context(|| format!("cannot lock {}", directory.display()))?;
     let mut tokens = read(path)?;
     let changed = change(&mut tokens)?;
-    let text = serde_json::to_string_pretty(&Content { version: VERSION, tokens })?;
+    let text = serde_json::to_string_pretty(&Content { version: FORMAT_VERSION, tokens })?;
     ensure!(
         text.len() as u64 <= LARGEST_FILE,
         "there is no room for another token in {}; delete revoked ones from it",
@@ -303,9 +303,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("config/tokens.json");
         let (token, entry) = add(&path, &alice(), PrincipalRole::Member).unwrap();
-        assert!(token.starts_with(PREFIX) && token.len() == PREFIX.len() + 64, "{token}");
+        assert!(token.starts_with(TOKEN_PREFIX) && token.len() == TOKEN_PREFIX.len() + 64, "{token}");
         let text = fs::read_to_string(&path).unwrap();
-        assert!(!text.contains(&token[PREFIX.len()..]), "{text}");
+        assert!(!text.contains(&token[TOKEN_PREFIX.len()..]), "{text}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let list = read_list(&path).unwrap();
         assert_eq!(list.find(&token), Some(&entry));

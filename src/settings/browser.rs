@@ -12,10 +12,10 @@ use super::env::Env;
 use tandem_host::terminals::left_alone;
 
 /// Time after which a program's failure no longer means that the page was not opened.
-const LAUNCH: Duration = Duration::from_secs(10);
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Placeholder for the page's address in a command.
-const URL: &str = "%s";
+const URL_PLACEHOLDER: &str = "%s";
 
 /// Words of a command line that opens a page.
 pub(super) type Program = Vec<String>;
@@ -51,8 +51,8 @@ pub(super) fn programs(env: &Env) -> Result<Vec<Program>, String> {
 /// Splits a command into words. Adds the placeholder of the address at the end if the command has none.
 fn words(command: &str) -> Program {
     let mut words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
-    if !words.is_empty() && !words.iter().any(|word| word.contains(URL)) {
-        words.push(URL.to_owned());
+    if !words.is_empty() && !words.iter().any(|word| word.contains(URL_PLACEHOLDER)) {
+        words.push(URL_PLACEHOLDER.to_owned());
     }
     words
 }
@@ -74,9 +74,9 @@ pub(super) async fn open(programs: &[Program], url: &str, credentials: &Credenti
 }
 
 /// Waits until the program ends, which may be long after, since it is often the browser itself. Returns the status of a
-/// program that failed within [`LAUNCH`].
+/// program that failed within [`LAUNCH_TIMEOUT`].
 async fn failed_at_once(child: &mut Child) -> Option<ExitStatus> {
-    if let Ok(status) = timeout(LAUNCH, child.wait()).await {
+    if let Ok(status) = timeout(LAUNCH_TIMEOUT, child.wait()).await {
         return status.ok().filter(|status| !status.success());
     }
     // The page was open for a while, so a later failure of the program is not reported.
@@ -85,7 +85,7 @@ async fn failed_at_once(child: &mut Child) -> Option<ExitStatus> {
 }
 
 fn start(program: &Program, url: &str, credentials: &Credentials) -> std::io::Result<Child> {
-    let mut words = program.iter().map(|word| word.replace(URL, url));
+    let mut words = program.iter().map(|word| word.replace(URL_PLACEHOLDER, url));
     let mut command = Command::new(words.next().unwrap_or_default());
     let vars = credentials.env().vars().iter();
     command

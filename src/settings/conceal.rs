@@ -6,7 +6,7 @@ use tandem_shell::variables::decides_what_runs;
 use super::expand::{Piece, pieces};
 
 /// Fields of an MCP server's entry that are shown as they are written.
-const SHOWN: [&str; 8] = [
+const SHOWN_KEYS: [&str; 8] = [
     "authProviderType",
     "command",
     "args",
@@ -25,7 +25,7 @@ pub(super) fn conceal_server(written: &Value, variables: &[String]) -> Value {
     let text = |text: &str| conceal(text, variables);
     let concealed = entries.iter().map(|(name, value)| {
         let value = match name.as_str() {
-            shown if SHOWN.contains(&shown) => value.clone(),
+            shown if SHOWN_KEYS.contains(&shown) => value.clone(),
             "url" | "httpUrl" => map_texts(value, &|_, address| conceal_address(address, &text)),
             "env" => map_texts(value, &|name, it| {
                 if decides_what_runs(name) { it.to_owned() } else { text(it) }

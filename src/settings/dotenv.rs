@@ -96,7 +96,7 @@ fn read_file(
     if trust == Trust::Never {
         return Err("you have said not to trust its folder".to_owned());
     }
-    match owned_file::read(file, owned_file::SMALL) {
+    match owned_file::read(file, owned_file::MAX_SMALL_FILE_KIB) {
         Ok(Some(read)) if read.others_may_write() => {
             Err(format!("it may be written by others (`chmod go-w {}`)", file.display()))
         }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Variable that is `true` if the workspace is trusted.
-pub(super) const TRUST: &str = "GEMINI_CLI_TRUST_WORKSPACE";
+pub(super) const TRUST_VARIABLE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
 
 /// Variables that may hold paths relative to the working directory.
-const PATHS: [&str; 5] = [
+const PATH_VARIABLES: [&str; 5] = [
     "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
     "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
     "TANDEM_CONFIG_DIR",
@@ -52,7 +52,7 @@ impl Env {
     pub fn in_directory(&self, directory: &Path) -> Self {
         let directory = directory.to_owned();
         let mut env = Self { directory, trusts_unjudged: false, ..self.clone() };
-        for name in PATHS {
+        for name in PATH_VARIABLES {
             if let Some(path) = self.var(name).map(Path::new).filter(|path| path.is_relative()) {
                 env.set(name, self.directory.join(path).display().to_string());
             }
@@ -62,7 +62,7 @@ impl Env {
 
     /// Makes the workspace trusted from now on, as if `GEMINI_CLI_TRUST_WORKSPACE` were `true`.
     pub fn trust_workspace(&mut self) {
-        self.set(TRUST, "true".to_owned());
+        self.set(TRUST_VARIABLE, "true".to_owned());
     }
 
     fn set(&mut self, name: &str, value: String) {

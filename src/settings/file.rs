@@ -12,14 +12,14 @@ use super::env::Env;
 use super::origin::Layer;
 use super::owned_file;
 
-const FILE: &str = "settings.json";
+const SETTINGS_FILE: &str = "settings.json";
 
 /// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;
 
 /// Syntax of a file. People write comments and trailing commas on purpose; any other deviation from JSON is a slip that
 /// they should be told about.
-const OPTIONS: ParseOptions = ParseOptions {
+const PARSE_OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
     allow_loose_object_property_names: false,
@@ -54,11 +54,11 @@ pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
     let defaults =
         env.var("GEMINI_CLI_SYSTEM_DEFAULTS_PATH").map(|path| env.directory().join(path));
     let defaults = defaults.unwrap_or_else(|| system.with_file_name("system-defaults.json"));
-    let user = env.gemini_dir().map(|dir| dir.join(FILE));
-    let own = env.config_dir().map(|dir| dir.join(FILE));
+    let user = env.gemini_dir().map(|dir| dir.join(SETTINGS_FILE));
+    let own = env.config_dir().map(|dir| dir.join(SETTINGS_FILE));
     // If the project's directory is the home directory, the file there is the user's and no project's.
     let project =
-        Some(project.join(".gemini").join(FILE)).filter(|path| !same(path, user.as_deref()));
+        Some(project.join(".gemini").join(SETTINGS_FILE)).filter(|path| !same(path, user.as_deref()));
     let places = [
         (Layer::SystemDefaults, Some(defaults)),
         (Layer::User, user),
@@ -76,7 +76,7 @@ fn system(env: &Env) -> PathBuf {
         "/etc/gemini-cli"
     };
     let elsewhere = env.var("GEMINI_CLI_SYSTEM_SETTINGS_PATH");
-    elsewhere.map_or_else(|| Path::new(dir).join(FILE), |path| env.directory().join(path))
+    elsewhere.map_or_else(|| Path::new(dir).join(SETTINGS_FILE), |path| env.directory().join(path))
 }
 
 /// Returns the directory of the machine owner's settings and policies.
@@ -112,7 +112,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
 /// Parses the text of a file. The error is the line of the mistake, and the rest of a sentence about it.
 pub(super) fn parse(text: &str) -> Result<Option<Node>, (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match parse_to_ast(text, &CollectOptions::default(), &OPTIONS) {
+    match parse_to_ast(text, &CollectOptions::default(), &PARSE_OPTIONS) {
         Ok(parsed) => {
             let mut lines = LineCounter { text, at: 0, line: 1 };
             Ok(parsed.value.map(|value| node(value, &mut lines)))
@@ -165,10 +165,10 @@ fn node(value: ast::Value<'_>, lines: &mut LineCounter<'_>) -> Node {
 /// Returns the value of a number in a file. `10.0` is a whole number too. A number that cannot be held becomes text,
 /// which the check of types then reports.
 fn number(text: &str) -> Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
     let number: Result<Number, _> = text.parse();
     let Ok(number) = number else { return Value::String(text.to_owned()) };
-    let whole = number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < EXACT);
+    let whole = number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < MAX_EXACT_INTEGER);
     let whole = whole.and_then(|it| format!("{it:.0}").parse::<i64>().ok());
     if number.is_f64()
         && let Some(whole) = whole

@@ -77,7 +77,7 @@ fn keep(file: &Path, folder: &Path, said: FolderDecision) -> Result<(), String> 
 
 fn read(file: &Path) -> Result<Folders, String> {
     let wrong = |why: String| format!("{} {why}", file.display());
-    match owned_file::read(file, owned_file::SMALL).map_err(wrong)? {
+    match owned_file::read(file, owned_file::MAX_SMALL_FILE_KIB).map_err(wrong)? {
         None => Ok(Folders::new()),
         Some(read) if read.others_may_write() => {
             Err(wrong(format!("may be written by others (`chmod go-w {}`)", file.display())))

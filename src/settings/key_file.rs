@@ -76,7 +76,7 @@ fn load(path: &Path) -> Result<Option<(Object, bool)>, String> {
     let wrong = |why: String| {
         format!("{} {why}: correct it, or remove it and run `tandem login`.", path.display())
     };
-    let Some(file) = owned_file::read(path, owned_file::SMALL).map_err(wrong)? else {
+    let Some(file) = owned_file::read(path, owned_file::MAX_SMALL_FILE_KIB).map_err(wrong)? else {
         return Ok(None);
     };
     let content: Value = serde_json::from_str(&file.text)

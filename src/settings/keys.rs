@@ -46,9 +46,9 @@ use Merge::{Add, Each, Replace};
 use Unjudged::{Asks, Counts, If, No};
 
 /// Variable that names the model, as `--model` does.
-pub(super) const MODEL: &str = "GEMINI_MODEL";
+pub(super) const MODEL_VARIABLE: &str = "GEMINI_MODEL";
 /// Mode that a session begins with.
-pub(super) const MODE: &str = "general.defaultApprovalMode";
+pub(super) const MODE_KEY: &str = "general.defaultApprovalMode";
 /// Switch for the judging of folders.
 pub(super) const FOLDER_TRUST: &str = "security.folderTrust.enabled";
 /// Servers of models.
@@ -59,7 +59,7 @@ pub(super) const FILE_NAME: &str = "context.fileName";
 /// Other agents.
 pub(super) const A2A_SERVERS: &str = "a2aServers";
 /// Sandbox of commands.
-pub(super) const SANDBOX: &str = "tools.sandbox";
+pub(super) const SANDBOX_KEY: &str = "tools.sandbox";
 /// Name of the setting that gives commands in the sandbox the machine's network.
 pub(super) const NETWORK_ACCESS: &str = "tools.sandboxNetworkAccess";
 /// Hosts to which commands in the sandbox can never connect.
@@ -72,15 +72,15 @@ pub(super) const CLIENT_TERMINALS: &str = "acp.clientTerminals";
 pub(super) const SANDBOX_VARIABLE: &str = "GEMINI_SANDBOX";
 
 /// All names, in the order in which people are shown them.
-pub(super) const KEYS: &[Key] = &[
+pub(super) const KEY_TABLE: &[Key] = &[
     key("model.name", &["model"], Replace, If(a_model_of_the_users_provider)),
     key("model.provider", &[], Replace, No),
     key(MODEL_SERVERS, &[], Each, No),
     key("model.thinking", &[], Replace, Counts),
     key("model.maxSessionTurns", &["maxSessionTurns"], Replace, Counts),
-    key("model.compressionThreshold", COMPRESSION, Replace, Counts),
+    key("model.compressionThreshold", COMPRESSION_KEYS, Replace, Counts),
     key("model.disableLoopDetection", &[], Replace, If(off)),
-    key(MODE, &["tools.approvalMode"], Replace, If(stricter_mode)),
+    key(MODE_KEY, &["tools.approvalMode"], Replace, If(stricter_mode)),
     key("general.checkpointing.enabled", &["checkpointing.enabled"], Replace, If(on)),
     key("general.maxAttempts", &[], Replace, Counts),
     key("general.enableNotifications", &[], Replace, Counts),
@@ -101,7 +101,7 @@ pub(super) const KEYS: &[Key] = &[
     key("tools.exclude", &["excludeTools"], Add, Counts),
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
-    key(SANDBOX, SANDBOX_OLD, Replace, If(stricter_sandbox)),
+    key(SANDBOX_KEY, SANDBOX_OLD, Replace, If(stricter_sandbox)),
     key(NETWORK_ACCESS, &["tools.sandbox.networkAccess"], Replace, If(off)),
     key("tools.sandboxAllowedPaths", &["tools.sandbox.allowedPaths"], Add, No),
     key("tools.sandboxReadablePaths", &[], Add, No),
@@ -144,8 +144,8 @@ pub(super) const WITHOUT_EFFECT: &[(&str, IsWanted)] = &[
 
 /// Beginnings of names that limit what the agent may do. A user who misspells such a name must be told that nothing is
 /// limited.
-const GUARDS: &[&str] = &[
-    MODE,
+const GUARD_KEYS: &[&str] = &[
+    MODE_KEY,
     "adminPolicyPaths",
     "admin.",
     "context.fileFiltering.",
@@ -157,7 +157,7 @@ const GUARDS: &[&str] = &[
     "tools.confirmationRequired",
     "tools.core",
     "tools.exclude",
-    SANDBOX,
+    SANDBOX_KEY,
 ];
 
 /// Fields of a server in [`MCP_SERVERS`] or [`A2A_SERVERS`] that limit what the agent may do with the server.
@@ -167,7 +167,7 @@ const SERVER_GUARDS: &[&str] = &["excludeTools", "includeTools", "sandbox", "tru
 pub(super) fn is_guard(name: &str) -> bool {
     let is_server = name.starts_with(MCP_SERVERS) || name.starts_with(A2A_SERVERS);
     let field = name.rsplit('.').next().unwrap_or_default();
-    GUARDS.iter().any(|guard| name.starts_with(guard))
+    GUARD_KEYS.iter().any(|guard| name.starts_with(guard))
         || (is_server && SERVER_GUARDS.contains(&field))
 }
 
@@ -189,7 +189,7 @@ fn is_off(value: &Value) -> bool {
     value == &Value::Bool(false)
 }
 
-const COMPRESSION: &[&str] = &[
+const COMPRESSION_KEYS: &[&str] = &[
     "model.chatCompression.contextPercentageThreshold",
     "chatCompression.contextPercentageThreshold",
 ];

@@ -155,7 +155,7 @@ impl Default for Limits {
 }
 
 /// Longest time that a limit can have. A clock cannot always add a longer time to the present.
-pub(super) const LONGEST: Duration = Duration::from_hours(365 * 24);
+pub(super) const MAX_LIMIT_TIME: Duration = Duration::from_hours(365 * 24);
 
 /// Least value of a limit.
 const MIN_LIMIT: u64 = 1;
@@ -178,7 +178,7 @@ impl Change {
             Field::Times(field) => {
                 *field(limits) = u32::try_from(self.value).unwrap_or(u32::MAX);
             }
-            Field::Seconds(field) => *field(limits) = Duration::from_secs(self.value).min(LONGEST),
+            Field::Seconds(field) => *field(limits) = Duration::from_secs(self.value).min(MAX_LIMIT_TIME),
         }
     }
 }
@@ -188,10 +188,10 @@ impl FromStr for Change {
 
     fn from_str(change: &str) -> Result<Self, ChangeError> {
         let (name, value) = change.split_once('=').ok_or(ChangeError::Form)?;
-        if let Some(fixed) = FIXED.iter().find(|limit| limit.name == name) {
+        if let Some(fixed) = FIXED_LIMITS.iter().find(|limit| limit.name == name) {
             return Err(ChangeError::Fixed(fixed.name, fixed.default()));
         }
-        let limit = LIMITS.iter().find(|limit| limit.name == name);
+        let limit = LIMIT_TABLE.iter().find(|limit| limit.name == name);
         let limit = limit.ok_or_else(|| ChangeError::UnknownLimit(name.to_owned()))?;
         let value = value.parse().map_err(|_| ChangeError::NotANumber(value.to_owned()))?;
         if value < MIN_LIMIT {
@@ -221,7 +221,7 @@ impl fmt::Display for ChangeError {
         match self {
             Self::Form => f.write_str("must be NAME=VALUE"),
             Self::UnknownLimit(name) => {
-                let names: Vec<_> = LIMITS.iter().map(|limit| limit.name).collect();
+                let names: Vec<_> = LIMIT_TABLE.iter().map(|limit| limit.name).collect();
                 write!(f, "unknown limit `{name}`; known limits: {}", names.join(", "))
             }
             Self::Fixed(name, value) => {
@@ -239,11 +239,11 @@ impl Error for ChangeError {}
 pub fn help() -> String {
     let line =
         |limit: &Limit| format!("  {:<23} {:<50} [{}]\n", limit.name, limit.what, limit.default());
-    LIMITS.iter().map(line).collect()
+    LIMIT_TABLE.iter().map(line).collect()
 }
 
 /// A limit with a name. The end of the name is the unit of the value: `bytes`, `chars` or `seconds`, else a number of
-/// things. The least value is [`MIN_LIMIT`]; the greatest of a time is [`LONGEST`], and any other limit has none.
+/// things. The least value is [`MIN_LIMIT`]; the greatest of a time is [`MAX_LIMIT_TIME`], and any other limit has none.
 struct Limit {
     name: &'static str,
     /// Description for the help.
@@ -280,7 +280,7 @@ const fn limit(name: &'static str, what: &'static str, field: Field) -> Limit {
 }
 
 /// The limits that people can set, in the order in which they are shown.
-const LIMITS: &[Limit] = &[
+const LIMIT_TABLE: &[Limit] = &[
     limit(
         "line-bytes",
         "a line that an editor sends, or the agent that a terminal is attached to",
@@ -542,7 +542,7 @@ const LIMITS: &[Limit] = &[
 
 /// Limits that could be set in earlier versions. Most only keep a fault, or a hostile peer, from using up memory or time;
 /// where the others cut off a text, the model reads on in a further call.
-const FIXED: &[Limit] = &[
+const FIXED_LIMITS: &[Limit] = &[
     limit(
         "model-connect-seconds",
         "connecting to the model",
@@ -695,11 +695,11 @@ mod tests {
 
     #[test]
     fn no_time_is_longer_than_a_clock_can_count() {
-        for limit in LIMITS {
+        for limit in LIMIT_TABLE {
             let mut limits = Limits::default();
             Change { limit, value: u64::MAX }.apply(&mut limits);
             if let Field::Seconds(field) = limit.field {
-                assert_eq!(*field(&mut limits), LONGEST, "{}", limit.name);
+                assert_eq!(*field(&mut limits), MAX_LIMIT_TIME, "{}", limit.name);
             }
         }
     }
@@ -722,8 +722,8 @@ mod tests {
 
     #[test]
     fn each_limit_has_one_name_which_ends_with_its_unit() {
-        let mut names: Vec<_> = LIMITS.iter().chain(FIXED).map(|limit| limit.name).collect();
-        for limit in LIMITS.iter().chain(FIXED) {
+        let mut names: Vec<_> = LIMIT_TABLE.iter().chain(FIXED_LIMITS).map(|limit| limit.name).collect();
+        for limit in LIMIT_TABLE.iter().chain(FIXED_LIMITS) {
             let is_time = matches!(limit.field, Field::Seconds(_));
             assert_eq!(is_time, limit.name.ends_with("-seconds"), "{}", limit.name);
         }

@@ -27,20 +27,20 @@ use tandem_model::Secret;
 use tandem_model::provider::Provider;
 
 /// Maximum time that the page waits for a key, in minutes.
-const MINUTES: u64 = 10;
+const MAX_WAIT_MINUTES: u64 = 10;
 
 /// Interval at which the page's server looks for a key that was set elsewhere meanwhile.
-const LOOK: Duration = Duration::from_secs(2);
+const KEY_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Maximum time for sending the last response before the server stops.
-const GRACE: Duration = Duration::from_secs(1);
+const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum size of a posted form in bytes. A form with a key is smaller.
 const MAX_BODY: usize = 4096;
 
-const FORM: &str = include_str!("login_page.html");
+const FORM_PAGE: &str = include_str!("login_page.html");
 
-const DONE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+const DONE_PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <title>tandem: done</title>\n<h1>The key is good, and is stored.</h1>\n\
     <p>You can close this page and go back to where you were.\n";
 
@@ -127,14 +127,14 @@ async fn ask(
         () = page.done.cancelled() => Ok(told(credentials, provider)),
         () = page.found_elsewhere(), if !replaces => Ok("There is a key now.".to_owned()),
         why = browser => Err(why),
-        () = sleep(Duration::from_mins(MINUTES)) => Err(format!(
-            "No key came from the page in the browser within {MINUTES} minutes."
+        () = sleep(Duration::from_mins(MAX_WAIT_MINUTES)) => Err(format!(
+            "No key came from the page in the browser within {MAX_WAIT_MINUTES} minutes."
         )),
         _ = &mut server => Err("The page has ended.".to_owned()),
     };
     // 4. End the page, and give the browser time to receive the last response.
     page.ending.cancel();
-    let _ = timeout(GRACE, server).await;
+    let _ = timeout(LAST_RESPONSE_TIMEOUT, server).await;
     outcome
 }
 
@@ -164,7 +164,7 @@ impl LoginPage {
     /// Waits until there is a key that did not come through the page, but for example from `tandem login`.
     async fn found_elsewhere(&self) {
         loop {
-            sleep(LOOK).await;
+            sleep(KEY_CHECK_INTERVAL).await;
             let _checking = self.checking.acquire().await;
             self.credentials.refresh(self.provider);
             if self.credentials.look(self.provider).is_ok() {
@@ -226,11 +226,11 @@ impl LoginPage {
             ("{{get}}", &self.credentials.keys_made_at(self.provider)),
             ("{{api}}", &self.provider_variables()),
             ("{{file}}", &file),
-            ("{{minutes}}", &MINUTES.to_string()),
+            ("{{minutes}}", &MAX_WAIT_MINUTES.to_string()),
             ("{{message}}", message),
         ]
         .iter()
-        .fold(FORM.to_owned(), |page, (mark, text)| page.replace(mark, &escape(text)))
+        .fold(FORM_PAGE.to_owned(), |page, (mark, text)| page.replace(mark, &escape(text)))
     }
 
     /// Returns the host that a key would be sent to; empty if the endpoint is not usable.
@@ -257,7 +257,7 @@ async fn answer(State(page): State<Arc<LoginPage>>, request: Request) -> Respons
     let key = form_urlencoded::parse(&body).find(|(name, _)| name == "key");
     let key = key.map(|(_, key)| key).unwrap_or_default();
     match page.take(&key).await {
-        Ok(()) => respond(StatusCode::OK, &nonce, DONE),
+        Ok(()) => respond(StatusCode::OK, &nonce, DONE_PAGE),
         Err(Refusal::Key(why) | Refusal::Trouble(why)) => {
             respond(StatusCode::UNPROCESSABLE_ENTITY, &nonce, &page.form(&nonce, &why))
         }

@@ -71,17 +71,17 @@ impl Concealed {
     }
 }
 
-const HIDDEN: &str = "(hidden)";
+const HIDDEN_VALUE: &str = "(hidden)";
 
 impl fmt::Debug for Concealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(HIDDEN)
+        f.write_str(HIDDEN_VALUE)
     }
 }
 
 impl Serialize for Concealed {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(HIDDEN)
+        to.serialize_str(HIDDEN_VALUE)
     }
 }
 
@@ -98,5 +98,5 @@ impl<'de> Deserialize<'de> for Concealed {
 }
 
 fn conceal<S: Serializer>(_: &Value, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(HIDDEN)
+    to.serialize_str(HIDDEN_VALUE)
 }

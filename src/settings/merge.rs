@@ -14,8 +14,8 @@ use super::env::Env;
 use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
-    A2A_SERVERS, CLIENT_TERMINALS, DENIED_DOMAINS, FILE_NAME, FOLDER_TRUST, KEYS, Key, MCP_SERVERS,
-    MODE, MODEL, Merge, NETWORK_ACCESS, SANDBOX, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged,
+    A2A_SERVERS, CLIENT_TERMINALS, DENIED_DOMAINS, FILE_NAME, FOLDER_TRUST, KEY_TABLE, Key, MCP_SERVERS,
+    MODE_KEY, MODEL_VARIABLE, Merge, NETWORK_ACCESS, SANDBOX_KEY, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged,
     WITHOUT_EFFECT,
 };
 use super::options::{ContextSettings, Settings};
@@ -130,7 +130,7 @@ impl<'a> Merger<'a> {
             },
             layer => (layer, "read"),
         };
-        for key in KEYS {
+        for key in KEY_TABLE {
             if let Some(node) = find(&root, key) {
                 self.key(key, node, layer, path);
             }
@@ -198,10 +198,10 @@ impl<'a> Merger<'a> {
         }
     }
 
-    /// Merges the model that the variable [`MODEL`] names, in the environment or in a trusted `.env` file.
+    /// Merges the model that the variable [`MODEL_VARIABLE`] names, in the environment or in a trusted `.env` file.
     fn variables(&mut self) {
-        if let Some(model) = self.variable(MODEL).filter(|model| !model.is_empty()) {
-            self.given(&("model.name", SettingOrigin::Variable(MODEL), Value::String(model)));
+        if let Some(model) = self.variable(MODEL_VARIABLE).filter(|model| !model.is_empty()) {
+            self.given(&("model.name", SettingOrigin::Variable(MODEL_VARIABLE), Value::String(model)));
         }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Merger<'a> {
         let named = self.env.vars().get(SANDBOX_VARIABLE).filter(|name| !name.is_empty());
         if let Some(name) = named {
             let origin = SettingOrigin::Variable(SANDBOX_VARIABLE);
-            self.given(&(SANDBOX, origin, Value::String(name.clone())));
+            self.given(&(SANDBOX_KEY, origin, Value::String(name.clone())));
         }
     }
 
@@ -223,7 +223,7 @@ impl<'a> Merger<'a> {
 
     /// Merges a value that a flag or a variable sets.
     fn given(&mut self, (name, origin, value): &Override) {
-        let Some(key) = KEYS.iter().find(|key| key.name == *name) else { return };
+        let Some(key) = KEY_TABLE.iter().find(|key| key.name == *name) else { return };
         let (value, origin) = (value.clone(), origin.clone());
         self.say(LayerValue { key, path: name.split('.').collect(), value, origin, node: None });
     }
@@ -235,7 +235,7 @@ impl<'a> Merger<'a> {
             let origin = said.origin.at_line(line);
             self.remark(&origin, &why);
             self.denies_unreadable |= said.key.name == DENIED_DOMAINS;
-            if said.key.name == SANDBOX {
+            if said.key.name == SANDBOX_KEY {
                 // If the wrong value were ignored, commands could run without the sandbox that the user wanted. `null`
                 // stands for a choice that cannot be read: commands are refused until the value is corrected.
                 *slot(&mut self.values, &said.path) = Value::Null;
@@ -246,7 +246,7 @@ impl<'a> Merger<'a> {
         // 2. A project's value is left out if it would loosen a limit. The sandbox restricts a project, so a project's
         // file must not loosen the sandbox, even if the user trusts the project's folder. Commands in terminals of an
         // editor run outside of the sandbox, so a project's file must not choose these terminals either.
-        let own = [SANDBOX, SANDBOX_BOUNDS].iter().any(|name| said.key.name.starts_with(name));
+        let own = [SANDBOX_KEY, SANDBOX_BOUNDS].iter().any(|name| said.key.name.starts_with(name));
         let judged = said.origin.of_project() && (own || said.key.name == CLIENT_TERMINALS);
         if (said.origin.unjudged() || judged) && !self.may(&mut said) {
             return false;
@@ -337,7 +337,7 @@ impl<'a> Merger<'a> {
     fn unheld_hosts(&self, settings: &Settings) -> Option<String> {
         let setting = match settings.tools.sandbox {
             _ if settings.sandbox.network.denied_domains.is_empty() => return None,
-            SandboxChoice::Off => SANDBOX,
+            SandboxChoice::Off => SANDBOX_KEY,
             _ if settings.tools.sandbox_network_access => NETWORK_ACCESS,
             _ => return None,
         };
@@ -367,7 +367,7 @@ impl<'a> Merger<'a> {
 
     /// Adds a remark on MCP servers that are on in tandem, but off in a file of Gemini CLI that tandem does not follow.
     fn switched_off_elsewhere(&mut self, settings: &Settings) {
-        let Some(path) = self.env.gemini_dir().map(|dir| dir.join(ENABLEMENT)) else { return };
+        let Some(path) = self.env.gemini_dir().map(|dir| dir.join(ENABLEMENT_FILE)) else { return };
         // A file that cannot be read switches nothing off for Gemini CLI either.
         let Ok(Some(root)) = file::read(&path) else { return };
         let is_off = |name: &str| {
@@ -464,9 +464,9 @@ fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
 fn check(said: &LayerValue<'_>) -> Result<(), (Option<usize>, String)> {
     let line = said.node.map(|node| node.line);
     let from_file = said.node.is_some();
-    if from_file && said.key.name == MODE && said.value == "yolo" {
+    if from_file && said.key.name == MODE_KEY && said.value == "yolo" {
         let why = format!(
-            "`{MODE}` must be one of default, auto_edit, plan; yolo is for --yolo and \
+            "`{MODE_KEY}` must be one of default, auto_edit, plan; yolo is for --yolo and \
              --approval-mode only."
         );
         return Err((line, why));

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use super::a2a_agent::A2aAgent;
 use super::keys;
-use super::limits::{Change, LONGEST, Limits};
+use super::limits::{Change, MAX_LIMIT_TIME, Limits};
 use super::mcp_server::McpServer;
 use super::model_server::{self, ModelServer, ModelServers};
 use super::origin::{Layer, SettingOrigin};
@@ -431,8 +431,8 @@ impl Settings {
             limits.tools.output_chars = chars;
         }
         if let Some(seconds) = self.tools.shell.inactivity_timeout {
-            let time = if seconds == 0 { LONGEST } else { Duration::from_secs(seconds) };
-            limits.tools.shell_idle = time.min(LONGEST);
+            let time = if seconds == 0 { MAX_LIMIT_TIME } else { Duration::from_secs(seconds) };
+            limits.tools.shell_idle = time.min(MAX_LIMIT_TIME);
         }
         if !self.context.include_directory_tree {
             limits.tools.tree_entries = 0;

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 /// Maximum size in KiB of a file that has a few lines.
-pub(super) const SMALL: u64 = 64;
+pub(super) const MAX_SMALL_FILE_KIB: u64 = 64;
 
 /// Content and permissions of a file.
 pub(super) struct OwnedFile {

@@ -20,9 +20,9 @@ use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 const MAX_KIB: u64 = 1024;
 
 /// Name of the file with saved answers, in the user's own directory of policies.
-const SAVED: &str = "saved.toml";
+const SAVED_FILE: &str = "saved.toml";
 
-const HEADER: &str =
+const SAVED_HEADER: &str =
     "# What questions were answered with for good. `/permissions` lists and removes it.\n";
 
 /// Returns the policy that a session begins with: the policy of the settings, and the rules from files, which are read
@@ -113,7 +113,7 @@ impl PolicyFiles {
         Self {
             places,
             rules: old_rules(&old(settings), |key| place(settings, key)),
-            saved: own.map(|dir| dir.join(SAVED)),
+            saved: own.map(|dir| dir.join(SAVED_FILE)),
             home: env.var("HOME").map(PathBuf::from),
             writing: Mutex::default(),
         }
@@ -197,7 +197,7 @@ impl RuleStore for PolicyFiles {
     fn save(&self, saved: &Saved) -> Result<PathBuf, String> {
         let path = self.saved.as_ref().ok_or("there is no home directory: set HOME")?;
         let _one = self.writing.lock();
-        let before = if path.exists() { Self::text(path, false)? } else { HEADER.to_owned() };
+        let before = if path.exists() { Self::text(path, false)? } else { SAVED_HEADER.to_owned() };
         let text = saved.added_to(&before)?;
         owned_file::write(path, &text)?;
         Ok(path.clone())

@@ -2,14 +2,14 @@
 
 use tandem_model::provider::Provider;
 
-pub(super) const GEMINI: &str = "https://generativelanguage.googleapis.com";
+pub(super) const GEMINI_ADDRESS: &str = "https://generativelanguage.googleapis.com";
 pub(super) const GEMINI_URL: &str = "GOOGLE_GEMINI_BASE_URL";
-pub(super) const VERTEX: &str = "https://aiplatform.googleapis.com";
+pub(super) const VERTEX_ADDRESS: &str = "https://aiplatform.googleapis.com";
 pub(super) const VERTEX_URL: &str = "GOOGLE_VERTEX_BASE_URL";
 pub(super) const USE_VERTEX: &str = "GOOGLE_GENAI_USE_VERTEXAI";
-pub(super) const VERSION: &str = "GOOGLE_GENAI_API_VERSION";
-pub(super) const MECHANISM: &str = "GEMINI_API_KEY_AUTH_MECHANISM";
-pub(super) const HEADERS: &str = "GEMINI_CLI_CUSTOM_HEADERS";
+pub(super) const API_VERSION: &str = "GOOGLE_GENAI_API_VERSION";
+pub(super) const AUTH_MECHANISM: &str = "GEMINI_API_KEY_AUTH_MECHANISM";
+pub(super) const CUSTOM_HEADERS: &str = "GEMINI_CLI_CUSTOM_HEADERS";
 
 /// Variable for a bearer token. Gateways want such a token, while the API itself has a header for keys.
 pub(super) const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";

@@ -3,7 +3,7 @@
 use super::options::Redaction;
 
 /// Parts of the names of variables that hold secrets.
-const NAMES: [&str; 10] = [
+const SECRET_NAMES: [&str; 10] = [
     "TOKEN",
     "SECRET",
     "PASSWORD",
@@ -17,7 +17,7 @@ const NAMES: [&str; 10] = [
 ];
 
 /// Names that look secret but are harmless, such as the address of an SSH agent or the path of public certificates.
-const HARMLESS: [&str; 10] = [
+const HARMLESS_NAMES: [&str; 10] = [
     "SSH_AUTH_SOCK",
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -31,7 +31,7 @@ const HARMLESS: [&str; 10] = [
 ];
 
 /// Prefixes of values that are secret under any name.
-const VALUES: [&str; 10] = [
+const SECRET_VALUES: [&str; 10] = [
     "-----BEGIN ",
     "ghp_",
     "gho_",
@@ -57,8 +57,8 @@ impl Redaction {
 
 fn looks_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    let named = NAMES.iter().any(|part| name.contains(part)) && !HARMLESS.contains(&&*name);
-    named || VALUES.iter().any(|start| value.starts_with(start)) || has_password(value)
+    let named = SECRET_NAMES.iter().any(|part| name.contains(part)) && !HARMLESS_NAMES.contains(&&*name);
+    named || SECRET_VALUES.iter().any(|start| value.starts_with(start)) || has_password(value)
 }
 
 /// Returns `true` for an address with a password: `scheme://user:password@host`.

@@ -13,7 +13,7 @@ use super::options::Settings;
 use super::unread::unread_files;
 
 /// Column in which the comment of a line begins, if the line is not longer.
-const COMMENT: usize = 56;
+const COMMENT_COLUMN: usize = 56;
 
 /// Returns the settings as text: one line for each value with its origins, then the values that were not followed, then
 /// the names without effect. `~` stands for the home directory.
@@ -29,13 +29,13 @@ pub fn text(settings: &Settings, env: &Env) -> String {
     }
     out.push_str("# and the environment, and flags.\n\n");
     let values = serde_json::to_value(settings).unwrap_or_default();
-    for key in KEYS {
+    for key in KEY_TABLE {
         let value = key.name.split('.').fold(&values, |value, name| &value[name]);
         for (name, value) in lines(settings, key, value) {
             let line = short(&format!("{name} = {value}"));
             let origins: Vec<_> = settings.origin(&name).iter().map(ToString::to_string).collect();
             let origin = if origins.is_empty() { "default".to_owned() } else { origins.join(", ") };
-            let _ = writeln!(out, "{line:<COMMENT$}  # {}", short(&origin));
+            let _ = writeln!(out, "{line:<COMMENT_COLUMN$}  # {}", short(&origin));
         }
     }
     if !settings.remarks.is_empty() {
@@ -119,12 +119,12 @@ fn in_words(server: &McpServer) -> String {
         words.push("trusted".to_owned());
     }
     if server.entry.unjudged() {
-        words.push(UNJUDGED.to_owned());
+        words.push(UNJUDGED_ORIGIN.to_owned());
     }
     words.join(", ")
 }
 
-const UNJUDGED: &str = "of a folder that you have not judged: you are asked first";
+const UNJUDGED_ORIGIN: &str = "of a folder that you have not judged: you are asked first";
 
 /// Describes an agent without values that may be secret.
 fn agent_in_words(agent: &A2aAgent) -> String {
@@ -135,7 +135,7 @@ fn agent_in_words(agent: &A2aAgent) -> String {
         words.push("trusted".to_owned());
     }
     if agent.entry.unjudged() {
-        words.push(UNJUDGED.to_owned());
+        words.push(UNJUDGED_ORIGIN.to_owned());
     }
     words.join(", ")
 }

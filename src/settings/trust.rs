@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::env::{Env, TRUST};
+use super::env::{Env, TRUST_VARIABLE};
 use super::owned_file;
 
 /// Extent to which files in a folder may be followed. A smaller value is the more careful one.
@@ -22,7 +22,7 @@ pub enum Trust {
 
 /// Returns the trust in `directory`, which is the working directory or a directory above it.
 pub fn trust(env: &Env, directory: &Path) -> Trust {
-    if env.var(TRUST) == Some("true") {
+    if env.var(TRUST_VARIABLE) == Some("true") {
         return Trust::Trusted;
     }
     let rules = rules(env);
@@ -47,7 +47,7 @@ fn rules(env: &Env) -> Vec<(PathBuf, Trust)> {
     let Some(path) = env.gemini_dir().map(|dir| dir.join("trustedFolders.json")) else {
         return Vec::new();
     };
-    let read = owned_file::read(&path, owned_file::SMALL).and_then(|file| match file {
+    let read = owned_file::read(&path, owned_file::MAX_SMALL_FILE_KIB).and_then(|file| match file {
         Some(file) if file.others_may_write() => {
             Err(format!("may be written by others (`chmod go-w {}`)", path.display()))
         }

@@ -26,11 +26,11 @@ static GEMINI_CLI: LazyLock<Vec<&str>> = LazyLock::new(|| {
 const GEMINI_CLI_SERVER: [&str; 4] = ["extension", "targetAudience", "targetServiceAccount", "tcp"];
 
 /// Gemini CLI's file of MCP servers that are switched off.
-pub(super) const ENABLEMENT: &str = "mcp-server-enablement.json";
+pub(super) const ENABLEMENT_FILE: &str = "mcp-server-enablement.json";
 
 /// Files and directories in a `.gemini` directory that have no effect in tandem.
 const GEMINI_CLI_FILES: [&str; 6] =
-    ["agents", "extensions", "keybindings.json", ENABLEMENT, "skills", "system.md"];
+    ["agents", "extensions", "keybindings.json", ENABLEMENT_FILE, "skills", "system.md"];
 
 /// Maximum number of names that are reported of one file. A file of another program may have very many.
 const MAX_REPORTED: usize = 100;
@@ -214,14 +214,14 @@ fn known(name: &str, is_object: bool) -> NameKind {
         _ => {}
     }
     let is_old = |known: &&str| *known == name && !is_object;
-    if is_guard || KEYS.iter().any(|key| key.name == name || key.old.iter().any(is_old)) {
+    if is_guard || KEY_TABLE.iter().any(|key| key.name == name || key.old.iter().any(is_old)) {
         return NameKind::Value;
     }
     let is_free = |known: &str| known.strip_suffix(".*").is_some_and(|group| group == name);
     if GEMINI_CLI.iter().any(|known| *known == name || is_free(known)) {
         return NameKind::GeminiCli;
     }
-    let mut names = KEYS.iter().flat_map(|key| key.old.iter().copied().chain([key.name]));
+    let mut names = KEY_TABLE.iter().flat_map(|key| key.old.iter().copied().chain([key.name]));
     let mut guards = WITHOUT_EFFECT.iter().map(|(known, _)| *known);
     if names.any(is_group) || guards.any(is_group) || GEMINI_CLI.iter().any(|it| is_group(it)) {
         return NameKind::Group;
@@ -247,15 +247,15 @@ fn is_nothing(node: &Node) -> bool {
 fn meant(name: &str) -> Option<String> {
     let guards = WITHOUT_EFFECT.iter().map(|(known, _)| *known);
     let foreign = GEMINI_CLI.iter().map(|known| known.strip_suffix(".*").unwrap_or(known));
-    let known = KEYS.iter().flat_map(|key| [key.name].into_iter().chain(key.old.iter().copied()));
+    let known = KEY_TABLE.iter().flat_map(|key| [key.name].into_iter().chain(key.old.iter().copied()));
     if let Some(near) = nearest(name, known.chain(guards).chain(foreign)) {
         // The old name has an effect too, but the manual describes the new one.
-        let key = KEYS.iter().find(|key| key.old.contains(&near));
+        let key = KEY_TABLE.iter().find(|key| key.old.contains(&near));
         return Some(key.map_or(near, |key| key.name).to_owned());
     }
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
     let own = last(name);
-    let mut same = KEYS.iter().map(|key| key.name).filter(|known| last(known) == own);
+    let mut same = KEY_TABLE.iter().map(|key| key.name).filter(|known| last(known) == own);
     let only = same.next().filter(|_| own.len() >= MIN_COMPLETED && same.next().is_none());
     only.map(ToOwned::to_owned)
 }
@@ -315,7 +315,7 @@ mod tests {
     fn no_setting_that_has_an_effect_is_in_the_table_of_those_without() {
         for known in GEMINI_CLI.iter() {
             let name = known.strip_suffix(".*").unwrap_or(known);
-            let is_known = KEYS.iter().any(|key| key.name == name || key.old.contains(&name));
+            let is_known = KEY_TABLE.iter().any(|key| key.name == name || key.old.contains(&name));
             let is_guard = WITHOUT_EFFECT.iter().any(|(guard, _)| *guard == name);
             assert!(!is_known && !is_guard, "{known}");
             assert!(name.split('.').all(|part| part.chars().all(char::is_alphanumeric)), "{known}");

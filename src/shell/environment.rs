@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{git_config, table};
 
-static TABLE: LazyLock<ProgramEnvironment> =
+static PROGRAM_ENVIRONMENT: LazyLock<ProgramEnvironment> =
     LazyLock::new(|| table(include_str!("environment.toml")));
 
 /// The tables of `environment.toml`: variables that programs obey, programs that run others by their names, and
@@ -78,18 +78,18 @@ impl Variable {
 /// Returns the rows of the variables that a program obeys.
 pub fn obeyed_by(program: &str) -> impl Iterator<Item = &'static Variable> {
     let obeys = move |row: &&Variable| row.programs.iter().any(|it| it == "*" || it == program);
-    TABLE.variable.iter().filter(obeys)
+    PROGRAM_ENVIRONMENT.variable.iter().filter(obeys)
 }
 
 /// Returns the names of other programs that a program runs, to be found in `PATH`.
 pub fn run_by(program: &str) -> impl Iterator<Item = &'static str> {
-    let rows = TABLE.runs.iter().filter(move |row| row.program == program);
+    let rows = PROGRAM_ENVIRONMENT.runs.iter().filter(move |row| row.program == program);
     rows.flat_map(|row| row.others.iter().map(String::as_str))
 }
 
 /// Returns the variables that a command line which only reads is given in addition to its environment. With them, no
 /// program starts another. `git_settings`: number of settings that the environment gives git already.
 pub fn for_reading(git_settings: usize) -> Vec<(String, String)> {
-    let fixed = TABLE.reading.iter().map(|row| (row.name.clone(), row.value.clone()));
+    let fixed = PROGRAM_ENVIRONMENT.reading.iter().map(|row| (row.name.clone(), row.value.clone()));
     fixed.chain(git_config::overrides(git_settings)).collect()
 }

@@ -13,7 +13,7 @@ use super::sed::Sed;
 use super::table::has;
 use super::{Dynamic, Redirect, RedirectKind, SimpleCommand, Word, git, reading, table, variables};
 
-static TABLE: LazyLock<EveryTimePrograms> =
+static EVERY_TIME_PROGRAMS: LazyLock<EveryTimePrograms> =
     LazyLock::new(|| table(include_str!("every_time.toml")));
 
 /// Data of `every_time.toml`.
@@ -88,7 +88,7 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     if let Some(row) = known(&name) {
         return effect(said(&row.effect), row.destroys);
     }
-    let options = TABLE.option.iter().find(|row| row.names.contains(&name));
+    let options = EVERY_TIME_PROGRAMS.option.iter().find(|row| row.names.contains(&name));
     if let Some(row) = options.filter(|row| is_given(args, &row.options)) {
         return effect(said(&row.effect), row.destroys);
     }
@@ -157,11 +157,11 @@ pub fn changed_for_sure(command: &SimpleCommand) -> Vec<Word> {
 }
 
 fn known(name: &str) -> Option<&'static Programs> {
-    TABLE.program.iter().find(|row| has(&row.names, name))
+    EVERY_TIME_PROGRAMS.program.iter().find(|row| has(&row.names, name))
 }
 
 fn writers(name: &str) -> Option<&'static Writers> {
-    TABLE.writer.iter().find(|row| has(&row.names, name))
+    EVERY_TIME_PROGRAMS.writer.iter().find(|row| has(&row.names, name))
 }
 
 /// Returns whether a command may make a file whose name looks like an option.
@@ -178,12 +178,12 @@ pub fn makes_options(command: &SimpleCommand) -> bool {
 /// so that each end of its words is returned.
 pub fn inner_candidates(words: &[Word]) -> Vec<Vec<Word>> {
     /// Exclusive bound on the number of words before the inner command, the program's name included.
-    const MAX: usize = 8;
+    const MAX_LEADING_WORDS: usize = 8;
     let name = words.first().and_then(Word::literal).map(base_name).unwrap_or_default();
     if !runs_others(&name) {
         return Vec::new();
     }
-    (1..words.len().min(MAX)).map(|at| words[at..].to_vec()).collect()
+    (1..words.len().min(MAX_LEADING_WORDS)).map(|at| words[at..].to_vec()).collect()
 }
 
 fn runs_others(name: &str) -> bool {
@@ -229,26 +229,26 @@ fn hides_option(args: &[Word], first_only: bool) -> bool {
 
 /// Returns the reason to ask about an interpreter: its code is in no file, or is known only when it runs.
 fn hidden_code(interpreter: &Interpreter, args: &[Word]) -> Option<&'static str> {
-    const INLINE: &str = "runs code from the line itself, or from its input";
-    const UNKNOWN: &str = "runs code that is known only when it runs";
+    const INLINE_CODE: &str = "runs code from the line itself, or from its input";
+    const UNKNOWN_CODE: &str = "runs code that is known only when it runs";
     for (at, word) in args.iter().enumerate() {
-        let Some(text) = word.literal() else { return Some(UNKNOWN) };
+        let Some(text) = word.literal() else { return Some(UNKNOWN_CODE) };
         let Some(letters) = text.strip_prefix('-') else {
-            return text.starts_with("/dev/").then_some(INLINE);
+            return text.starts_with("/dev/").then_some(INLINE_CODE);
         };
         if text == "-m" && interpreter.modules {
             let known = args.get(at + 1).is_some_and(|module| module.literal().is_some());
-            return (!known).then_some(UNKNOWN);
+            return (!known).then_some(UNKNOWN_CODE);
         }
         if args.len() == 1 && matches!(text, "--version" | "--help" | "-V" | "-v" | "-h") {
             return None;
         }
         let known = !letters.is_empty() && letters.chars().all(|c| interpreter.flags.contains(c));
         if !known && !interpreter.long.iter().any(|long| long == text) {
-            return Some(INLINE);
+            return Some(INLINE_CODE);
         }
     }
-    Some(INLINE)
+    Some(INLINE_CODE)
 }
 
 /// Returns whether an `awk` program may run commands or write files.
@@ -276,7 +276,7 @@ fn awk(args: &[Word]) -> bool {
 /// Returns the reason why a builtin of bash may run a command. Bash evaluates subscripts in names and in arithmetic,
 /// with the commands in them.
 fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
-    const EVALUATES: &str = "may have bash evaluate a text";
+    const EVALUATES_TEXT: &str = "may have bash evaluate a text";
     let evaluates = match name {
         "[[" => {
             let is_number = |word: Option<&Word>| {
@@ -315,7 +315,7 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
             !args.iter().all(|word| plain(word) || number(word))
         }
     };
-    evaluates.then_some(EVALUATES)
+    evaluates.then_some(EVALUATES_TEXT)
 }
 
 /// Returns whether a format makes `printf` write a count into a variable: `%n`.

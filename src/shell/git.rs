@@ -8,7 +8,7 @@ use super::options::is_given;
 use super::table::has;
 use super::{SimpleCommand, Word, table};
 
-static TABLE: LazyLock<GitSubcommands> = LazyLock::new(|| table(include_str!("git.toml")));
+static GIT_SUBCOMMANDS: LazyLock<GitSubcommands> = LazyLock::new(|| table(include_str!("git.toml")));
 
 /// Data of `git.toml`.
 #[derive(Debug, Deserialize)]
@@ -91,10 +91,10 @@ impl<'a> Git<'a> {
         if sub == "config" {
             return prints_config(args);
         }
-        if let Some(row) = TABLE.reads.iter().find(|row| has(&row.subcommands, sub)) {
+        if let Some(row) = GIT_SUBCOMMANDS.reads.iter().find(|row| has(&row.subcommands, sub)) {
             return row.allows(args);
         }
-        if has(&TABLE.lists.subcommands, sub) {
+        if has(&GIT_SUBCOMMANDS.lists.subcommands, sub) {
             return lists(args);
         }
         sub == "--version" && args.is_empty()
@@ -111,7 +111,7 @@ pub(super) fn every_time(command: &SimpleCommand) -> Option<String> {
     if git.words.first().is_some_and(|word| word.text == "config") && prints_config(args) {
         return None;
     }
-    let row = TABLE.every_time.iter().find(|row| row.fits(git.words, args))?;
+    let row = GIT_SUBCOMMANDS.every_time.iter().find(|row| row.fits(git.words, args))?;
     Some(format!("`{said}` {}", row.effect))
 }
 
@@ -138,7 +138,7 @@ impl Reads {
 /// Returns whether a sub-command that can list names only lists them, because it is given no name to make, move or
 /// delete.
 fn lists(args: &[Word]) -> bool {
-    let Lists { options: known, names: with_names, .. } = &TABLE.lists;
+    let Lists { options: known, names: with_names, .. } = &GIT_SUBCOMMANDS.lists;
     let name = |word: &Word| word.text.split('=').next().unwrap_or_default().to_owned();
     let is_number = |text: &str| text.strip_prefix("-n").is_some_and(|n| n.parse::<u32>().is_ok());
     let (options, names): (Vec<_>, Vec<_>) =
@@ -150,7 +150,7 @@ fn lists(args: &[Word]) -> bool {
 
 /// Returns whether `git config` only prints settings, and only from files that git itself would read.
 fn prints_config(args: &[Word]) -> bool {
-    let ConfigPrinting { prints, actions, options: known, values } = &TABLE.config;
+    let ConfigPrinting { prints, actions, options: known, values } = &GIT_SUBCOMMANDS.config;
     let Some(texts) = args.iter().map(Word::literal).collect::<Option<Vec<&str>>>() else {
         return false;
     };

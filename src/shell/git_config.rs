@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::table;
 
-static TABLE: LazyLock<GitSettings> = LazyLock::new(|| table(include_str!("git_config.toml")));
+static GIT_SETTINGS: LazyLock<GitSettings> = LazyLock::new(|| table(include_str!("git_config.toml")));
 
 /// Data of `git_config.toml`.
 #[derive(Debug, Deserialize)]
@@ -63,7 +63,7 @@ impl Setting {
     /// Returns the conditions under which git only reads with this setting: one of them must hold. `None` is a
     /// condition that always holds.
     pub fn harmless_if(&self) -> impl Iterator<Item = Option<PathRule>> {
-        let rows = TABLE.harmless.iter().filter(|row| {
+        let rows = GIT_SETTINGS.harmless.iter().filter(|row| {
             let values = row.values.as_ref();
             row.keys.iter().any(|pattern| self.matches(pattern))
                 && values.is_none_or(|values| values.contains(&self.value.to_ascii_lowercase()))
@@ -176,13 +176,13 @@ fn value(written: &str) -> Option<String> {
 /// Returns the environment variables with which git ignores every setting of a repository that would run a program
 /// while git reads. `known`: number of settings that the environment gives git already.
 pub(super) fn overrides(known: usize) -> Vec<(String, String)> {
-    let given = TABLE.overrides.iter().zip(known..).flat_map(|(row, at)| {
+    let given = GIT_SETTINGS.overrides.iter().zip(known..).flat_map(|(row, at)| {
         [
             (format!("GIT_CONFIG_KEY_{at}"), row.key.clone()),
             (format!("GIT_CONFIG_VALUE_{at}"), row.value.clone()),
         ]
     });
-    let count = (known + TABLE.overrides.len()).to_string();
+    let count = (known + GIT_SETTINGS.overrides.len()).to_string();
     [("GIT_CONFIG_COUNT".to_owned(), count)].into_iter().chain(given).collect()
 }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn keys_are_in_small_letters() {
-        for key in TABLE.harmless.iter().flat_map(|row| &row.keys) {
+        for key in GIT_SETTINGS.harmless.iter().flat_map(|row| &row.keys) {
             assert!(!key.contains(|c: char| c.is_ascii_uppercase()), "{key}");
         }
     }

@@ -37,11 +37,11 @@ pub fn value(arg: &str) -> Option<&str> {
 /// argument with too many letters.
 pub fn glued(arg: &str) -> Option<Vec<&str>> {
     /// Maximum number of letters, in bytes.
-    const MAX: usize = 256;
+    const MAX_LETTER_BYTES: usize = 256;
     let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
     let letters = letters.unwrap_or_default();
     let ends = letters.char_indices().skip(1).map(|(at, _)| &letters[at..]);
-    (letters.len() <= MAX).then(|| ends.collect())
+    (letters.len() <= MAX_LETTER_BYTES).then(|| ends.collect())
 }
 
 #[cfg(test)]

@@ -51,13 +51,13 @@ struct Document {
 }
 
 /// Reserved words of bash, which are no names of commands.
-const RESERVED: &[&str] = &[
+const RESERVED_WORDS: &[&str] = &[
     "!", "[[", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
     "if", "in", "select", "then", "time", "until", "while", "{", "}",
 ];
 
 /// Operators of redirections, the longest first, because the first match counts.
-const REDIRECTS: &[&str] =
+const REDIRECT_OPERATORS: &[&str] =
     &["&>>", "<<<", "<<-", "&>", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
 
 impl<'a> Parser<'a> {
@@ -571,7 +571,7 @@ impl Parser<'_> {
                 command.words.push(word);
                 continue;
             }
-            if RESERVED.contains(&word.text.as_str()) {
+            if RESERVED_WORDS.contains(&word.text.as_str()) {
                 self.at = begin;
                 return Err(self.unexpected());
             }
@@ -646,7 +646,7 @@ impl Parser<'_> {
     fn redirect(&mut self, command: &mut SimpleCommand) -> Read<bool> {
         let digits = self.rest().trim_start_matches(|c: char| c.is_ascii_digit());
         let number = self.rest().len() - digits.len();
-        let Some(operator) = REDIRECTS.iter().find(|operator| digits.starts_with(**operator))
+        let Some(operator) = REDIRECT_OPERATORS.iter().find(|operator| digits.starts_with(**operator))
         else {
             return Ok(false);
         };

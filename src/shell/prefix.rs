@@ -9,7 +9,7 @@ use super::options::{gives, is_given};
 use super::reading::{Reading, reading};
 use super::{SimpleCommand, Word, programs, table};
 
-static TABLE: LazyLock<AlwaysBreadths> = LazyLock::new(|| table(include_str!("always.toml")));
+static ALWAYS_BREADTHS: LazyLock<AlwaysBreadths> = LazyLock::new(|| table(include_str!("always.toml")));
 
 /// Data of `always.toml`.
 #[derive(Debug, Deserialize)]
@@ -157,7 +157,7 @@ fn breadth(program: &str, first: &[Word]) -> Option<&'static Breadth> {
         row.names.iter().any(|name| name == program)
             && (row.subcommands.is_empty() || row.subcommands.contains(&sub))
     };
-    TABLE.program.iter().find(is)
+    ALWAYS_BREADTHS.program.iter().find(is)
 }
 
 /// Returns the sub-command of a program, without the name of a toolchain (`+nightly`).
@@ -269,7 +269,7 @@ pub fn project_files(command: &SimpleCommand) -> Option<ProjectFiles> {
         row.names.iter().any(|known| known == name)
             && (row.subcommands.is_empty() || row.subcommands.contains(&sub))
     };
-    if let Some(row) = TABLE.reader.iter().find(is) {
+    if let Some(row) = ALWAYS_BREADTHS.reader.iter().find(is) {
         // Words after `--` are no options of the program itself.
         let own = args.split(|word| word.text == "--").next().unwrap_or_default();
         let is_known = !row.files.is_empty() && !is_given(own, &row.elsewhere);
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn exceptions_are_of_the_kind_that_the_options_are() {
-        for row in &TABLE.program {
+        for row in &ALWAYS_BREADTHS.program {
             assert!(row.but.is_empty() || row.options == CoveredOptions::Any, "{:?}", row.names);
             assert!(row.only.is_empty() || row.options == CoveredOptions::None, "{:?}", row.names);
         }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{SimpleCommand, Word, table};
 
-static TABLE: LazyLock<ProgramArguments> = LazyLock::new(|| table(include_str!("programs.toml")));
+static PROGRAM_ARGUMENTS: LazyLock<ProgramArguments> = LazyLock::new(|| table(include_str!("programs.toml")));
 
 /// Data of `programs.toml`.
 #[derive(Debug, Deserialize)]
@@ -80,12 +80,12 @@ fn one() -> usize {
 /// Returns the interpreter of this name: `python3.12` is `python`.
 pub(super) fn interpreter(program: &str) -> Option<&'static Interpreter> {
     let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    TABLE.interpreter.iter().find(|row| row.name == name)
+    PROGRAM_ARGUMENTS.interpreter.iter().find(|row| row.name == name)
 }
 
 /// Returns whether an option takes the next word as a text. That word is no option then, even if it looks like one.
 pub(super) fn takes_text(option: &str) -> bool {
-    TABLE.text.iter().any(|row| row.options.iter().any(|known| known == option))
+    PROGRAM_ARGUMENTS.text.iter().any(|row| row.options.iter().any(|known| known == option))
 }
 
 /// Returns whether the action of a program depends on its first argument.
@@ -99,11 +99,11 @@ pub(super) fn subcommand_words(program: &str, args: &[Word]) -> usize {
     let is_group = |row: &Group| {
         row.name == program && args.first().is_some_and(|sub| row.after.contains(&sub.text))
     };
-    if words == 1 && TABLE.group.iter().any(is_group) { 2 } else { words }
+    if words == 1 && PROGRAM_ARGUMENTS.group.iter().any(is_group) { 2 } else { words }
 }
 
 fn subcommands(program: &str) -> Option<&'static Subcommands> {
-    TABLE.subcommands.iter().find(|row| row.names.iter().any(|name| name == program))
+    PROGRAM_ARGUMENTS.subcommands.iter().find(|row| row.names.iter().any(|name| name == program))
 }
 
 /// Returns the number of words before an inner command that runs in an environment of its own, as in `poetry run
@@ -113,7 +113,7 @@ pub(super) fn runner_words(command: &SimpleCommand) -> Option<usize> {
         command.words.len() > runner.words.len()
             && runner.words.iter().zip(&command.words).all(|(name, word)| word.is(name))
     };
-    TABLE.runner.iter().find(begins).map(|runner| runner.words.len())
+    PROGRAM_ARGUMENTS.runner.iter().find(begins).map(|runner| runner.words.len())
 }
 
 /// Returns the inner command that a command runs in an environment of its own.

@@ -8,7 +8,7 @@ use super::options::is_given;
 use super::table::has;
 use super::{SimpleCommand, Word, brief, table};
 
-static TABLE: LazyLock<ReadOnlyPrograms> = LazyLock::new(|| table(include_str!("reading.toml")));
+static READ_ONLY_PROGRAMS: LazyLock<ReadOnlyPrograms> = LazyLock::new(|| table(include_str!("reading.toml")));
 
 /// Data of `reading.toml`.
 #[derive(Debug, Deserialize)]
@@ -162,7 +162,7 @@ pub fn operands(command: &SimpleCommand) -> Option<Vec<&Word>> {
 /// Returns the operands of `find`; an error is the reason why the command may do more than look.
 pub fn find_operands(command: &SimpleCommand) -> Result<Vec<&Word>, String> {
     let is_number = |text: &str| text[1..].starts_with(|c: char| c.is_ascii_digit());
-    let is_known = |text: &str| has(&TABLE.find.looks, text) || is_number(text);
+    let is_known = |text: &str| has(&READ_ONLY_PROGRAMS.find.looks, text) || is_number(text);
     let is_option = |word: &&Word| word.text.starts_with('-') && word.text.len() > 1;
     let mut options = command.args().iter().filter(is_option);
     if let Some(word) = options.find(|word| !is_known(&word.text)) {
@@ -178,7 +178,7 @@ pub fn version(command: &SimpleCommand) -> Option<&'static [String]> {
     let says = |row: &&VersionPrinters| {
         has(&row.programs, name) && argument.literal().is_some_and(|it| has(&row.arguments, it))
     };
-    TABLE.version.iter().find(says).map(|row| row.unless.as_slice())
+    READ_ONLY_PROGRAMS.version.iter().find(says).map(|row| row.unless.as_slice())
 }
 
 /// Returns whether a command is a `set` that only makes the shell stricter, or has it print its commands.
@@ -203,12 +203,12 @@ pub fn is_strictness(command: &SimpleCommand) -> bool {
 
 /// Returns whether a program only looks at names, or only prints its arguments.
 pub fn looks_at_names(program: &str) -> bool {
-    has(&TABLE.names_only.programs, program)
+    has(&READ_ONLY_PROGRAMS.names_only.programs, program)
 }
 
 /// Returns whether a program prints the content, or a part of it, of the files that it is given.
 pub fn prints_files(program: &str) -> bool {
-    has(&TABLE.printing.programs, program)
+    has(&READ_ONLY_PROGRAMS.printing.programs, program)
 }
 
 /// Returns whether a command reads all files below the directories that it is given.
@@ -238,11 +238,11 @@ pub fn unknown(command: &SimpleCommand) -> String {
 
 fn search(command: &SimpleCommand) -> Option<&'static RecursiveSearch> {
     let name = command.name()?;
-    TABLE.search.iter().find(|row| row.program == name)
+    READ_ONLY_PROGRAMS.search.iter().find(|row| row.program == name)
 }
 
 fn known(name: &str) -> Option<&'static ReadOnly> {
-    TABLE.program.iter().find(|row| has(&row.names, name))
+    READ_ONLY_PROGRAMS.program.iter().find(|row| has(&row.names, name))
 }
 
 impl ReadOnly {
@@ -258,7 +258,7 @@ impl ReadOnly {
                 return Err(format!("`{}` may write a second file", command.brief()));
             }
             OperandKind::PatternAndFiles
-                if !operands.is_empty() && !is_given(command.args(), &TABLE.pattern.options) =>
+                if !operands.is_empty() && !is_given(command.args(), &READ_ONLY_PROGRAMS.pattern.options) =>
             {
                 operands.remove(0);
             }
@@ -371,7 +371,7 @@ enum OptionValue {
 /// Returns whether a filter of `jq` may read more than its input: the environment, or modules.
 fn reaches_out(filter: &str) -> bool {
     let mut names = filter.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    names.any(|name| has(&TABLE.filter.names, name))
+    names.any(|name| has(&READ_ONLY_PROGRAMS.filter.names, name))
 }
 
 #[cfg(test)]
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn no_letter_of_a_program_is_of_two_kinds() {
-        for row in &TABLE.program {
+        for row in &READ_ONLY_PROGRAMS.program {
             let all = [&row.flags, &row.texts, &row.ends, &row.files].map(String::as_str).concat();
             let mut letters: Vec<char> = all.chars().collect();
             letters.sort_unstable();

@@ -10,7 +10,7 @@ use super::options::gives;
 use super::table::table;
 use super::word::{Dynamic, Word};
 
-static TABLE: LazyLock<Wrappers> = LazyLock::new(|| table(include_str!("wrappers.toml")));
+static WRAPPER_PROGRAMS: LazyLock<Wrappers> = LazyLock::new(|| table(include_str!("wrappers.toml")));
 
 /// Data of `wrappers.toml`.
 #[derive(Debug, Deserialize)]
@@ -46,7 +46,7 @@ struct Wrapper {
 
 /// Returns whether a program is a shell whose command lines can be read here.
 pub fn is_shell(name: &str) -> bool {
-    TABLE.shells.iter().any(|shell| shell == name)
+    WRAPPER_PROGRAMS.shells.iter().any(|shell| shell == name)
 }
 
 /// Reads a command line, such as the argument of `bash -c`.
@@ -63,7 +63,7 @@ pub(super) fn unwrap(
         return Err("it is nested too deeply".to_owned());
     }
     let name = command.name();
-    let Some(wrapper) = TABLE.wrapper.iter().find(|wrapper| Some(wrapper.name.as_str()) == name)
+    let Some(wrapper) = WRAPPER_PROGRAMS.wrapper.iter().find(|wrapper| Some(wrapper.name.as_str()) == name)
     else {
         return in_turn(command, around, read);
     };

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::table;
 
-static TABLE: LazyLock<VariableEffects> = LazyLock::new(|| table(include_str!("variables.toml")));
+static VARIABLE_EFFECTS: LazyLock<VariableEffects> = LazyLock::new(|| table(include_str!("variables.toml")));
 
 /// Data of `variables.toml`.
 #[derive(Debug, Deserialize)]
@@ -52,7 +52,7 @@ pub fn changes_looks(name: &str) -> bool {
 
 /// Returns whether a command sets variables that its arguments name.
 pub fn is_setter(program: &str) -> bool {
-    TABLE.setter.iter().any(|row| row.names.iter().any(|name| name == program))
+    VARIABLE_EFFECTS.setter.iter().any(|row| row.names.iter().any(|name| name == program))
 }
 
 fn has_effect(name: &str, effect: VariableEffect) -> bool {
@@ -62,5 +62,5 @@ fn has_effect(name: &str, effect: VariableEffect) -> bool {
         (_, Some(start)) => name.starts_with(start),
         _ => name == *pattern,
     };
-    TABLE.variable.iter().any(|row| row.effect == effect && row.names.iter().any(fits))
+    VARIABLE_EFFECTS.variable.iter().any(|row| row.effect == effect && row.names.iter().any(fits))
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 
 /// Number of bytes of the first read. Within a long line, each further read is as long as all reads before, so that
 /// the line's bytes are not searched and copied too often.
-const BLOCK: usize = 16 << 10;
+const FIRST_READ_BYTES: usize = 16 << 10;
 
 /// Reader of a file's lines, the last line first.
 pub(crate) struct Backwards<'a> {
@@ -53,8 +53,8 @@ impl<'a> Backwards<'a> {
     }
 
     fn read_block(&mut self) -> io::Result<()> {
-        let most = self.bytes.len().max(BLOCK) as u64;
-        let size = usize::try_from(most.min(self.start)).unwrap_or(BLOCK);
+        let most = self.bytes.len().max(FIRST_READ_BYTES) as u64;
+        let size = usize::try_from(most.min(self.start)).unwrap_or(FIRST_READ_BYTES);
         let mut block = vec![0; size];
         self.start -= size as u64;
         self.file.read_exact_at(&mut block, self.start)?;

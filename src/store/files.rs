@@ -20,19 +20,19 @@ use tokio::sync::mpsc;
 
 use self::claim::FileClaim;
 use self::directory::{
-    LOG, LONGEST_LINE, LockedLog, LogFile, OWNER, SECRETS, blocking, lock, named, open, read_head,
+    LOG_FILE, LONGEST_LINE, LockedLog, LogFile, OWNER_FILE, SECRETS_FILE, blocking, lock, named, open, read_head,
     read_head_or_first_event, session_id, store_id,
 };
 use crate::lines;
 
 /// Prefix of the name of a directory that is being deleted.
-const TRASH: &str = ".trash-";
+const TRASH_PREFIX: &str = ".trash-";
 
 /// Name of the directory of sessions that are not complete yet. The name is no id, so lists leave the sessions out.
-const STAGING: &str = ".staging";
+const STAGING_DIRECTORY: &str = ".staging";
 
 /// Number of bytes of lines at which a piece is handed to the reader.
-const PIECE: usize = 256 << 10;
+const PIECE_BYTES: usize = 256 << 10;
 
 /// A store of sessions as files below one directory.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl FileStore {
     /// moves them here.
     #[must_use]
     pub fn staging(&self) -> Self {
-        Self { root: self.root.join(STAGING) }
+        Self { root: self.root.join(STAGING_DIRECTORY) }
     }
 
     /// Moves a complete session, which no process has open, from [`Self::staging`] into this store as a whole. `changed`
@@ -71,7 +71,7 @@ impl FileStore {
         let (root, from, to) = (self.root.clone(), self.staging().session(id)?, self.session(id)?);
         let since = Duration::from_millis(u64::try_from(changed).unwrap_or(0));
         blocking(move || {
-            let log = File::options().append(true).open(from.join(LOG))?;
+            let log = File::options().append(true).open(from.join(LOG_FILE))?;
             log.set_modified(UNIX_EPOCH + since)?;
             // `rename` fails if the target is a directory with files, so no stored session is replaced.
             std::fs::rename(from, to)?;
@@ -110,7 +110,7 @@ impl Store for FileStore {
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
         blocking(move || {
-            let log = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(&id))?;
+            let log = File::open(dir.join(LOG_FILE)).map_err(StoreError::Io).map_err(named(&id))?;
             Ok(LockedLog::shared(log)?.is_none())
         })
         .await
@@ -161,13 +161,13 @@ impl Store for FileStore {
             let ids = list::ids(&root)?.map(|id| id.as_hyphenated().to_string());
             // A process that closes a session removes this file, so a file that is still there is of an open session
             // or of a killed process.
-            Ok(ids.filter(|id| root.join(id).join(OWNER).exists()).collect())
+            Ok(ids.filter(|id| root.join(id).join(OWNER_FILE).exists()).collect())
         })
         .await
     }
 
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
-        let path = self.session(id)?.join(SECRETS);
+        let path = self.session(id)?.join(SECRETS_FILE);
         blocking(move || match File::open(path) {
             Ok(file) => {
                 let file = BufReader::new(file.take(LONGEST_LINE));
@@ -200,10 +200,10 @@ impl Store for FileStore {
     async fn delete(&self, id: &str) -> Result<(), StoreError> {
         let (root, dir, id) = (self.root.clone(), self.session(id)?, id.to_owned());
         blocking(move || {
-            let log = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(&id))?;
+            let log = File::open(dir.join(LOG_FILE)).map_err(StoreError::Io).map_err(named(&id))?;
             let _log = lock(log, &dir)?;
             // In two steps, so that a deletion that is cut off leaves no half session in the list.
-            let trash = root.join(format!("{TRASH}{id}"));
+            let trash = root.join(format!("{TRASH_PREFIX}{id}"));
             std::fs::rename(&dir, &trash)?;
             std::fs::remove_dir_all(&trash)?;
             Ok(())
@@ -229,7 +229,7 @@ fn read_pieces(
     let (mut number, mut line) = (lines_read, Vec::new());
     loop {
         let (mut piece, mut bytes) = (Vec::new(), 0);
-        while bytes < PIECE {
+        while bytes < PIECE_BYTES {
             number += 1;
             line.clear();
             match log.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {

@@ -8,11 +8,11 @@ use serde_json::value::RawValue;
 use tandem_agent::session::{Batch, BatchSummary, Event, Head, Millis};
 
 /// Version of the lines' format. It changes only if programs that know this version would do harm to a newer log.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 1;
 
 /// Difference between times of a batch's events above which each time is written, in milliseconds. Otherwise all
 /// events get the time of the first.
-const EXACT: Millis = 1000;
+const TIME_TOLERANCE_MS: Millis = 1000;
 
 /// The first line of a log.
 #[derive(Serialize, Deserialize)]
@@ -133,7 +133,7 @@ where
 
 /// Returns the line of a head, with its newline.
 pub(crate) fn write_head(head: &Head) -> serde_json::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(&HeadLine { tandem: VERSION, head })?;
+    let mut line = serde_json::to_vec(&HeadLine { tandem: FORMAT_VERSION, head })?;
     line.push(b'\n');
     Ok(line)
 }
@@ -149,7 +149,7 @@ pub(crate) fn read_head(line: &[u8]) -> serde_json::Result<(u32, Head)> {
 /// Appends the line of a batch to `out`, with its newline.
 pub(crate) fn write_batch(batch: &Batch, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let t = batch.events.first().map_or(0, |(at, _)| *at);
-    let differs = batch.events.iter().any(|(at, _)| (at - t).abs() > EXACT);
+    let differs = batch.events.iter().any(|(at, _)| (at - t).abs() > TIME_TOLERANCE_MS);
     let line = BatchOut {
         i: batch.first,
         t,
@@ -187,7 +187,7 @@ pub(crate) fn batch_summary(line: &[u8]) -> Option<BatchSummary> {
 }
 
 /// Beginnings of the JSON of events whose text is searched: prompts, the model's words, a command's output.
-const SAID: [&[u8]; 6] = [
+const TEXT_KEYS: [&[u8]; 6] = [
     b"{\"Text\":\"",
     b"{\"Text\":[\"",
     b"{\"Input\":\"",
@@ -205,7 +205,7 @@ pub(crate) fn add_said(line: &[u8], said: &mut Vec<u8>) {
     let mut rest = line;
     while let Some(at) = memchr::memmem::find(rest, b"{\"") {
         rest = &rest[at..];
-        let Some(begin) = SAID.iter().find(|begin| rest.starts_with(begin)) else {
+        let Some(begin) = TEXT_KEYS.iter().find(|begin| rest.starts_with(begin)) else {
             rest = &rest[2..];
             continue;
         };

@@ -46,13 +46,13 @@ use self::news::News;
 use self::nodes::{Heart, Life, Nodes};
 use self::shared::{Owner, Shared};
 use self::writer::Writer;
-use crate::lines::{self, VERSION};
+use crate::lines::{self, FORMAT_VERSION};
 
 /// Maximum number of batches that one query reads.
-const PAGE: i64 = 64;
+const MAX_PAGE_BATCHES: i64 = 64;
 
 /// Maximum time between two searches for sessions that a node has left in the middle of a turn.
-const LOOK: Duration = Duration::from_secs(1);
+const ORPHAN_SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limits of a store in a database.
 #[derive(Debug, Clone, Copy)]
@@ -185,7 +185,7 @@ impl Store for PostgresStore {
         self.check_node()?;
         // Sessions in the format of a newer version are read, but not appended to.
         let (version, _) = self.shared.read_head(id).await?;
-        if version > VERSION {
+        if version > FORMAT_VERSION {
             return Err(StoreError::Newer(version));
         }
         PostgresClaim::claim(&self.shared, id).await
@@ -194,7 +194,7 @@ impl Store for PostgresStore {
     async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
         self.check_node()?;
         let (version, _) = self.shared.read_head(&orphan.id).await?;
-        if version > VERSION {
+        if version > FORMAT_VERSION {
             return Err(StoreError::Newer(version));
         }
         let seen = i64::try_from(orphan.epoch).unwrap_or(i64::MAX - 1);
@@ -206,7 +206,7 @@ impl Store for PostgresStore {
     }
 
     async fn orphaned(&self) {
-        self.shared.nodes.died(LOOK).await;
+        self.shared.nodes.died(ORPHAN_SEARCH_INTERVAL).await;
     }
 
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
@@ -380,7 +380,7 @@ impl Shared {
             .map_err(|err| StoreError::Invalid(format!("its head: {err}")))
     }
 
-    /// Reads at most [`PAGE`] batches whose first index is in `from..end`. Also returns the first index of the next
+    /// Reads at most [`MAX_PAGE_BATCHES`] batches whose first index is in `from..end`. Also returns the first index of the next
     /// page, if there may be one.
     async fn read_page(
         &self,
@@ -405,14 +405,14 @@ impl Shared {
     async fn read_rows(&self, id: &str, from: i64, end: i64) -> Result<Vec<Row>, StoreError> {
         let sql = "select first, body from tandem.batch \
                    where session = $1 and first >= $2 and first < $3 order by first limit $4";
-        self.database.query(sql, &[&id, &from, &end, &PAGE]).await
+        self.database.query(sql, &[&id, &from, &end, &MAX_PAGE_BATCHES]).await
     }
 }
 
 /// Returns the first index of the page after these rows, if there may be one.
 fn next_page(rows: &[Row]) -> Result<Option<i64>, StoreError> {
     match rows.last() {
-        Some(last) if i64::try_from(rows.len()) == Ok(PAGE) => {
+        Some(last) if i64::try_from(rows.len()) == Ok(MAX_PAGE_BATCHES) => {
             Ok(Some(connection::get::<i64>(last, 0)? + 1))
         }
         _ => Ok(None),

@@ -15,7 +15,7 @@ pub(super) type TimeFamily = Family<Label, Histogram, fn() -> Histogram>;
 pub(super) type Label = [(&'static str, &'static str); 1];
 
 /// Upper bounds of the histograms' buckets in seconds, from the time of a write to the disk to that of a long answer.
-const TIMES: [f64; 18] = [
+const TIME_BUCKETS: [f64; 18] = [
     0.000_25, 0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
     10.0, 30.0, 60.0, 300.0,
 ];
@@ -39,13 +39,13 @@ pub(super) fn family(registry: &mut Registry, name: &str, help: &str) -> Family<
 }
 
 pub(super) fn times(registry: &mut Registry, name: &str, help: &str) -> Histogram {
-    let histogram = Histogram::new(TIMES);
+    let histogram = Histogram::new(TIME_BUCKETS);
     registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
     histogram
 }
 
 pub(super) fn time_family(registry: &mut Registry, name: &str, help: &str) -> TimeFamily {
-    let family = Family::new_with_constructor((|| Histogram::new(TIMES)) as fn() -> Histogram);
+    let family = Family::new_with_constructor((|| Histogram::new(TIME_BUCKETS)) as fn() -> Histogram);
     registry.register_with_unit(name, help, Unit::Seconds, family.clone());
     family
 }

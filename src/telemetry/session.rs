@@ -110,7 +110,7 @@ pub(super) async fn follow(
 }
 
 /// State of a session that has no turn and no open question.
-const IDLE: &str = "idle";
+const IDLE_STATE: &str = "idle";
 
 /// State of one session, as far as the figures need it. When it is dropped, the session's turns and questions no longer
 /// count as open.
@@ -131,10 +131,10 @@ struct SessionCounts {
 impl SessionCounts {
     fn new(metrics: SessionMetrics) -> Self {
         metrics.loaded.inc();
-        metrics.states.get_or_create(&[("state", IDLE)]).inc();
+        metrics.states.get_or_create(&[("state", IDLE_STATE)]).inc();
         let (queued, questions) = Default::default();
         let (told, answering) = (Instant::now(), false);
-        Self { metrics, queued, running: None, questions, told, answering, state: IDLE }
+        Self { metrics, queued, running: None, questions, told, answering, state: IDLE_STATE }
     }
 
     /// Counts the session in its present state, and no longer in the one before.
@@ -143,7 +143,7 @@ impl SessionCounts {
             _ if !self.questions.is_empty() => "asking",
             Some(_) => "running",
             None if !self.queued.is_empty() => "queued",
-            None => IDLE,
+            None => IDLE_STATE,
         };
         let last = std::mem::replace(&mut self.state, state);
         if last != state {

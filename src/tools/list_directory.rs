@@ -13,7 +13,7 @@ use super::target::PathTarget;
 use tandem_content::shorten::one_line;
 use tandem_host::args::{self, FilterArgs};
 use tandem_host::smallest::Smallest;
-use tandem_host::workspace::{OUTSIDE, Respect, Workspace};
+use tandem_host::workspace::{OUTSIDE_KIND, Respect, Workspace};
 use tandem_host::{
     Host, Invocation, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec, parse,
 };
@@ -155,7 +155,7 @@ fn list(
 
 /// Returns whether a link that has no target to list would lead to a path inside the workspace.
 fn leads_nowhere(cx: &ToolContext, link: &Path) -> bool {
-    let outside = |error: ToolError| error.kind == OUTSIDE;
+    let outside = |error: ToolError| error.kind == OUTSIDE_KIND;
     cx.host.workspace.real(link).is_err()
         && !cx.host.workspace.resolve(&link.to_string_lossy()).is_err_and(outside)
 }

@@ -6,10 +6,10 @@ use serde_json::Value;
 use tracing::Span;
 
 /// Options of the user; unset if spans have no content. Set at most once in the life of the process.
-static OPTIONS: OnceLock<ContentOptions> = OnceLock::new();
+static CONTENT_OPTIONS: OnceLock<ContentOptions> = OnceLock::new();
 
 /// Length at which texts are not shortened further, in bytes.
-const SHORTEST: usize = 16;
+const MIN_TEXT_BYTES: usize = 16;
 
 /// Form of the content of sessions in attributes of spans.
 pub struct ContentOptions {
@@ -22,18 +22,18 @@ pub struct ContentOptions {
 /// Lets spans have content of sessions from now on. To be called once.
 pub fn record_content(options: ContentOptions) {
     // A second call has no effect.
-    let _ = OPTIONS.set(options);
+    let _ = CONTENT_OPTIONS.set(options);
 }
 
 /// Returns `true` if spans have content of sessions.
 pub fn records_content() -> bool {
-    OPTIONS.get().is_some()
+    CONTENT_OPTIONS.get().is_some()
 }
 
 /// Records a value as an attribute of a span, in JSON, if the user wants content in spans. Secrets are replaced, and
 /// long texts are shortened so that the value fits.
 pub fn record_value(span: &Span, name: &'static str, value: impl FnOnce() -> Value) {
-    if let Some(options) = OPTIONS.get() {
+    if let Some(options) = CONTENT_OPTIONS.get() {
         span.record(name, options.json(value(), options.most).as_str());
     }
 }
@@ -45,7 +45,7 @@ pub fn record_newest(
     name: &'static str,
     newest_first: impl IntoIterator<Item = Value>,
 ) {
-    if let Some(options) = OPTIONS.get() {
+    if let Some(options) = CONTENT_OPTIONS.get() {
         span.record(name, options.newest(newest_first).as_str());
     }
 }
@@ -69,7 +69,7 @@ impl ContentOptions {
     fn json(&self, mut value: Value, most: usize) -> String {
         change_texts(&mut value, &|text| (self.redact)(text));
         let (mut json, mut longest) = (value.to_string(), most);
-        while json.len() > most && longest > SHORTEST {
+        while json.len() > most && longest > MIN_TEXT_BYTES {
             longest /= 2;
             let mut short = value.clone();
             change_texts(&mut short, &|text| cut(text, longest));

@@ -16,11 +16,11 @@ use tracing_opentelemetry::{OpenTelemetrySpanExt as _, get_otel_context};
 
 /// Maximum length of a `tracestate` that is passed on, in bytes; a longer one is dropped, as W3C's recommendation
 /// allows.
-const STATE: usize = 512;
+const MAX_STATE_BYTES: usize = 512;
 
 /// Hosts outside of the user's own network that requests may carry the trace context to. Set at most once in the life
 /// of the process.
-static RECIPIENTS: OnceLock<Vec<String>> = OnceLock::new();
+static TRACE_RECIPIENTS: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Place in a trace: a span of this process or of a caller; may be empty.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl TraceContext {
     pub fn read<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
         let Some(parent) = field("traceparent") else { return Self::default() };
         let mut fields = HashMap::from([("traceparent".to_owned(), parent.to_owned())]);
-        if let Some(state) = field("tracestate").filter(|state| state.len() <= STATE) {
+        if let Some(state) = field("tracestate").filter(|state| state.len() <= MAX_STATE_BYTES) {
             fields.insert("tracestate".to_owned(), state.to_owned());
         }
         let context = TraceContextPropagator::new()
@@ -93,7 +93,7 @@ impl TraceContext {
 /// hosts. To be called once.
 pub fn send_to(hosts: Vec<String>) {
     // A second call has no effect.
-    let _ = RECIPIENTS.set(hosts);
+    let _ = TRACE_RECIPIENTS.set(hosts);
 }
 
 /// Returns the fields that carry the current span in a request to an address. There are none if nothing is traced, or
@@ -101,7 +101,7 @@ pub fn send_to(hosts: Vec<String>) {
 pub fn outgoing(url: &Url) -> HashMap<String, String> {
     let host = url.host_str().unwrap_or_default();
     let is_named = |named: &String| named == "*" || named.eq_ignore_ascii_case(host);
-    if is_self_hosted(url) || RECIPIENTS.get().is_some_and(|hosts| hosts.iter().any(is_named)) {
+    if is_self_hosted(url) || TRACE_RECIPIENTS.get().is_some_and(|hosts| hosts.iter().any(is_named)) {
         TraceContext::current().fields()
     } else {
         HashMap::new()
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_state_that_is_too_long_is_dropped() {
-        let state = format!("vendor={}", "x".repeat(STATE));
+        let state = format!("vendor={}", "x".repeat(MAX_STATE_BYTES));
         assert_eq!(read(PARENT, &state).len(), 1);
     }
 }

@@ -28,16 +28,16 @@ use tracing_subscriber::{Layer, Registry};
 use super::counts;
 use super::outage::Outage;
 use super::sampler::sampler;
-use super::target::TARGET;
+use super::target::TRACE_TARGET;
 
 /// Maximum time to send the last spans when the process ends.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 
 /// Default maximum time of a request.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum length of a collector's answer, in bytes.
-const ANSWER: usize = 64 << 10;
+const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Export of spans to a collector. When it is dropped, it sends the remaining spans, for which it waits a limited time.
 pub struct Traces(SdkTracerProvider);
@@ -76,7 +76,7 @@ impl Traces {
         Ok(Some(Self(provider)))
     }
 
-    /// Returns the layer that takes the spans of [`TARGET`]. The layer leaves out events of the log, whose texts could
+    /// Returns the layer that takes the spans of [`TRACE_TARGET`]. The layer leaves out events of the log, whose texts could
     /// contain anything.
     pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         tracing_opentelemetry::layer()
@@ -86,7 +86,7 @@ impl Traces {
             .with_target(false)
             .with_tracked_inactivity(false)
             .with_context_activation(false)
-            .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TARGET))
+            .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TRACE_TARGET))
             .boxed()
     }
 }
@@ -138,7 +138,7 @@ fn is_wanted() -> anyhow::Result<bool> {
 }
 
 fn timeout() -> anyhow::Result<Duration> {
-    let Some((text, name)) = exporter_variable("TIMEOUT") else { return Ok(TIMEOUT) };
+    let Some((text, name)) = exporter_variable("TIMEOUT") else { return Ok(DEFAULT_TIMEOUT) };
     let millis =
         text.parse().with_context(|| format!("{name} is {text:?}, and no milliseconds"))?;
     Ok(Duration::from_millis(millis))
@@ -157,7 +157,7 @@ impl CollectorClient {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let client = net::build(|| {
             Client::builder()
-                .user_agent(net::AGENT)
+                .user_agent(net::USER_AGENT)
                 .timeout(timeout)
                 // The headers may contain a key that is meant for this host only.
                 .redirect(redirect::Policy::none())
@@ -173,7 +173,7 @@ impl CollectorClient {
         *answer.headers_mut() = std::mem::take(response.headers_mut());
         let mut body = Vec::new();
         while let Some(bytes) = response.chunk().await? {
-            if body.len() + bytes.len() > ANSWER {
+            if body.len() + bytes.len() > MAX_ANSWER_BYTES {
                 return Err("the collector's answer is too long".into());
             }
             body.extend_from_slice(&bytes);

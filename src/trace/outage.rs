@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Shortest time between two lines about lost spans.
-const PAUSE: Duration = Duration::from_mins(1);
+const MIN_LINE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// State of a collector that may be unavailable.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Outage {
     /// Records spans that the collector did not take. Returns the line for the log, if it is time for one.
     pub(super) fn failed(&mut self, spans: usize, why: &str, now: Instant) -> Option<String> {
         self.lost += spans;
-        if self.reported.is_some_and(|last| now.duration_since(last) < PAUSE) {
+        if self.reported.is_some_and(|last| now.duration_since(last) < MIN_LINE_INTERVAL) {
             return None;
         }
         (self.reported, self.is_away) = (Some(now), true);

@@ -100,7 +100,7 @@ mod tests {
         }));
         let metadata = format!(
             r#"{{"coderAgent":{{"kind":"thought"}},"model":"x","{}":{{"kind":"THOUGHT","model":"x"}},"eventId":"4.0","answeredBy":"you"}}"#,
-            crate::development_tool::URI
+            crate::development_tool::EXTENSION_URI
         );
         let in_03 = format!(
             r#"{{"kind":"status-update","taskId":"t","contextId":"c","status":{{"state":"input-required","message":{{"kind":"message","role":"agent","messageId":"m","taskId":"t","contextId":"c","extensions":["e"],"parts":[{{"kind":"text","text":"a"}},{{"kind":"data","data":{{"subject":"s","description":""}}}}]}},"timestamp":"now"}},"final":true,"metadata":{metadata}}}"#

@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::jsonrpc::{Error, Params};
 
 /// Editor to agent: the first call, in both versions.
-pub const INITIALIZE: &str = "initialize";
+pub const INITIALIZE_METHOD: &str = "initialize";
 /// Editor to agent: logs in, in both versions.
-pub const AUTHENTICATE: &str = "authenticate";
+pub const AUTHENTICATE_METHOD: &str = "authenticate";
 
 /// Version of the protocol that a client speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl Dialect {
     /// Returns the dialect of a client whose first message has this method and these parameters.
     pub fn of(method: &str, params: Params<'_>) -> Result<Self, Error> {
         match method {
-            INITIALIZE => Self::of_initialize(params),
-            AUTHENTICATE if params.0.is_some() => Ok(Self::V1),
+            INITIALIZE_METHOD => Self::of_initialize(params),
+            AUTHENTICATE_METHOD if params.0.is_some() => Ok(Self::V1),
             "logout" => Ok(Self::V1),
             method if method.starts_with("session/") || method.starts_with('_') => Ok(Self::V1),
             _ => Ok(Self::V0),
@@ -67,22 +67,22 @@ mod tests {
     #[test]
     fn the_form_of_the_version_tells_the_dialect() {
         let (v0, v1) = (Some(Dialect::V0), Some(Dialect::V1));
-        check(INITIALIZE, "null", v0);
-        check(INITIALIZE, "{}", v0);
-        check(INITIALIZE, r#"{"protocolVersion":null}"#, v0);
-        check(INITIALIZE, r#"{"protocolVersion":"0.0.9"}"#, v0);
-        check(INITIALIZE, r#"{"protocolVersion":"0.0.11","contextServers":{}}"#, v0);
-        check(INITIALIZE, r#"{"protocolVersion":0}"#, v1);
-        check(INITIALIZE, r#"{"protocolVersion":1}"#, v1);
-        check(INITIALIZE, r#"{"protocolVersion":"1"}"#, v1);
-        check(INITIALIZE, r#"{"protocolVersion":65535}"#, v1);
-        check(INITIALIZE, r#"{"protocolVersion":2,"info":{},"capabilities":{}}"#, v1);
-        check(INITIALIZE, r#"{"protocolVersion":"2025-06-18"}"#, None);
-        check(INITIALIZE, r#"{"protocolVersion":"1.0"}"#, None);
-        check(INITIALIZE, r#"{"protocolVersion":1.5}"#, None);
-        check(INITIALIZE, r#"{"protocolVersion":[1]}"#, None);
-        check(INITIALIZE, r#"{"clientCapabilities":{}}"#, None);
-        check(INITIALIZE, "[]", None);
+        check(INITIALIZE_METHOD, "null", v0);
+        check(INITIALIZE_METHOD, "{}", v0);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":null}"#, v0);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":"0.0.9"}"#, v0);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":"0.0.11","contextServers":{}}"#, v0);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":0}"#, v1);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":1}"#, v1);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":"1"}"#, v1);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":65535}"#, v1);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":2,"info":{},"capabilities":{}}"#, v1);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":"2025-06-18"}"#, None);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":"1.0"}"#, None);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":1.5}"#, None);
+        check(INITIALIZE_METHOD, r#"{"protocolVersion":[1]}"#, None);
+        check(INITIALIZE_METHOD, r#"{"clientCapabilities":{}}"#, None);
+        check(INITIALIZE_METHOD, "[]", None);
     }
 
     #[test]

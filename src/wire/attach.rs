@@ -1,7 +1,7 @@
-//! Protocol of a terminal that attaches to a session of a tandem process elsewhere, over a WebSocket at [`PATH`].
+//! Protocol of a terminal that attaches to a session of a tandem process elsewhere, over a WebSocket at [`ATTACH_PATH`].
 //!
-//! The messages are JSON-RPC, one in each frame, and only the terminal sends requests. The first request is [`OPEN`].
-//! Then the terminal requests with [`EVENTS`] the entries of the session's log from an index on. The request is
+//! The messages are JSON-RPC, one in each frame, and only the terminal sends requests. The first request is [`OPEN_METHOD`].
+//! Then the terminal requests with [`EVENTS_METHOD`] the entries of the session's log from an index on. The request is
 //! answered as soon as there are such entries. So the terminal gets each entry once, at its own pace, and a later
 //! connection continues where a lost one ended. If a connection is lost before the answer to another request, the
 //! terminal may send that request again. Requests are cancelled with `$/cancel_request`.
@@ -15,50 +15,50 @@ use serde::{Deserialize, Serialize};
 use crate::jsonrpc::Error;
 
 /// Path of the WebSocket on the server.
-pub const PATH: &str = "/attach";
+pub const ATTACH_PATH: &str = "/attach";
 
 /// Version of this protocol; both ends must speak the same version.
-pub const VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Joins a session: [`OpenParams`] to [`OpenResult`].
-pub const OPEN: &str = "attach/open";
+pub const OPEN_METHOD: &str = "attach/open";
 /// Reads the log: [`EventsParams`] to [`EventsResult`].
-pub const EVENTS: &str = "attach/events";
+pub const EVENTS_METHOD: &str = "attach/events";
 /// Queues a prompt of the user: [`PromptParams`] to null.
-pub const PROMPT: &str = "attach/prompt";
+pub const PROMPT_METHOD: &str = "attach/prompt";
 /// Ends a turn: [`TurnParams`] to a boolean, `true` if the turn had not ended.
-pub const CANCEL: &str = "attach/cancel";
+pub const CANCEL_METHOD: &str = "attach/cancel";
 /// Takes back a queued prompt: [`TurnParams`] to a boolean, `true` if the prompt was still queued.
 pub const TAKE_BACK: &str = "attach/takeBack";
 /// Answers a question: [`AnswerParams`] to the session's own result.
-pub const ANSWER: &str = "attach/answer";
+pub const ANSWER_METHOD: &str = "attach/answer";
 /// Changes the approval mode: [`SetModeParams`] to null.
 pub const SET_MODE: &str = "attach/setMode";
 /// Lists the names that a prompt can mention (files and resources of MCP servers): [`FilesParams`] to the names.
-pub const FILES: &str = "attach/files";
+pub const FILES_METHOD: &str = "attach/files";
 /// Lists the commands that only this session has (prompts of MCP servers, and the user's own commands): null to the
 /// session's descriptions of the commands.
-pub const PROMPTS: &str = "attach/prompts";
+pub const PROMPTS_METHOD: &str = "attach/prompts";
 
 /// Error code of a refused call; `data.details` of the error tells the user why.
-pub const REFUSED: i64 = -32000;
+pub const REFUSED_CODE: i64 = -32000;
 
 /// Returns the error for a call that is refused.
 pub fn refused(why: impl fmt::Display) -> Error {
-    Error::detailed(REFUSED, "Refused", why)
+    Error::detailed(REFUSED_CODE, "Refused", why)
 }
 
 /// Part of [`OpenParams`] that every version of the protocol has.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct VersionParams {
-    /// [`VERSION`] of the terminal's program.
+    /// [`PROTOCOL_VERSION`] of the terminal's program.
     pub version: u32,
 }
 
-/// Parameters of [`OPEN`].
+/// Parameters of [`OPEN_METHOD`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OpenParams {
-    /// [`VERSION`].
+    /// [`PROTOCOL_VERSION`].
     pub version: u32,
     /// Name that the terminal has chosen for itself, by which later connections of the terminal are recognised.
     pub terminal: String,
@@ -78,7 +78,7 @@ pub enum SessionSelector {
     New(String),
 }
 
-/// Result of [`OPEN`].
+/// Result of [`OPEN_METHOD`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OpenResult {
@@ -126,7 +126,7 @@ pub struct ListedSession {
     pub busy: bool,
 }
 
-/// Parameters of [`EVENTS`].
+/// Parameters of [`EVENTS_METHOD`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct EventsParams {
     /// Index of the first entry.
@@ -135,7 +135,7 @@ pub struct EventsParams {
     pub bytes: usize,
 }
 
-/// Result of [`EVENTS`]: some entries in order. There may be more entries after them.
+/// Result of [`EVENTS_METHOD`]: some entries in order. There may be more entries after them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventsResult<E> {
@@ -158,7 +158,7 @@ pub struct LogEntry<E> {
     pub event: Option<E>,
 }
 
-/// Parameters of [`PROMPT`].
+/// Parameters of [`PROMPT_METHOD`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PromptParams<P> {
     /// Number of the prompt among the terminal's prompts, from 1. A number is accepted once only, so a prompt that is
@@ -168,14 +168,14 @@ pub struct PromptParams<P> {
     pub parts: Vec<P>,
 }
 
-/// Parameters of [`CANCEL`] and [`TAKE_BACK`].
+/// Parameters of [`CANCEL_METHOD`] and [`TAKE_BACK`].
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct TurnParams {
     /// Number of the turn.
     pub turn: u64,
 }
 
-/// Parameters of [`ANSWER`].
+/// Parameters of [`ANSWER_METHOD`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AnswerParams<A> {
     /// Id of the call that the question is about.
@@ -191,7 +191,7 @@ pub struct SetModeParams {
     pub mode: String,
 }
 
-/// Parameters of [`FILES`].
+/// Parameters of [`FILES_METHOD`].
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FilesParams {
     /// Maximum number of names to return.

@@ -1,4 +1,4 @@
-//! Extension `development-tool` of A2A. [`URI`] is the address of its specification ("RFC").
+//! Extension `development-tool` of A2A. [`EXTENSION_URI`] is the address of its specification ("RFC").
 //!
 //! The RFC, the server document and the first server of this kind use different names for the same fields. A
 //! [`ToolCall`] is written with all of these names. `docs/protocols.md` says which documents these are.
@@ -11,13 +11,13 @@ use serde_json::Value;
 use crate::a2a::{Fields, ObjectWriter};
 
 /// URI of the extension and its version, `v0` (RFC 3.1).
-pub const URI: &str =
+pub const EXTENSION_URI: &str =
     "https://github.com/google-gemini/gemini-cli/blob/main/docs/a2a/developer-profile/v0/spec.md";
 
 /// Returns `true` if `uri` is the extension's URI with this version or a version that is compatible by Semantic
 /// Versioning: `v0`, `v0.0`, `v0.0.N`.
 pub fn is_uri(uri: &str) -> bool {
-    let Some((before, after)) = URI.split_once("v0") else { return false };
+    let Some((before, after)) = EXTENSION_URI.split_once("v0") else { return false };
     let version = uri.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
     let numbers = version.and_then(|version| version.strip_prefix('v'));
     let Some(numbers) = numbers else { return false };

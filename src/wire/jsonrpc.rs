@@ -71,7 +71,7 @@ pub struct Error {
 
 impl Error {
     /// Code: the message is not JSON.
-    pub const PARSE: i64 = -32700;
+    pub const PARSE_ERROR: i64 = -32700;
     /// Code: the message is JSON, but no request.
     pub const INVALID_REQUEST: i64 = -32600;
     /// Code: unknown method.
@@ -79,13 +79,13 @@ impl Error {
     /// Code: the parameters do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;
     /// Code: the side that answers has failed.
-    pub const INTERNAL: i64 = -32603;
+    pub const INTERNAL_ERROR: i64 = -32603;
     /// Code: the request was cancelled.
-    pub const CANCELLED: i64 = -32800;
+    pub const REQUEST_CANCELLED: i64 = -32800;
 
     /// Returns the error for a line that is not JSON.
     pub fn parse(details: impl fmt::Display) -> Self {
-        Self::detailed(Self::PARSE, "Parse error", details)
+        Self::detailed(Self::PARSE_ERROR, "Parse error", details)
     }
 
     /// Returns the error for JSON that is no message.
@@ -106,12 +106,12 @@ impl Error {
 
     /// Returns the error for a request that failed.
     pub fn internal(details: impl fmt::Display) -> Self {
-        Self::detailed(Self::INTERNAL, "Internal error", details)
+        Self::detailed(Self::INTERNAL_ERROR, "Internal error", details)
     }
 
     /// Returns the error for a request that the peer has cancelled.
     pub fn cancelled() -> Self {
-        Self::new(Self::CANCELLED, "Request cancelled")
+        Self::new(Self::REQUEST_CANCELLED, "Request cancelled")
     }
 
     /// Returns an error without data.

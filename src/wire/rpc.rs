@@ -31,7 +31,7 @@ use self::calls::PendingCalls;
 use self::cancellation::{CANCEL_REQUEST, CancelRequestParams, Cancellations};
 use self::lines::{LineRead, LineReader};
 use self::outbox::Outbox;
-pub use self::outbox::{LineDirection, PACKET, Tap};
+pub use self::outbox::{LineDirection, PACKET_BYTES, Tap};
 use crate::jsonrpc::{Envelope, Error, IncomingMessage, Invalid, Params, Request, Response};
 use parking_lot::Mutex;
 
@@ -41,7 +41,7 @@ use parking_lot::Mutex;
 const MAX_UNREAD: usize = 8 << 20;
 
 /// Time for which the reader waits for a peer that reads nothing at all, before it ends the connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Settings of a connection.
 pub struct ConnectionOptions {
@@ -239,11 +239,11 @@ impl RpcConnection {
     }
 
     /// Waits until at most [`MAX_UNREAD`] bytes of answers are unwritten. Fails if the peer has read nothing for
-    /// [`PATIENCE`].
+    /// [`WRITE_STALL_TIMEOUT`].
     async fn room_for_answers(&self) -> anyhow::Result<()> {
         while self.outbox.answers() > MAX_UNREAD {
             let written = self.outbox.written();
-            let room = timeout(PATIENCE, self.outbox.room_for_answers(MAX_UNREAD)).await;
+            let room = timeout(WRITE_STALL_TIMEOUT, self.outbox.room_for_answers(MAX_UNREAD)).await;
             if room.is_err() && self.outbox.written() == written {
                 anyhow::bail!("the peer sends and reads nothing: it is hung up on");
             }

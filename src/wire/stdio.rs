@@ -20,17 +20,17 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Stdin, Stdout};
 use tokio_util::either::Either;
 
-const STDIN: &str = "/proc/self/fd/0";
-const STDOUT: &str = "/proc/self/fd/1";
+const STDIN_PATH: &str = "/proc/self/fd/0";
+const STDOUT_PATH: &str = "/proc/self/fd/1";
 
 /// Size of standard output's pipe, in bytes: the size of two full writes. The published ACP client loses a line whose
 /// two halves come in two reads. It reads 8 KiB at a time, so each read empties a pipe of this size, and gets whole
 /// lines only.
 #[cfg(target_os = "linux")]
-const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET;
+const READ_AT_ONCE: usize = 2 * crate::rpc::PACKET_BYTES;
 
 /// Maximum number of bytes of one read.
-const BUFFER: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Standard input.
 pub type Input = Either<StandardInput, Stdin>;
@@ -40,11 +40,11 @@ pub type Output = Either<StandardOutput, Stdout>;
 
 /// Returns standard input.
 pub fn input() -> Input {
-    let source = Descriptor::open(io::stdin().as_fd(), STDIN, OFlags::RDONLY);
+    let source = Descriptor::open(io::stdin().as_fd(), STDIN_PATH, OFlags::RDONLY);
     match source.and_then(|source| source.watched(Interest::READABLE)) {
         Ok(source) => Either::Left(StandardInput {
             source,
-            buffer: Vec::with_capacity(BUFFER),
+            buffer: Vec::with_capacity(BUFFER_BYTES),
             handed_out: 0,
         }),
         Err(err) => {
@@ -69,7 +69,7 @@ pub fn output() -> Output {
 
 /// Returns standard output for a reader that is no ACP client. A pipe keeps its size.
 pub fn plain_output() -> Output {
-    let source = Descriptor::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
+    let source = Descriptor::open(io::stdout().as_fd(), STDOUT_PATH, OFlags::WRONLY);
     match source.and_then(|source| source.watched(Interest::WRITABLE)) {
         Ok(source) => Either::Left(StandardOutput(source)),
         Err(err) => {
@@ -82,7 +82,7 @@ pub fn plain_output() -> Output {
 /// Waits until no process can read standard output any more. Only a pipe reports that. With any other kind of output
 /// this waits forever, and the caller learns it only from [`nobody_reads`] or from a failed write.
 pub async fn reader_gone() {
-    let source = Descriptor::open(io::stdout().as_fd(), STDOUT, OFlags::WRONLY);
+    let source = Descriptor::open(io::stdout().as_fd(), STDOUT_PATH, OFlags::WRONLY);
     if let Ok(pipe) = source
         && pipe.kind == DescriptorKind::Pipe
         && let Ok(pipe) = pipe.watched(Interest::ERROR)
@@ -242,7 +242,7 @@ impl AsyncRead for StandardInput {
             }
             // A short read has emptied a pipe, so another read would only find nothing. This does not hold for a
             // terminal, which gives one line at a time.
-            if read < BUFFER && source.get_ref().kind == DescriptorKind::Pipe {
+            if read < BUFFER_BYTES && source.get_ref().kind == DescriptorKind::Pipe {
                 ready.clear_ready();
             }
         }

@@ -20,13 +20,13 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(list(request))),
 };
 
-const NONE: &str =
+const NO_AGENTS: &str =
     "No other agents are configured. Add them under `a2aServers` in `settings.json`.";
 
 async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let agents = request.turn.engine.agents.status().await;
     if agents.is_empty() {
-        return Ok(CommandReply::Say(NONE.to_owned()));
+        return Ok(CommandReply::Say(NO_AGENTS.to_owned()));
     }
     let said: Vec<_> = agents.iter().map(about).collect();
     Ok(CommandReply::Say(said.join("\n")))

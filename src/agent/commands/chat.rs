@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::export::{FILE, export};
+use super::export::{FILE_ARGUMENT, export};
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::{CommandReply, Listed};
 use crate::sessions::{CheckpointError, checkpoints, fork_ended};
@@ -10,7 +10,7 @@ use crate::sessions::{CheckpointError, checkpoints, fork_ended};
 /// Maximum number of characters of a tag.
 const LONGEST_TAG: usize = 100;
 
-const TAG: Argument =
+const TAG_ARGUMENT: Argument =
     Argument { name: "tag", description: "the checkpoint's tag", is_required: true };
 
 pub(super) const COMMAND: Command = Command {
@@ -21,7 +21,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "save",
             description: "keep the conversation as it is now, under a tag",
-            arguments: &[TAG],
+            arguments: &[TAG_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(save(request, false))),
@@ -29,7 +29,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "overwrite",
             description: "the same, in place of the checkpoint that has the tag",
-            arguments: &[TAG],
+            arguments: &[TAG_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(save(request, true))),
@@ -37,7 +37,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "resume",
             description: "go on from a checkpoint, which stays as it is",
-            arguments: &[TAG],
+            arguments: &[TAG_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(resume(request))),
@@ -53,7 +53,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "delete",
             description: "delete a checkpoint",
-            arguments: &[TAG],
+            arguments: &[TAG_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(delete(request))),
@@ -61,7 +61,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "share",
             description: "the same as /export",
-            arguments: &[FILE],
+            arguments: &[FILE_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(export(request))),

@@ -9,13 +9,13 @@ use crate::session::{CommandReply, Reader};
 use crate::sessions::{Conversation, conversation_of, to_html, to_markdown, to_text};
 use tandem_host::disk::Disk;
 
-pub(super) const FILE: Argument =
+pub(super) const FILE_ARGUMENT: Argument =
     Argument { name: "file", description: "the file, in the workspace", is_required: true };
 
 pub(super) const COMMAND: Command = Command {
     name: "export",
     description: "write the conversation into a new file: .md, .html or .txt",
-    arguments: &[FILE],
+    arguments: &[FILE_ARGUMENT],
     sub_commands: &[],
     asks_model: false,
     run: Some(|request| Box::pin(export(request))),

@@ -20,10 +20,10 @@ fn prompt(request: &CommandRequest<'_>) -> String {
     let file = root
         .map(|root| root.join(request.turn.engine.instructions.memory().name()))
         .unwrap_or_default();
-    format!("Write `{}`{TASK}", file.display())
+    format!("Write `{}`{INIT_TASK}", file.display())
 }
 
-const TASK: &str = ": what a coding agent must know that begins to work in this project and has \
+const INIT_TASK: &str = ": what a coding agent must know that begins to work in this project and has \
 seen nothing of it. You will be told its content at the beginning of every later conversation.
 
 1. Look around: list the root, read the README and what says how the project is built \

@@ -5,9 +5,9 @@ use super::words::{first_sentence, word};
 use crate::session::{CommandReply, ServerStatus};
 
 /// Maximum number of names of one kind in a list.
-const MOST: usize = 100;
+const MAX_LISTED_NAMES: usize = 100;
 
-const SERVER: Argument =
+const SERVER_ARGUMENT: Argument =
     Argument { name: "server", description: "the server's name", is_required: true };
 
 pub(super) const COMMAND: Command = Command {
@@ -43,7 +43,7 @@ pub(super) const COMMAND: Command = Command {
             name: "auth",
             description: "log in to a server, in your browser",
             arguments: &[
-                SERVER,
+                SERVER_ARGUMENT,
                 Argument {
                     name: "address",
                     description: "the address that the browser was sent to, if it could not return by itself",
@@ -57,7 +57,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "logout",
             description: "forget the login to a server",
-            arguments: &[SERVER],
+            arguments: &[SERVER_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(log_out(request))),
@@ -65,7 +65,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "reload",
             description: "reload the settings and reconnect the servers, or one of them",
-            arguments: &[Argument { is_required: false, ..SERVER }],
+            arguments: &[Argument { is_required: false, ..SERVER_ARGUMENT }],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(reload(request))),
@@ -73,7 +73,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "enable",
             description: "use a server again",
-            arguments: &[SERVER],
+            arguments: &[SERVER_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(enable(request, true))),
@@ -82,7 +82,7 @@ pub(super) const COMMAND: Command = Command {
             name: "disable",
             description: "do not use a server until the session ends (`mcp.excluded` in the \
                 settings: never)",
-            arguments: &[SERVER],
+            arguments: &[SERVER_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(enable(request, false))),
@@ -100,13 +100,13 @@ enum ToolDetail {
     Schemas,
 }
 
-const NONE: &str = "No MCP servers are configured. Add them under `mcpServers` in \
+const NO_SERVERS: &str = "No MCP servers are configured. Add them under `mcpServers` in \
     `settings.json`, or in your editor.";
 
 async fn list(request: CommandRequest<'_>, detail: ToolDetail) -> Result<CommandReply, String> {
     let servers = request.turn.engine.servers.status_when_started().await;
     if servers.is_empty() {
-        return Ok(CommandReply::Say(NONE.to_owned()));
+        return Ok(CommandReply::Say(NO_SERVERS.to_owned()));
     }
     let said: Vec<_> = servers.iter().map(|server| about(server, detail)).collect();
     Ok(CommandReply::Say(said.join("\n")))
@@ -165,9 +165,9 @@ fn names(what: &str, mut names: Vec<String>, detail: ToolDetail) -> String {
         return String::new();
     }
     let count = names.len();
-    if count > MOST {
-        names.truncate(MOST);
-        names.push(format!("and {} more", count - MOST));
+    if count > MAX_LISTED_NAMES {
+        names.truncate(MAX_LISTED_NAMES);
+        names.push(format!("and {} more", count - MAX_LISTED_NAMES));
     }
     match detail {
         ToolDetail::Names => format!("- {count} {what}: {}\n", names.join(", ")),

@@ -57,12 +57,12 @@ pub(super) const COMMAND: Command = Command {
     run: None,
 };
 
-const NOTHING: &str = "No memory files were found: neither you nor the project has a GEMINI.md or \
+const NO_MEMORY_FILES: &str = "No memory files were found: neither you nor the project has a GEMINI.md or \
     AGENTS.md. `/init` writes one for the project, `/memory add` one for you.";
 
 fn show(files: &[MemoryFile]) -> String {
     if files.is_empty() {
-        return NOTHING.to_owned();
+        return NO_MEMORY_FILES.to_owned();
     }
     let part = |file: &MemoryFile| {
         let path = file.path.display();
@@ -76,7 +76,7 @@ fn show(files: &[MemoryFile]) -> String {
 
 fn list(files: &[MemoryFile]) -> String {
     if files.is_empty() {
-        return NOTHING.to_owned();
+        return NO_MEMORY_FILES.to_owned();
     }
     let line = |file: &MemoryFile| {
         let path = file.path.display();

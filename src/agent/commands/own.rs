@@ -13,13 +13,13 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(async move { Ok(list(&request)) })),
 };
 
-const NONE: &str = "You have no commands of your own. Write one as a TOML file with `prompt = \"...\"` \
+const NO_COMMANDS: &str = "You have no commands of your own. Write one as a TOML file with `prompt = \"...\"` \
     in it: `~/.gemini/commands/NAME.toml`, or `.gemini/commands/NAME.toml` in a project.";
 
 fn list(request: &CommandRequest<'_>) -> CommandReply {
     let own = request.registry.own();
     if own.is_empty() {
-        return CommandReply::Say(NONE.to_owned());
+        return CommandReply::Say(NO_COMMANDS.to_owned());
     }
     let line = |found: &CommandFile| match &*found.read {
         Ok(_) => format!("- {} ({})\n", found.listed().line(), found.file.display()),

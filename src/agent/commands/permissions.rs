@@ -9,7 +9,7 @@ use crate::session::CommandReply;
 use tandem_policy::consent::{ConsentError, ConsentStatus, Review};
 use tandem_policy::{Permissions, Saved, Scope};
 
-const YES: Argument =
+const YES_ARGUMENT: Argument =
     Argument { name: "yes or no", description: "yes (the default), or no", is_required: false };
 
 pub(super) const COMMAND: Command = Command {
@@ -40,7 +40,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "trust",
             description: "allow or refuse commands and servers from this folder's own settings",
-            arguments: &[YES],
+            arguments: &[YES_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| Box::pin(trust(request))),

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 use super::custom::{self, CommandFile, Custom};
 use super::prompts::{self, PromptCommand};
-use super::unknown::{self, HINT, LEAVING, is_name, leaves};
+use super::unknown::{self, HELP_HINT, QUIT_HINT, is_name, leaves};
 use super::words::{list, word};
 use crate::session::{
     CommandReply, CommandTurn, Commands, NotForModel, PromptPart, ResolvedCommand, Session,
@@ -190,7 +190,7 @@ impl Commands for Registry {
         let unknown = |name: &str, answer| {
             Some(NotForModel::Unknown { name: name.trim_start_matches('/').to_owned(), answer })
         };
-        let leaving = || unknown(prompt, format!("`{prompt}` is not sent to the model. {LEAVING}"));
+        let leaving = || unknown(prompt, format!("`{prompt}` is not sent to the model. {QUIT_HINT}"));
         let (first, args) = word(prompt);
         let Some(name) = first.strip_prefix('/') else {
             return if leaves(prompt) { leaving() } else { None };
@@ -217,7 +217,7 @@ impl Commands for Registry {
             return None;
         }
         let similar = similar.map(|name| format!(" Did you mean `/{name}`?")).unwrap_or_default();
-        unknown(first, format!("Unknown command `{first}`.{similar} {HINT}"))
+        unknown(first, format!("Unknown command `{first}`.{similar} {HELP_HINT}"))
     }
 
     fn of_session(&self, servers: &Hub) -> Vec<SessionCommand> {

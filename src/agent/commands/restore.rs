@@ -5,12 +5,12 @@ use crate::session::{CallChange, CommandReply, Selection, TurnId, prompt_text};
 use tandem_content::shorten::ellipsis;
 
 /// Maximum number of characters of a prompt that the list shows beside its turn.
-const PROMPT: usize = 60;
+const MAX_PROMPT_CHARS: usize = 60;
 
 /// End of a reply: the changes that command lines make in files are not recorded, so they cannot be undone.
-const COMMANDS: &str = "What commands changed is not taken back.\n";
+const COMMANDS_NOTE: &str = "What commands changed is not taken back.\n";
 
-const TURN: Argument = Argument {
+const TURN_ARGUMENT: Argument = Argument {
     name: "n",
     description: "the turn's number, as `/restore list` has it",
     is_required: true,
@@ -36,7 +36,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "turn",
             description: "undo all changes of a turn",
-            arguments: &[TURN],
+            arguments: &[TURN_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| {
@@ -49,7 +49,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "since",
             description: "undo all changes of a turn and of the turns after it",
-            arguments: &[TURN],
+            arguments: &[TURN_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| {
@@ -103,7 +103,7 @@ fn list(request: &CommandRequest<'_>) -> String {
 /// Returns the beginning of a prompt on one line, as inline code.
 pub(super) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
-    format!("`{}`", ellipsis(&line, PROMPT))
+    format!("`{}`", ellipsis(&line, MAX_PROMPT_CHARS))
 }
 
 fn turn(request: &CommandRequest<'_>) -> Result<TurnId, String> {
@@ -139,5 +139,5 @@ pub(super) fn outcome(
     };
     let said: String = changes.iter().map(line).collect();
     let any = changes.iter().any(|(_, result)| result.is_ok());
-    if any { format!("{said}\n{COMMANDS}") } else { said }
+    if any { format!("{said}\n{COMMANDS_NOTE}") } else { said }
 }

@@ -4,7 +4,7 @@ use super::registry::{Argument, Command, CommandRequest};
 use super::restore::{one_line, outcome};
 use crate::session::{CommandReply, EarlierPrompt, Selection, explain_age, now};
 
-const NUMBER: Argument = Argument {
+const NUMBER_ARGUMENT: Argument = Argument {
     name: "n",
     description: "the prompt's number, as `/rewind list` has it",
     is_required: true,
@@ -13,7 +13,7 @@ const NUMBER: Argument = Argument {
 pub(super) const COMMAND: Command = Command {
     name: "rewind",
     description: "go back to before prompt N, with the files as they were then; without N, list the prompts",
-    arguments: &[Argument { is_required: false, ..NUMBER }],
+    arguments: &[Argument { is_required: false, ..NUMBER_ARGUMENT }],
     sub_commands: &[
         Command {
             name: "list",
@@ -26,7 +26,7 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "conversation",
             description: "go back to before prompt N, and leave the files as they are",
-            arguments: &[NUMBER],
+            arguments: &[NUMBER_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
             run: Some(|request| {

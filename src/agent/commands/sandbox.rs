@@ -12,7 +12,7 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(async move { show(&request).await.map(CommandReply::Say) })),
 };
 
-const OFF: &str = "Commands run without a sandbox, as the settings have it. To switch it on, start tandem with \
+const SANDBOX_OFF: &str = "Commands run without a sandbox, as the settings have it. To switch it on, start tandem with \
     `--sandbox`, or set `tools.sandbox` to `true`. `tandem sandbox` in a shell shows what it would hold here.";
 
 const GIVEN_WAY: &str = "Commands run in the editor's terminals, as `acp.clientTerminals` has it, and so without a \
@@ -20,7 +20,7 @@ const GIVEN_WAY: &str = "Commands run in the editor's terminals, as `acp.clientT
 
 async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
     let turn = request.turn;
-    let Some(sandbox) = turn.engine.host.sandbox.as_ref() else { return Ok(OFF.to_owned()) };
+    let Some(sandbox) = turn.engine.host.sandbox.as_ref() else { return Ok(SANDBOX_OFF.to_owned()) };
     if turn.engine.host.sandbox_has_given_way() {
         return Ok(GIVEN_WAY.to_owned());
     }

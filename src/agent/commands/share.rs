@@ -5,7 +5,7 @@ use super::registry::{Argument, Command, CommandRequest, SHARE_NAME, UNSHARE_NAM
 use super::words::{list, word};
 use crate::session::{CommandReply, PrincipalId, ShareRole};
 
-pub(super) const SHARE: Command = Command {
+pub(super) const SHARE_COMMAND: Command = Command {
     name: SHARE_NAME,
     description: "share the session with somebody of your tenant, or show with whom it is shared",
     arguments: &[
@@ -21,7 +21,7 @@ pub(super) const SHARE: Command = Command {
     run: Some(|request| Box::pin(async move { share(&request).map(CommandReply::Say) })),
 };
 
-pub(super) const UNSHARE: Command = Command {
+pub(super) const UNSHARE_COMMAND: Command = Command {
     name: UNSHARE_NAME,
     description: "share the session with somebody no longer",
     arguments: &[Argument {

@@ -7,19 +7,19 @@ use crate::session::CommandReply;
 use tandem_host::background::Job;
 
 /// Number of lines that are shown of a background command's output.
-const LINES: usize = 100;
+const SHOWN_OUTPUT_LINES: usize = 100;
 
-const PID: Argument =
+const PID_ARGUMENT: Argument =
     Argument { name: "pid", description: "the process, as `/shells` has it", is_required: false };
 
 pub(super) const COMMAND: Command = Command {
     name: "shells",
     description: "the commands that run in the background, or the output of one",
-    arguments: &[PID],
+    arguments: &[PID_ARGUMENT],
     sub_commands: &[Command {
         name: "stop",
         description: "stop a background command and all processes that it started",
-        arguments: &[Argument { is_required: true, ..PID }],
+        arguments: &[Argument { is_required: true, ..PID_ARGUMENT }],
         sub_commands: &[],
         asks_model: false,
         run: Some(|request| Box::pin(async move { stop(&request).await })),
@@ -61,7 +61,7 @@ fn find(request: &CommandRequest<'_>) -> Result<Arc<Job>, String> {
 
 fn output(job: &Job) -> String {
     let state = format!("{} {}: {}", job.pid, job.state(), code(&job.command));
-    let written = job.output(LINES);
+    let written = job.output(SHOWN_OUTPUT_LINES);
     if written.trim().is_empty() {
         return format!("{state}\n\nIt has written nothing.");
     }

@@ -64,7 +64,7 @@ const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty, o
 const NOT_SAVED: &str = "this conversation is not being saved; free its disk, and try again";
 
 /// Message of a session without a prompt.
-const EMPTY: &str = "nothing has been said yet";
+const NOTHING_SAID: &str = "nothing has been said yet";
 
 /// Name of the level of thinking that a model has without a choice.
 pub const DEFAULT_THINKING: &str = "default";
@@ -121,7 +121,7 @@ impl Engine {
         match self.log.is_stored() {
             true => Ok(store),
             false if !kept => Err(self.abandonment().unwrap_or(StoreError::TakenOver).to_string()),
-            false if self.state.look(|state| state.turns) == 0 => Err(EMPTY.to_owned()),
+            false if self.state.look(|state| state.turns) == 0 => Err(NOTHING_SAID.to_owned()),
             false => Err(NOT_SAVED.to_owned()),
         }
     }

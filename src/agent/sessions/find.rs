@@ -36,7 +36,7 @@ pub enum FindError {
 }
 
 /// Maximum number of sessions that an error names.
-const NAMED: usize = 5;
+const MAX_NAMED_SESSIONS: usize = 5;
 
 impl fmt::Display for FindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl fmt::Display for FindError {
             }
             Self::Several(name, sessions) => {
                 write!(f, "several stored sessions match `{name}`; give more of the id:")?;
-                for (id, title) in sessions.iter().take(NAMED) {
+                for (id, title) in sessions.iter().take(MAX_NAMED_SESSIONS) {
                     write!(f, "\n  {id}  {title}")?;
                 }
                 Ok(())

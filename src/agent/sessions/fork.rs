@@ -17,7 +17,7 @@ use crate::session::{
 
 /// Directories of a session's files, each with `true` if the copy may share its files with hard links, because a file
 /// in it never changes once it is written.
-const FILES: [(&str, bool); 2] = [("blobs", true), ("outputs", false)];
+const FORKED_DIRECTORIES: [(&str, bool); 2] = [("blobs", true), ("outputs", false)];
 
 /// Reason why a session is not copied.
 #[derive(Debug)]
@@ -229,7 +229,7 @@ fn with_files(event: Arc<Event>, old_id: &str, id: &str) -> Arc<Event> {
 }
 
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    for (name, is_shared) in FILES {
+    for (name, is_shared) in FORKED_DIRECTORIES {
         let entries = match fs::read_dir(from.join(name)) {
             Err(err) if err.kind() == ErrorKind::NotFound => continue,
             entries => entries?,

@@ -16,7 +16,7 @@ pub struct SearchHit {
 }
 
 /// Number of characters of a line that are shown on each side of the text that was found.
-const CONTEXT: usize = 60;
+const CONTEXT_CHARS: usize = 60;
 
 /// Finds the sessions of a query whose prompts or answers contain a text, in upper or lower case; the last changed
 /// first.
@@ -56,9 +56,9 @@ fn piece(line: &str, lower: &str) -> Option<String> {
     // The index is that of the lower-case line. If the lower case of a letter is longer or shorter, the part that is
     // shown is a little beside the text.
     let found = line.floor_char_boundary(found);
-    let before = line[..found].char_indices().rev().take(CONTEXT).last().map_or(found, |it| it.0);
+    let before = line[..found].char_indices().rev().take(CONTEXT_CHARS).last().map_or(found, |it| it.0);
     let (before_is_cut, rest) = (before > 0, &line[before..]);
-    let most = CONTEXT * 2 + lower.chars().count();
+    let most = CONTEXT_CHARS * 2 + lower.chars().count();
     let shown = first_chars(rest, most);
     let (from, to) =
         (if before_is_cut { "…" } else { "" }, if shown.len() < rest.len() { "…" } else { "" });

@@ -28,8 +28,8 @@ use tandem_agent::sessions::Leased;
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::attach::{
-    EVENTS, EventsParams, EventsResult, FILES, FilesParams, LogEntry, OPEN, OpenParams, OpenResult,
-    OpenedSession, PROMPT, PROMPTS, VERSION, VersionParams, refused,
+    EVENTS_METHOD, EventsParams, EventsResult, FILES_METHOD, FilesParams, LogEntry, OPEN_METHOD, OpenParams, OpenResult,
+    OpenedSession, PROMPT_METHOD, PROMPTS_METHOD, PROTOCOL_VERSION, VersionParams, refused,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
@@ -92,7 +92,7 @@ impl Drop for JoinedSession {
 
 impl rpc::Handler for Seat {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
-        if method == OPEN {
+        if method == OPEN_METHOD {
             let open = open_params(params);
             let (server, seat) = (Arc::clone(&self.server), Arc::clone(&self.joined));
             let principal = self.principal.clone();
@@ -112,18 +112,18 @@ impl rpc::Handler for Seat {
         if let Err(error) = self.check(joined, method) {
             return responder.send(Err::<(), _>(error));
         }
-        if method == EVENTS {
+        if method == EVENTS_METHOD {
             return self.events(joined, params, responder);
         }
         let Ok(session) = joined.context.session().map(Arc::clone) else {
             return self.order(joined, method, params, responder);
         };
         match method {
-            FILES => self.files(session, params, responder),
-            PROMPTS => self.prompts(session, responder),
+            FILES_METHOD => self.files(session, params, responder),
+            PROMPTS_METHOD => self.prompts(session, responder),
             _ => {
                 let done = self.actor(joined).act(&session, method, params);
-                if method != PROMPT {
+                if method != PROMPT_METHOD {
                     return responder.send(done);
                 }
                 let context = joined.context.clone();
@@ -140,10 +140,10 @@ impl rpc::Handler for Seat {
 /// Parses the parameters of `open`, and checks the terminal's version.
 fn open_params(params: Params<'_>) -> Result<OpenParams, Error> {
     let VersionParams { version } = params.parse()?;
-    if version != VERSION {
+    if version != PROTOCOL_VERSION {
         let own = env!("CARGO_PKG_VERSION");
         return Err(refused(format!(
-            "the agent (tandem {own}) lets terminals of version {VERSION} attach, and this one \
+            "the agent (tandem {own}) lets terminals of version {PROTOCOL_VERSION} attach, and this one \
              is of version {version}: use the same tandem for both"
         )));
     }
@@ -169,7 +169,7 @@ async fn open_session(
         None => take_in(server, principal, &context, &open.terminal)?,
         Some(followed) => {
             let caller = terminal_caller(principal, Origin::Terminal);
-            let call = TerminalCall::new(&context, OPEN, &open.terminal, Value::Null);
+            let call = TerminalCall::new(&context, OPEN_METHOD, &open.terminal, Value::Null);
             let taken_in = server.order(followed, OrderedCall::Terminal(call), &caller).await?;
             taken_in.parse()?
         }
@@ -258,7 +258,7 @@ impl Seat {
         let checked = server.contexts.of(&self.principal).check(&joined.context, needed(method));
         checked.map_err(|error| refused(error.message))?;
         // A terminal calls this whenever there are new events, so these calls do not count against the quota.
-        if method == EVENTS {
+        if method == EVENTS_METHOD {
             return Ok(());
         }
         server.meter.request(id).map_err(|used_up| {

@@ -17,7 +17,7 @@ use tandem_agent::session::{
     Access, CallStarted, Event, PromptPart, PromptTags, Session, SessionCommand, TurnId,
 };
 use tandem_agent::sessions::Leased;
-use tandem_serve::principals::{DRIVE, Principal};
+use tandem_serve::principals::{DRIVE_RIGHT, Principal};
 use tandem_serve::quotas::Reservation;
 use tandem_wire::a2a::TaskMetadata;
 use tandem_wire::jsonrpc::Error;
@@ -197,7 +197,7 @@ impl A2aServer {
         let contexts = self.contexts.of(principal);
         let (context, is_new) = if let Some(task) = &session.task {
             let task = locate::task(located, task)?;
-            contexts.check(&task.context, DRIVE)?;
+            contexts.check(&task.context, DRIVE_RIGHT)?;
             (task.context, false)
         } else {
             let chosen = session.context.as_deref();

@@ -106,7 +106,7 @@ impl Contexts {
             StoreError::Held(..) | StoreError::Newer(_) | StoreError::Checkpoint(_) => {
                 Error::new(error::UNSUPPORTED_OPERATION, error.to_string())
             }
-            _ => Error::new(Error::INTERNAL, error.to_string()),
+            _ => Error::new(Error::INTERNAL_ERROR, error.to_string()),
         }
     }
 

@@ -73,7 +73,7 @@ impl FromRequest<Arc<A2aServer>> for Call {
         check_version(request.headers(), request.uri()).map_err(|error| failure(&error))?;
         let principal = request.extensions_mut().remove::<Principal>();
         let principal = principal.ok_or_else(|| {
-            failure(&Error::new(Error::INTERNAL, "the caller of the request is not known"))
+            failure(&Error::new(Error::INTERNAL_ERROR, "the caller of the request is not known"))
         })?;
         let caller = server.caller(request.headers(), principal);
         let path = request.extract_parts::<Path<Vec<(String, String)>>>().await;
@@ -150,7 +150,7 @@ fn body_params(body: &[u8]) -> Result<Fields, Error> {
     }
     let params = serde_json::from_slice(body);
     let params =
-        params.map_err(|err| Error::new(Error::PARSE, format!("the body is not JSON: {err}")))?;
+        params.map_err(|err| Error::new(Error::PARSE_ERROR, format!("the body is not JSON: {err}")))?;
     match params {
         Value::Object(params) => Ok(Fields(params)),
         _ => Err(error::invalid_params("the body must be an object")),

@@ -223,7 +223,7 @@ impl Door {
             router: http::router(server),
             listener,
             room: ConnectionRoom::new(options.connections, options.connected.clone()),
-            refusals: Arc::new(Semaphore::new(busy::REFUSALS)),
+            refusals: Arc::new(Semaphore::new(busy::MAX_REFUSALS)),
             serving: TaskTracker::new(),
         }
     }

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tandem_agent::session::StoreHealth;
 use tandem_telemetry::Metrics;
-use tandem_trace::TARGET;
+use tandem_trace::TRACE_TARGET;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::field::Empty;
@@ -100,7 +100,7 @@ fn request_span(request: &Request, route: &str) -> Span {
     let method = known.iter().find(|known| *known == request.method());
     let method = method.map_or("_OTHER", Method::as_str);
     let span = tracing::info_span!(
-        target: TARGET,
+        target: TRACE_TARGET,
         parent: None,
         "request",
         "otel.name" = format!("{method} {route}"),
@@ -120,7 +120,7 @@ fn request_span(request: &Request, route: &str) -> Span {
 /// caller's span.
 pub(super) fn call_span(caller: &CallOrigin, name: &'static str) -> Span {
     let span = tracing::info_span!(
-        target: TARGET,
+        target: TRACE_TARGET,
         parent: None,
         "call",
         "otel.name" = name,

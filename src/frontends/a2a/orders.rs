@@ -165,7 +165,7 @@ pub(super) fn other_version(what: &str, error: &serde_json::Error) -> Error {
         "the owner of the session is a node of another version of tandem: {what} ({error}); try again when all \
          nodes have the same version"
     );
-    Error::new(Error::INTERNAL, message)
+    Error::new(Error::INTERNAL_ERROR, message)
 }
 
 impl A2aServer {

@@ -335,7 +335,7 @@ mod tests {
     use super::super::tool_call::{CANCEL, ONCE};
     use super::*;
     use tandem_content::media::Media;
-    use tandem_wire::development_tool::URI;
+    use tandem_wire::development_tool::EXTENSION_URI;
 
     #[track_caller]
     fn answer(data: Value, option: &str, content: Option<&str>) {
@@ -408,7 +408,7 @@ mod tests {
         let at =
             |metadata: Value| settings(&[&Fields::default(), &metadata.into()]).unwrap().workspace;
         let w = Some(PathBuf::from("/w"));
-        assert_eq!(at(json!({ URI: { "workspace_path": "/w" } })), w);
+        assert_eq!(at(json!({ EXTENSION_URI: { "workspace_path": "/w" } })), w);
         assert_eq!(at(json!({ "coderAgent": { "workspacePath": "/w" } })), w);
         assert_eq!(at(json!({ "kind": "agent-settings", "workspacePath": "/w" })), w);
         assert_eq!(at(json!({ "x": 1 })), None);

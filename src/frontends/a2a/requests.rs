@@ -60,8 +60,8 @@ impl SessionRequest {
     pub(super) fn right(&self) -> SessionRight {
         match self {
             Self::Task(TaskRequest::Get(_) | TaskRequest::Subscribe(_))
-            | Self::Command(CommandRequest::List(_)) => WATCH,
-            Self::Task(TaskRequest::Cancel(_)) | Self::Command(CommandRequest::Execute(_)) => DRIVE,
+            | Self::Command(CommandRequest::List(_)) => WATCH_RIGHT,
+            Self::Task(TaskRequest::Cancel(_)) | Self::Command(CommandRequest::Execute(_)) => DRIVE_RIGHT,
             Self::Task(
                 TaskRequest::SetPush(_)
                 | TaskRequest::GetPush(_)

@@ -332,8 +332,8 @@ impl A2aServer {
             contexts.check(&address.context, SessionRight::Own)?;
         }
         let need = match act {
-            MessageAct::Answers(_) => ANSWER,
-            MessageAct::Prompt(_) | MessageAct::AskAgain(_) => DRIVE,
+            MessageAct::Answers(_) => ANSWER_RIGHT,
+            MessageAct::Prompt(_) | MessageAct::AskAgain(_) => DRIVE_RIGHT,
         };
         contexts.check(&address.context, need)
     }

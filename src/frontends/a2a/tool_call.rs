@@ -102,7 +102,7 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     };
     let mut words = format!("{}\n\n{}\n{}\n", asked.title, indented(&details), asked.prompt);
     if hides {
-        words += &format!("{NOTICE}\n");
+        words += &format!("{HIDDEN_NOTICE}\n");
     }
     words += "\nAnswer with one of these, in this task:\n";
     for (n, option) in asked.options.iter().enumerate() {

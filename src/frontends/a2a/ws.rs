@@ -396,7 +396,7 @@ impl SocketClient {
                 return self.out.fail("null", &error).await;
             }
             Err(err) => {
-                let error = Error::new(Error::PARSE, format!("Parse error: {err}"));
+                let error = Error::new(Error::PARSE_ERROR, format!("Parse error: {err}"));
                 return self.out.fail("null", &error).await;
             }
         };
@@ -416,13 +416,13 @@ impl SocketClient {
             return self.out.fail(&id, &used_up.into()).await;
         }
         if self.calls.len() >= CALLS {
-            let error = Error::new(Error::INTERNAL, format!("{CALLS} calls are under way"));
+            let error = Error::new(Error::INTERNAL_ERROR, format!("{CALLS} calls are under way"));
             return self.out.fail(&id, &error).await;
         }
         let known = Method::named(&method);
         let streams = known.is_some_and(|(method, _)| method.streams());
         if streams && self.streams.len() + self.beginning >= STREAMS {
-            let error = Error::new(Error::INTERNAL, format!("{STREAMS} streams are open"));
+            let error = Error::new(Error::INTERNAL_ERROR, format!("{STREAMS} streams are open"));
             return self.out.fail(&id, &error).await;
         }
         if self.dialect.is_none() {

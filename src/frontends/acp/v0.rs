@@ -20,9 +20,9 @@ use tandem_agent::session::{PromptPart, Session, TurnId};
 use tandem_agent::sessions::{Leased, LoadedSession};
 use tandem_wire::acp::v0::{
     CANCEL_SEND_MESSAGE, InitializeParams, InitializeResponse, SEND_USER_MESSAGE,
-    SendUserMessageParams, UserMessageChunk, VERSION,
+    SendUserMessageParams, UserMessageChunk, PROTOCOL_VERSION,
 };
-use tandem_wire::acp::{AUTHENTICATE, INITIALIZE};
+use tandem_wire::acp::{AUTHENTICATE_METHOD, INITIALIZE_METHOD};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
@@ -52,8 +52,8 @@ impl Editor {
     /// Begins to answer a request.
     pub(crate) fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         match method {
-            INITIALIZE => self.initialize(params, responder),
-            AUTHENTICATE => {
+            INITIALIZE_METHOD => self.initialize(params, responder),
+            AUTHENTICATE_METHOD => {
                 let session = Some(Arc::clone(&self.session));
                 let (authenticated, closed) = (
                     self.login.authenticate(session, Box::new(|_| true)),
@@ -86,7 +86,7 @@ impl Editor {
         let patch = version.strip_prefix("0.0.").and_then(|patch| patch.parse::<u32>().ok());
         self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
         let is_authenticated = self.session.ready().is_ok();
-        responder.send(Ok(InitializeResponse { protocol_version: VERSION, is_authenticated }));
+        responder.send(Ok(InitializeResponse { protocol_version: PROTOCOL_VERSION, is_authenticated }));
         // The servers start only after the answer, which nothing may delay.
         let servers = servers::configs(&params.context_servers, &self.session, &self.client.origin);
         self.session.add_servers(servers);

@@ -36,11 +36,11 @@ use self::prompt::parts;
 use self::queue::MOST_WAITING;
 use self::view::Start;
 use tandem_wire::acp::v1::{
-    CANCEL, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION, LOGOUT, NEW_SESSION,
-    PROMPT, PromptParams, RESUME_SESSION, SET_CONFIG_OPTION, SET_MODE, SET_MODEL, STEERING,
+    CANCEL_METHOD, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION, LOGOUT_METHOD, NEW_SESSION,
+    PROMPT_METHOD, PromptParams, RESUME_SESSION, SET_CONFIG_OPTION, SET_MODE, SET_MODEL, STEERING_METHOD,
     SessionIdParams, SetConfigOptionParams, SetModeParams, SetModelParams, SteeringResponse,
 };
-use tandem_wire::acp::{AUTHENTICATE, INITIALIZE};
+use tandem_wire::acp::{AUTHENTICATE_METHOD, INITIALIZE_METHOD};
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
@@ -51,18 +51,18 @@ impl Editor {
             return remote.relay(method, params, responder);
         }
         match method {
-            INITIALIZE => answer(responder, self.initialize(params)),
-            AUTHENTICATE => self.authenticate(params, responder),
-            LOGOUT => answer(responder, self.logout()),
+            INITIALIZE_METHOD => answer(responder, self.initialize(params)),
+            AUTHENTICATE_METHOD => self.authenticate(params, responder),
+            LOGOUT_METHOD => answer(responder, self.logout()),
             NEW_SESSION => self.new_session(params, responder),
             LOAD_SESSION => self.open_session(params, responder, Start::Load),
             RESUME_SESSION => self.open_session(params, responder, Start::Resume),
             LIST_SESSIONS => self.list_sessions(params, responder),
             CLOSE_SESSION => self.close_session(params, responder),
             DELETE_SESSION => self.delete_session(params, responder),
-            PROMPT => self.prompt(params, responder),
-            CANCEL => self.cancel(params),
-            STEERING => answer(responder, self.steer(params)),
+            PROMPT_METHOD => self.prompt(params, responder),
+            CANCEL_METHOD => self.cancel(params),
+            STEERING_METHOD => answer(responder, self.steer(params)),
             SET_MODE => answer(responder, self.set_mode(params)),
             SET_MODEL => self.set_model(params, responder),
             SET_CONFIG_OPTION => self.set_config_option(params, responder),

@@ -5,10 +5,10 @@ use std::fmt;
 use tandem_agent::session::{ModelError, StopReason, explain_error, explain_stop};
 
 /// Number that a shell adds to the number of a signal, for the exit code of a program that the signal has ended.
-const SIGNALLED: i32 = 128;
+const SIGNAL_EXIT_BASE: i32 = 128;
 
 /// Number of SIGINT.
-const INTERRUPT: i32 = 2;
+const SIGINT_NUMBER: i32 = 2;
 
 /// Failure of a prompt. The names and exit codes are Gemini CLI's, except for a cut answer and refused calls, for which
 /// Gemini CLI has none.
@@ -62,7 +62,7 @@ impl RunFailure {
             Self::NotAuthenticated(_) => 41,
             Self::Input(_) => 42,
             Self::TurnLimit(_) => 53,
-            Self::Cancelled(signal) => SIGNALLED + signal.unwrap_or(INTERRUPT),
+            Self::Cancelled(signal) => SIGNAL_EXIT_BASE + signal.unwrap_or(SIGINT_NUMBER),
             Self::Other(_) => 1,
         }
     }

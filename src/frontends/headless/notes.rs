@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::failure::RunFailure;
 use super::question::allowing;
-use super::refusals::NOBODY;
+use super::refusals::NOBODY_TO_ASK;
 use tandem_agent::session::{
     CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_resumed, explain_retry,
 };
@@ -12,7 +12,7 @@ use tandem_content::shorten::ellipsis;
 use tandem_content::visible::{visible, visible_line};
 
 /// Maximum length of a title or a message in a note, in characters.
-const SHOWN: usize = 200;
+const MAX_NOTE_CHARS: usize = 200;
 
 pub(super) struct Notes<'a> {
     output: &'a mut (dyn Write + Send),
@@ -36,7 +36,7 @@ impl<'a> Notes<'a> {
                 self.write(&format!("* {}", title(started)));
             }
             UpdateKind::Call(_, CallStep::Finished(ToolOutcome::Failed(error)))
-                if self.progress && error.kind != NOBODY =>
+                if self.progress && error.kind != NOBODY_TO_ASK =>
             {
                 self.say("  failed: ", &error.message);
             }
@@ -93,22 +93,22 @@ impl<'a> Notes<'a> {
 fn title(started: &CallStarted) -> String {
     let title = &started.summary.label;
     let title = visible_line(if title.is_empty() { &started.call.name } else { title });
-    ellipsis(&title, SHOWN).into_owned()
+    ellipsis(&title, MAX_NOTE_CHARS).into_owned()
 }
 
-/// Returns a text of several lines as one line, shortened to [`SHOWN`] characters.
+/// Returns a text of several lines as one line, shortened to [`MAX_NOTE_CHARS`] characters.
 fn line(text: &str) -> String {
     let line = text.trim().replace("\r\n", " ").replace(['\n', '\t'], " ");
-    ellipsis(&visible(&line), SHOWN).into_owned()
+    ellipsis(&visible(&line), MAX_NOTE_CHARS).into_owned()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SHOWN, line};
+    use super::{MAX_NOTE_CHARS, line};
 
     #[test]
     fn a_note_is_one_line_and_gives_no_orders() {
         assert_eq!(line(" a\r\nb\tc\u{7}\u{9b}\u{202e} "), "a b c␇<U+009B><U+202E>");
-        assert_eq!(line(&"ä".repeat(SHOWN + 1)), format!("{}…", "ä".repeat(SHOWN)));
+        assert_eq!(line(&"ä".repeat(MAX_NOTE_CHARS + 1)), format!("{}…", "ä".repeat(MAX_NOTE_CHARS)));
     }
 }

@@ -7,10 +7,10 @@ use tandem_agent::session::{CallStarted, CallStep, ToolOutcome, UpdateKind};
 use super::failure::RunFailure;
 
 /// Kind of the error of a call that was refused because no person can be asked.
-pub(super) const NOBODY: &str = "nobody_to_ask";
+pub(super) const NOBODY_TO_ASK: &str = "nobody_to_ask";
 
 /// Kind of the error of a call that a rule or the mode denies.
-const DENIED: &str = "policy_denied";
+const POLICY_DENIED: &str = "policy_denied";
 
 /// Refused calls, in order.
 #[derive(Default)]
@@ -61,10 +61,10 @@ impl Refusal {
         let question = started.question.as_ref();
         let (reason, denied_by) = match outcome {
             ToolOutcome::Rejected => (question.map_or("", |question| &question.why), None),
-            ToolOutcome::Failed(error) if error.kind == NOBODY => {
+            ToolOutcome::Failed(error) if error.kind == NOBODY_TO_ASK => {
                 (question.map_or(&*error.message, |question| &question.why), None)
             }
-            ToolOutcome::Failed(error) if error.kind == DENIED => {
+            ToolOutcome::Failed(error) if error.kind == POLICY_DENIED => {
                 (&*error.message, error.rule.as_deref().map(str::to_owned))
             }
             _ => return None,

@@ -30,7 +30,7 @@ use super::{clipboard, draw, editor, markdown, prompt, signals};
 const ANSWER_ECHO: Duration = Duration::from_millis(600);
 
 /// Maximum time between two presses of Ctrl+C that quit, and between two of other keys that must be pressed twice.
-const TWICE: Duration = Duration::from_secs(2);
+const DOUBLE_PRESS_TIME: Duration = Duration::from_secs(2);
 
 impl Ui {
     /// Returns the part of the screen that keys go to.
@@ -417,12 +417,12 @@ impl Ui {
     }
 
     /// Cancels the running turn, and takes this terminal's queued prompts back into the line; returns `false` if no
-    /// turn runs. A turn of another client is cancelled only when the key is pressed again within `TWICE`.
+    /// turn runs. A turn of another client is cancelled only when the key is pressed again within `DOUBLE_PRESS_TIME`.
     fn cancel(&mut self, key: &str) -> bool {
         let Some(running) = self.state.running() else { return false };
         let turn = running.turn;
         let confirmed =
-            self.confirming.take().is_some_and(|(asked, at)| asked == turn && at.elapsed() < TWICE);
+            self.confirming.take().is_some_and(|(asked, at)| asked == turn && at.elapsed() < DOUBLE_PRESS_TIME);
         if !running.own && !confirmed {
             let who = running.by.as_ref().map_or("somebody else".to_owned(), ToString::to_string);
             self.state.hint = Some(format!("{who} began this turn: {key} again cancels it"));
@@ -462,7 +462,7 @@ impl Ui {
             self.cancel("Ctrl+C");
             return;
         }
-        if self.interrupted.replace(Instant::now()).is_some_and(|at| at.elapsed() < TWICE) {
+        if self.interrupted.replace(Instant::now()).is_some_and(|at| at.elapsed() < DOUBLE_PRESS_TIME) {
             self.quits = Some(Quit::Wanted);
             return;
         }

@@ -5,16 +5,16 @@ use base64::prelude::BASE64_STANDARD;
 
 /// Maximum length of a copied text, in bytes. OSC 52 encodes it in 100,000 characters, and many terminals accept no
 /// more.
-const LONGEST: usize = 74_994;
+const MAX_COPIED_BYTES: usize = 74_994;
 
 /// Returns the bytes that make the terminal put a text on the clipboard; the error is a text for the user.
 ///
 /// Inside tmux, the sequence is sent twice: tmux itself obeys the first one if `set-clipboard` is on, and passes the
 /// second one to its own terminal if `allow-passthrough` is on.
 pub(super) fn copies(text: &str, in_tmux: bool) -> Result<String, String> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_COPIED_BYTES {
         return Err(format!(
-            "not copied: it has {} bytes, and terminals take {LONGEST} at most",
+            "not copied: it has {} bytes, and terminals take {MAX_COPIED_BYTES} at most",
             text.len()
         ));
     }
@@ -39,8 +39,8 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_a_terminal_is_not_copied() {
-        assert_eq!(copies(&"a".repeat(LONGEST), false).unwrap().len(), 100_000);
-        let why = copies(&"a".repeat(LONGEST + 1), false).unwrap_err();
+        assert_eq!(copies(&"a".repeat(MAX_COPIED_BYTES), false).unwrap().len(), 100_000);
+        let why = copies(&"a".repeat(MAX_COPIED_BYTES + 1), false).unwrap_err();
         assert_eq!(why, "not copied: it has 74995 bytes, and terminals take 74994 at most");
     }
 }

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 
 use super::input::TextInput;
-use super::local::LOCAL;
+use super::local::LOCAL_COMMANDS;
 use tandem_agent::commands::{Command, Registry};
 use tandem_agent::session::SessionCommand;
 
 /// Maximum number of candidates.
-const MOST: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 
 /// Candidates for the text at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,13 +105,13 @@ pub(super) fn models(typed: &str, models: &[String]) -> Option<Completion> {
     let mut fitting: Vec<_> = ids.filter(|id| id.contains(typed) && id != typed).collect();
     fitting.sort_by_key(|id| !id.starts_with(typed));
     let candidate = |text| CompletionCandidate { text, help: String::new() };
-    let candidates = fitting.into_iter().take(MOST).map(candidate);
+    let candidates = fitting.into_iter().take(MAX_CANDIDATES).map(candidate);
     Completion::new(SET_MODEL.len(), candidates.collect(), false)
 }
 
 /// Returns the commands, and the prompts of MCP servers, that begin with the typed text.
 pub(super) fn commands(typed: &str, prompts: &[SessionCommand]) -> Option<Completion> {
-    let local = LOCAL.iter().map(|(name, _, help)| CompletionCandidate {
+    let local = LOCAL_COMMANDS.iter().map(|(name, _, help)| CompletionCandidate {
         text: (*name).to_owned(),
         help: (*help).to_owned(),
     });
@@ -179,11 +179,11 @@ impl FileIndex {
             let key = |(fits, file): &(Reverse<u8>, &IndexedFile)| (*fits, file.path.len());
             key(one).cmp(&key(other)).then_with(|| one.1.path.cmp(&other.1.path))
         };
-        if fitting.len() > MOST {
+        if fitting.len() > MAX_CANDIDATES {
             // Only the best candidates are sorted: this runs at every key, and a workspace may have many thousands of
             // files.
-            fitting.select_nth_unstable_by(MOST, order);
-            fitting.truncate(MOST);
+            fitting.select_nth_unstable_by(MAX_CANDIDATES, order);
+            fitting.truncate(MAX_CANDIDATES);
         }
         fitting.sort_by(order);
         let candidates = fitting.into_iter().map(|(_, file)| {
@@ -215,7 +215,7 @@ pub(super) fn history(typed: &str, history: &[String]) -> Option<Completion> {
     let typed = typed.to_lowercase();
     let mut candidates: Vec<CompletionCandidate> = Vec::new();
     for text in history.iter().rev().filter(|text| text.to_lowercase().contains(&typed)) {
-        if candidates.len() < MOST && candidates.iter().all(|known| known.text != *text) {
+        if candidates.len() < MAX_CANDIDATES && candidates.iter().all(|known| known.text != *text) {
             candidates.push(CompletionCandidate { text: text.clone(), help: String::new() });
         }
     }

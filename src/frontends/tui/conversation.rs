@@ -12,10 +12,10 @@ use tandem_agent::session::{
 };
 
 /// Maximum number of log entries to take in before the keyboard is polled again.
-const BATCH: usize = 2000;
+const MAX_BATCH_ENTRIES: usize = 2000;
 
 /// Number of log entries above which only the end of an earlier conversation is shown.
-const LONG: usize = 2000;
+const MAX_SHOWN_ENTRIES: usize = 2000;
 
 /// The session on the screen.
 pub enum Conversation {
@@ -91,7 +91,7 @@ impl Conversation {
     /// Returns the index up to which a long log is an earlier conversation, of which only the end is shown; `None` if
     /// the log is short or in another process.
     pub(super) fn long_until(&self) -> Option<usize> {
-        Some(self.session()?.position()).filter(|position| *position > LONG)
+        Some(self.session()?.position()).filter(|position| *position > MAX_SHOWN_ENTRIES)
     }
 
     /// Returns whether all entries before this index have been read.
@@ -107,7 +107,7 @@ impl Conversation {
         match self {
             Self::Here(_, log) => {
                 log.ready().await;
-                let entries = std::iter::from_fn(|| log.try_next_run()).take(BATCH);
+                let entries = std::iter::from_fn(|| log.try_next_run()).take(MAX_BATCH_ENTRIES);
                 News::Entries(entries.collect())
             }
             Self::There(remote) => remote.news().await,

@@ -10,10 +10,10 @@ use tandem_agent::session::{Answer, CallStarted, Choice, ChoiceKind, Millis, Que
 
 /// Grace period in milliseconds after a question appears, during which keys still reach the line: the user has not read
 /// the question yet and must not answer it by mistake.
-const GRACE: Millis = 600;
+const QUESTION_GRACE: Millis = 600;
 
 /// Key of the answer "no".
-pub(super) const NO: char = 'n';
+pub(super) const NO_KEY: char = 'n';
 
 /// An open question.
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ impl Dialog {
 
     /// Returns whether the grace period is over, so that keys go to the question.
     pub(super) fn ready(&self, now: Millis) -> bool {
-        now - self.opened >= GRACE
+        now - self.opened >= QUESTION_GRACE
     }
 
     /// Restarts the grace period, because the question appears only now.
@@ -131,11 +131,11 @@ impl Dialog {
                 ChoiceKind::AllowAlways if choices.len() == 1 => Some('a'),
                 ChoiceKind::AllowAlways => scopes.next(),
                 ChoiceKind::AllowAndSave => Some('p'),
-                ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(NO),
+                ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(NO_KEY),
                 ChoiceKind::RejectSaying => Some('s'),
             };
             let Some(key) = key else { continue };
-            if key == NO && self.proposal().is_some() {
+            if key == NO_KEY && self.proposal().is_some() {
                 let label = "Edit it first, in $EDITOR".to_owned();
                 choices.push(('e', DialogChoice::Edit, label));
             }

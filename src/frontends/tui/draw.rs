@@ -18,7 +18,7 @@ use super::layout::ItemRows;
 use super::markdown::{self, Growing};
 use super::picker::Picker;
 use super::state::ScreenState;
-use super::theme::{ASKS, BAD, BOLD, CODE, DIM, GOOD, USER};
+use super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE, USER_STYLE};
 use super::whole::{broken, wrap_words};
 use super::wrap::{Margin, cut, fitting, lines, width};
 use tandem_agent::session::{
@@ -27,16 +27,16 @@ use tandem_agent::session::{
 use tandem_content::visible::visible_line;
 
 /// Maximum number of todos that are shown.
-const TODOS: usize = 7;
+const MAX_SHOWN_TODOS: usize = 7;
 
 /// Maximum number of bytes that are laid out of a text that is shown in one row.
-const ROW: usize = 2000;
+const MAX_ROW_BYTES: usize = 2000;
 
 /// Maximum number of rows of a prompt that is shown in short.
-const PROMPT: usize = 40;
+const MAX_PROMPT_ROWS: usize = 40;
 
 /// Images of the spinner, in order.
-const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
+const SPINNER_IMAGES: [&str; 8] = ["⠋", "⠙", "⠸", "⢰", "⣠", "⣄", "⡆", "⠇"];
 
 /// Wordings of the hint in an empty line, from the longest to the shortest.
 const PROMPT_HINTS: &[&str] = &[
@@ -56,14 +56,14 @@ const GO_ON_HINTS: &[&str] = &[
 
 /// Number of columns below which no room is reserved for the hint: a long description of the activity then takes the
 /// whole row.
-const HINTED: usize = 30;
+const MIN_HINT_COLUMNS: usize = 30;
 
 /// Time for which one image of the spinner is shown, in milliseconds.
-pub(super) const SPIN: Millis = 120;
+pub(super) const SPINNER_INTERVAL: Millis = 120;
 
 /// Maximum width of a rule. Some terminals wrap rows anew before they report their new width: a rule that still fits
 /// stays one row, so that the screen can remove it completely.
-const RULE: usize = 80;
+const MAX_RULE_COLUMNS: usize = 80;
 
 /// The live rows, and the cursor's place in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -178,8 +178,8 @@ fn body(item: &HistoryItem, open: bool, columns: usize) -> ItemRows {
         ItemBody::Call(call) => return card::rows(call, open, columns),
         ItemBody::Note(tone, text) => {
             let (mark, style) = match tone {
-                Tone::Aside => ("· ", DIM),
-                Tone::Error => ("✗ ", BAD),
+                Tone::Aside => ("· ", DIM_STYLE),
+                Tone::Error => ("✗ ", BAD_STYLE),
             };
             plain(text, &Margin::mark(mark, style), style, columns)
         }
@@ -188,7 +188,7 @@ fn body(item: &HistoryItem, open: bool, columns: usize) -> ItemRows {
 
 /// Returns as much of the beginning of a text as one row can show at most.
 fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(ROW)]
+    &text[..text.floor_char_boundary(MAX_ROW_BYTES)]
 }
 
 /// Returns the rows of a text in one style, each line wrapped behind the margin.
@@ -204,15 +204,15 @@ fn plain(text: &str, margin: &Margin, style: Style, columns: usize) -> Vec<Line<
 
 fn prompt(text: &str, by: Option<&Origin>, open: bool, columns: usize) -> ItemRows {
     let text = format!("{}{text}", from(by));
-    let most = if open { usize::MAX } else { PROMPT };
+    let most = if open { usize::MAX } else { MAX_PROMPT_ROWS };
     // Only text that can be shown is laid out: a character has at most four bytes.
     let end = text.floor_char_boundary(most.saturating_mul(4 * columns));
     let shown = text[..end].replace("\r\n", "\n");
-    let mut rows = plain(&shown, &Margin::mark("› ", USER), BOLD, columns);
+    let mut rows = plain(&shown, &Margin::mark("› ", USER_STYLE), BOLD_STYLE, columns);
     let whole = end == text.len() && rows.len() <= most;
     if !whole {
         rows.truncate(most);
-        rows.push(Line::styled("  … more below (Ctrl+O shows all)", DIM));
+        rows.push(Line::styled("  … more below (Ctrl+O shows all)", DIM_STYLE));
     }
     ItemRows { rows, whole }
 }
@@ -234,15 +234,15 @@ fn thought(thought: &Growing, done: bool, open: bool, columns: usize) -> ItemRow
         let line = format!("∴ {verb}: {subject}");
         let shown = cut(&line, columns);
         let whole = shown == visible_line(&line) && subject.len() + 4 >= text.len();
-        return ItemRows { rows: vec![Line::styled(shown, DIM)], whole };
+        return ItemRows { rows: vec![Line::styled(shown, DIM_STYLE)], whole };
     }
-    let margin = Margin::mark("∴ ", DIM);
+    let margin = Margin::mark("∴ ", DIM_STYLE);
     let mut rows = markdown::render_rest(thought, columns.saturating_sub(THOUGHT_MARGIN));
     for (at, row) in rows.iter_mut().enumerate() {
         let begins = at == 0 && !thought.goes_on;
         let margin = if begins { &margin.first } else { &margin.rest };
         row.spans.splice(0..0, margin.iter().cloned());
-        row.spans.iter_mut().for_each(|span| span.style = span.style.patch(DIM));
+        row.spans.iter_mut().for_each(|span| span.style = span.style.patch(DIM_STYLE));
     }
     ItemRows::all(rows)
 }
@@ -255,15 +255,15 @@ fn todos(todos: &[Todo], columns: usize, room: usize) -> Vec<Line<'static>> {
     let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
     let mut rows = Vec::new();
     rows.extend((room > 2).then(Line::default));
-    rows.push(Line::styled(format!("todo {done}/{}", todos.len()), BOLD));
+    rows.push(Line::styled(format!("todo {done}/{}", todos.len()), BOLD_STYLE));
     let room = room - rows.len();
     // The list begins with the first todo that is not completed, if there are too many.
     let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
-    let most = if todos.len() > room { TODOS.min(room.saturating_sub(1).max(1)) } else { TODOS };
+    let most = if todos.len() > room { MAX_SHOWN_TODOS.min(room.saturating_sub(1).max(1)) } else { MAX_SHOWN_TODOS };
     let first = first.min(todos.len().saturating_sub(most));
     rows.extend(todos.iter().skip(first).take(most.min(room)).map(|it| todo(it, columns)));
     if todos.len() > first + most && room > most {
-        rows.push(Line::styled(format!("  … {} more", todos.len() - first - most), DIM));
+        rows.push(Line::styled(format!("  … {} more", todos.len() - first - most), DIM_STYLE));
     }
     rows
 }
@@ -271,15 +271,15 @@ fn todos(todos: &[Todo], columns: usize, room: usize) -> Vec<Line<'static>> {
 /// Returns one line of the todo list.
 fn todo(todo: &Todo, columns: usize) -> Line<'static> {
     let (mark, style) = match todo.status {
-        TodoStatus::Completed => ("✓", DIM),
-        TodoStatus::InProgress => ("▸", BOLD),
+        TodoStatus::Completed => ("✓", DIM_STYLE),
+        TodoStatus::InProgress => ("▸", BOLD_STYLE),
         TodoStatus::Pending => ("○", Style::new()),
-        TodoStatus::Blocked => ("⊘", BAD),
-        TodoStatus::Cancelled => ("–", DIM),
+        TodoStatus::Blocked => ("⊘", BAD_STYLE),
+        TodoStatus::Cancelled => ("–", DIM_STYLE),
     };
     let text = beginning(&todo.description);
     Line::from(vec![
-        Span::styled(format!("  {mark} "), if mark == "✓" { GOOD } else { style }),
+        Span::styled(format!("  {mark} "), if mark == "✓" { GOOD_STYLE } else { style }),
         Span::styled(cut(text, columns.saturating_sub(4)), style),
     ])
 }
@@ -289,32 +289,32 @@ fn queue_and_spinner(state: &ScreenState, columns: usize, now: Millis) -> Vec<Li
     if let Some(activity) = state.activity(now) {
         rows.push(Line::default());
         let hint = " (Esc cancels)";
-        let reserved = if columns < HINTED { 0 } else { width(hint) };
+        let reserved = if columns < MIN_HINT_COLUMNS { 0 } else { width(hint) };
         let room = columns.saturating_sub(2 + reserved);
         let mut line =
-            vec![Span::styled(spinner(now), ASKS), Span::raw(cut(beginning(&activity), room))];
+            vec![Span::styled(spinner(now), QUESTION_STYLE), Span::raw(cut(beginning(&activity), room))];
         if super::wrap::width_of(&line) + width(hint) <= columns {
-            line.push(Span::styled(hint, DIM));
+            line.push(Span::styled(hint, DIM_STYLE));
         }
         rows.push(Line::from(line));
     }
     for queued in state.projection.queued() {
         let from = from(queued.origin.as_ref().and_then(|origin| state.other(origin)).as_ref());
         let first = beginning(&queued.prompt);
-        rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM));
+        rows.push(Line::styled(cut(&format!("  queued: {from}{first}"), columns), DIM_STYLE));
     }
     rows
 }
 
 /// Returns the spinner's current image and a space.
 fn spinner(now: Millis) -> String {
-    let image = usize::try_from(now / SPIN).unwrap_or(0) % SPINNER.len();
-    format!("{} ", SPINNER[image])
+    let image = usize::try_from(now / SPINNER_INTERVAL).unwrap_or(0) % SPINNER_IMAGES.len();
+    format!("{} ", SPINNER_IMAGES[image])
 }
 
 /// Returns a horizontal line that separates two parts of the screen.
 fn rule(style: Style, columns: usize) -> Line<'static> {
-    Line::styled("─".repeat(columns.min(RULE)), style)
+    Line::styled("─".repeat(columns.min(MAX_RULE_COLUMNS)), style)
 }
 
 /// Returns the row that shows a begun prompt while a question or an offer takes the place of the line. The begun prompt
@@ -326,20 +326,20 @@ fn draft(state: &ScreenState, columns: usize, now: Millis) -> Option<Line<'stati
         return None;
     }
     let text = format!("begun, not sent: {}", beginning(state.input.text()));
-    Some(Line::styled(cut(&text, columns), DIM))
+    Some(Line::styled(cut(&text, columns), DIM_STYLE))
 }
 
 /// Returns the rows of the line in which the user types, and of the completions.
 fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
-    let mut rows = vec![Line::default(), rule(DIM, columns)];
+    let mut rows = vec![Line::default(), rule(DIM_STYLE, columns)];
     let (shell, most) = (state.input.text().starts_with('!'), (height / 3).clamp(1, 10));
     let shown = state.input.rows(columns.saturating_sub(3), most);
     let (row, column) = shown.cursor;
     for (at, line) in shown.texts.iter().enumerate() {
         let first = at == 0 && shown.from_the_start;
         let (mark, line) = match line.strip_prefix('!') {
-            Some(command) if first && shell => (Span::styled("! ", ASKS), command),
-            _ if first => (Span::styled("› ", USER), line.as_str()),
+            Some(command) if first && shell => (Span::styled("! ", QUESTION_STYLE), command),
+            _ if first => (Span::styled("› ", USER_STYLE), line.as_str()),
             _ => (Span::raw("  "), line.as_str()),
         };
         rows.push(Line::from(vec![mark, Span::raw(line.to_owned())]));
@@ -348,8 +348,8 @@ fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
         let hints = if state.can_go_on { GO_ON_HINTS } else { PROMPT_HINTS };
         rows.pop();
         let room = columns.saturating_sub(2);
-        let hint = Span::styled(cut(fitting(hints, room), room), DIM);
-        rows.push(Line::from(vec![Span::styled("› ", USER), hint]));
+        let hint = Span::styled(cut(fitting(hints, room), room), DIM_STYLE);
+        rows.push(Line::from(vec![Span::styled("› ", USER_STYLE), hint]));
     }
     let marked = shell && row == 0 && shown.from_the_start;
     let column = if marked { column.saturating_sub(1) } else { column };
@@ -364,14 +364,14 @@ fn offered(state: &ScreenState, columns: usize) -> Vec<Line<'static>> {
     if let Some(completion) = &state.completion {
         let row = |(at, candidate): (usize, &super::complete::CompletionCandidate)| {
             let (mark, style) =
-                if at == completion.selected { ("› ", USER) } else { ("  ", CODE) };
+                if at == completion.selected { ("› ", USER_STYLE) } else { ("  ", CODE_STYLE) };
             let text = beginning(&candidate.text).replace('\n', " ");
             let text = cut(text.trim_end(), columns.saturating_sub(2));
             let room = columns.saturating_sub(width(&text) + 4);
             let help = cut(beginning(&candidate.help), room);
             Line::from(vec![
                 Span::styled(format!("{mark}{text}"), style),
-                Span::styled(format!("  {help}"), DIM),
+                Span::styled(format!("  {help}"), DIM_STYLE),
             ])
         };
         return completion.candidates.iter().take(8).enumerate().map(row).collect();

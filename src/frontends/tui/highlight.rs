@@ -6,7 +6,7 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::Span;
 
-use super::theme::{BAD, BOLD, CODE, DIM, GOOD, KEYWORD, NUMBER, STRING};
+use super::theme::{BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE, KEYWORD_STYLE, NUMBER_STYLE, STRING_STYLE};
 
 /// Comment marks and keywords of a language.
 struct Language {
@@ -40,7 +40,7 @@ impl Highlighter {
             return vec![Span::styled(line.to_owned(), diff_style(line))];
         }
         let Some(language) = &self.language else {
-            return vec![Span::styled(line.to_owned(), CODE)];
+            return vec![Span::styled(line.to_owned(), CODE_STYLE)];
         };
         let mut spans = Vec::new();
         let mut rest = line;
@@ -48,18 +48,18 @@ impl Highlighter {
             let (length, style) = if self.in_comment || starts(language, rest) {
                 let (length, open) = comment(language, rest, self.in_comment);
                 self.in_comment = open;
-                (length, Some(DIM))
+                (length, Some(DIM_STYLE))
             } else if language.line.iter().any(|mark| rest.starts_with(mark)) {
-                (rest.len(), Some(DIM))
+                (rest.len(), Some(DIM_STYLE))
             } else if first == '"' || first == '`' || (first == '\'' && language.single_quotes) {
-                (text(rest, first), Some(STRING))
+                (text(rest, first), Some(STRING_STYLE))
             } else if first.is_ascii_digit() {
-                (run(rest, |c| c.is_alphanumeric() || c == '.' || c == '_'), Some(NUMBER))
+                (run(rest, |c| c.is_alphanumeric() || c == '.' || c == '_'), Some(NUMBER_STYLE))
             } else if first.is_alphabetic() || first == '_' {
                 let length = run(rest, |c| c.is_alphanumeric() || c == '_');
                 let word = &rest[..length];
                 let known = language.keywords.split(' ').any(|keyword| keyword == word);
-                (length, known.then_some(KEYWORD))
+                (length, known.then_some(KEYWORD_STYLE))
             } else {
                 (first.len_utf8(), None)
             };
@@ -78,10 +78,10 @@ impl Highlighter {
 fn diff_style(line: &str) -> Style {
     let is_head = ["+++ ", "--- ", "diff ", "index "].iter().any(|head| line.starts_with(head));
     match line.as_bytes().first() {
-        _ if is_head => BOLD,
-        Some(b'+') => GOOD,
-        Some(b'-') => BAD,
-        Some(b'@') => CODE,
+        _ if is_head => BOLD_STYLE,
+        Some(b'+') => GOOD_STYLE,
+        Some(b'-') => BAD_STYLE,
+        Some(b'@') => CODE_STYLE,
         _ => Style::new(),
     }
 }
@@ -121,20 +121,20 @@ fn run(text: &str, belongs: impl Fn(char) -> bool) -> usize {
 fn language(name: &str) -> Option<Language> {
     let name = name.split([',', ' ']).next().unwrap_or_default().to_ascii_lowercase();
     Some(match name.as_str() {
-        "rust" | "rs" => slashes(RUST, false),
+        "rust" | "rs" => slashes(RUST_KEYWORDS, false),
         "c" | "h" | "cpp" | "c++" | "cc" | "hpp" | "java" | "kotlin" | "kt" | "cs" | "csharp"
         | "swift" | "scala" | "dart" | "zig" | "proto" => slashes(C_LIKE, true),
-        "go" => slashes(GO, true),
+        "go" => slashes(GO_KEYWORDS, true),
         "js" | "jsx" | "ts" | "tsx" | "mjs" | "javascript" | "typescript" | "php" | "css"
-        | "scss" => slashes(SCRIPT, true),
+        | "scss" => slashes(SCRIPT_KEYWORDS, true),
         "json" | "jsonc" => slashes("true false null", false),
-        "py" | "python" => hash(PYTHON, true),
-        "rb" | "ruby" | "perl" | "pl" | "elixir" | "ex" | "r" => hash(RUBY, true),
+        "py" | "python" => hash(PYTHON_KEYWORDS, true),
+        "rb" | "ruby" | "perl" | "pl" | "elixir" | "ex" | "r" => hash(RUBY_KEYWORDS, true),
         "sh" | "bash" | "shell" | "zsh" | "fish" | "console" | "dockerfile" | "make"
-        | "makefile" => hash(SHELL, true),
+        | "makefile" => hash(SHELL_KEYWORDS, true),
         "toml" | "yaml" | "yml" | "ini" | "conf" | "nix" => hash("true false null yes no", true),
         "sql" | "lua" | "haskell" | "hs" => {
-            Language { line: &["--"], block: None, keywords: SQL, single_quotes: true }
+            Language { line: &["--"], block: None, keywords: SQL_KEYWORDS, single_quotes: true }
         }
         _ => return None,
     })
@@ -148,7 +148,7 @@ fn hash(keywords: &'static str, single_quotes: bool) -> Language {
     Language { line: &["#"], block: None, keywords, single_quotes }
 }
 
-const RUST: &str = "as async await break const continue crate dyn else enum extern false fn for if \
+const RUST_KEYWORDS: &str = "as async await break const continue crate dyn else enum extern false fn for if \
     impl in let loop match mod move mut pub ref return self Self static struct super trait true \
     type unsafe use where while";
 const C_LIKE: &str = "abstract auto bool boolean break case catch char class const constexpr \
@@ -157,21 +157,21 @@ const C_LIKE: &str = "abstract auto bool boolean break case catch char class con
     package private protected public return short signed sizeof static struct super switch \
     template this throw throws true try typedef typename union unsigned using val var virtual void \
     while";
-const GO: &str = "break case chan const continue default defer else fallthrough false for func go \
+const GO_KEYWORDS: &str = "break case chan const continue default defer else fallthrough false for func go \
     goto if import interface map nil package range return select struct switch true type var";
-const SCRIPT: &str = "as async await break case catch class const continue default delete do else \
+const SCRIPT_KEYWORDS: &str = "as async await break case catch class const continue default delete do else \
     enum export extends false finally for from function if implements import in instanceof \
     interface let new null of return static super switch this throw true try type typeof \
     undefined var void while yield";
-const PYTHON: &str = "and as assert async await break class continue def del elif else except \
+const PYTHON_KEYWORDS: &str = "and as assert async await break class continue def del elif else except \
     False finally for from global if import in is lambda None nonlocal not or pass raise return \
     self True try while with yield match case";
-const RUBY: &str = "alias and begin break case class def do else elsif end ensure false for if in \
+const RUBY_KEYWORDS: &str = "alias and begin break case class def do else elsif end ensure false for if in \
     module my next nil not or require rescue return self sub super then true unless until use when \
     while yield function";
-const SHELL: &str = "case do done elif else esac export fi for function if in local return then \
+const SHELL_KEYWORDS: &str = "case do done elif else esac export fi for function if in local return then \
     until while FROM RUN COPY CMD ENTRYPOINT ENV WORKDIR";
-const SQL: &str = "SELECT FROM WHERE INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE DROP ALTER \
+const SQL_KEYWORDS: &str = "SELECT FROM WHERE INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE DROP ALTER \
     JOIN LEFT RIGHT INNER OUTER ON AS AND OR NOT NULL ORDER BY GROUP LIMIT DISTINCT HAVING UNION \
     select from where insert into values update set delete create table drop alter join left \
     right inner outer on as and or not null order by group limit distinct local function end if \
@@ -187,7 +187,7 @@ mod tests {
         let mut highlighter = Highlighter::new(language);
         for (line, expected) in lines {
             let styled = highlighter.line(line).into_iter().map(|span| {
-                let letter = [(KEYWORD, 'k'), (STRING, 's'), (NUMBER, 'n'), (DIM, 'd')];
+                let letter = [(KEYWORD_STYLE, 'k'), (STRING_STYLE, 's'), (NUMBER_STYLE, 'n'), (DIM_STYLE, 'd')];
                 let letter = letter.iter().find(|(style, _)| *style == span.style);
                 letter.map_or(span.content.to_string(), |(_, it)| format!("{it}<{}>", span.content))
             });

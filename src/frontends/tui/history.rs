@@ -6,13 +6,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of prompts.
-const MOST: usize = 1000;
+const MAX_PROMPTS: usize = 1000;
 
 /// Maximum length of a prompt that is written to the file, in bytes. Longer ones stay in memory.
-const LONG: usize = 16 * 1024;
+const MAX_SAVED_BYTES: usize = 16 * 1024;
 
 /// Maximum size of all prompts in memory, in bytes.
-const MEMORY: usize = 4 << 20;
+const MAX_MEMORY_BYTES: usize = 4 << 20;
 
 /// The earlier prompts, and the one that is shown in the line.
 #[derive(Debug, Default)]
@@ -31,9 +31,9 @@ impl History {
         let mut prompts: Vec<String> =
             lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
         let written = prompts.len();
-        prompts.drain(..written.saturating_sub(MOST));
+        prompts.drain(..written.saturating_sub(MAX_PROMPTS));
         let history = Self { file, prompts, shown: None };
-        if written > 2 * MOST
+        if written > 2 * MAX_PROMPTS
             && let Some(file) = &history.file
             && let Err(err) = history.rewrite(file)
         {
@@ -54,7 +54,7 @@ impl History {
         }
         self.prompts.push(prompt.to_owned());
         self.forget();
-        if prompt.len() <= LONG
+        if prompt.len() <= MAX_SAVED_BYTES
             && let Some(file) = &self.file
             && let Err(err) = append(file, prompt)
         {
@@ -88,8 +88,8 @@ impl History {
 
     /// Drops the oldest prompts beyond the limits of number and size.
     fn forget(&mut self) {
-        let mut room = MEMORY;
-        let kept = self.prompts.iter().rev().take(MOST).take_while(|prompt| {
+        let mut room = MAX_MEMORY_BYTES;
+        let kept = self.prompts.iter().rev().take(MAX_PROMPTS).take_while(|prompt| {
             let fits = prompt.len() <= room;
             room = room.saturating_sub(prompt.len());
             fits
@@ -141,13 +141,13 @@ mod tests {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("config/history.jsonl");
         let mut history = History::open(Some(path.clone()));
-        for number in 0..2 * MOST + 5 {
+        for number in 0..2 * MAX_PROMPTS + 5 {
             history.add(&format!("prompt {number}"));
         }
-        history.add(&"long ".repeat(LONG));
+        history.add(&"long ".repeat(MAX_SAVED_BYTES));
         let history = History::open(Some(path.clone()));
-        assert_eq!(history.prompts().len(), MOST);
-        assert_eq!(history.prompts().last().unwrap(), &format!("prompt {}", 2 * MOST + 4));
-        assert_eq!(fs::read_to_string(path).unwrap().lines().count(), MOST);
+        assert_eq!(history.prompts().len(), MAX_PROMPTS);
+        assert_eq!(history.prompts().last().unwrap(), &format!("prompt {}", 2 * MAX_PROMPTS + 4));
+        assert_eq!(fs::read_to_string(path).unwrap().lines().count(), MAX_PROMPTS);
     }
 }

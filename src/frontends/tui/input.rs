@@ -7,7 +7,7 @@ use super::wrap::width;
 use tandem_content::visible::visible_line;
 
 /// Number of bytes of a line before the cursor that are laid out: more than the largest screen shows of a prompt.
-const FAR: usize = 8 * 1024;
+const MAX_LAID_OUT_BYTES: usize = 8 * 1024;
 
 /// A change of the text, or a movement of the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,8 +270,8 @@ impl TextInput {
     fn shown_from(&self, most: usize) -> usize {
         let before = &self.text[..self.cursor];
         let line = before.rmatch_indices('\n').nth(most).map_or(0, |(at, _)| at + 1);
-        let far = (self.cursor - line) / FAR;
-        self.text.floor_char_boundary(line + far.saturating_sub(1) * FAR)
+        let far = (self.cursor - line) / MAX_LAID_OUT_BYTES;
+        self.text.floor_char_boundary(line + far.saturating_sub(1) * MAX_LAID_OUT_BYTES)
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) use self::decode::{Code, KeyPress, TerminalInput};
 use super::clock::until;
 
 /// Maximum number of bytes read at once.
-const PIECE: usize = 4096;
+const MAX_READ_BYTES: usize = 4096;
 
 /// Keyboard of the terminal that is standard input.
 pub(super) struct Keyboard {
@@ -106,7 +106,7 @@ fn read_all(ended: &PipeReader, tell: &UnboundedSender<Vec<u8>>) {
         if polled.is_err() || !fds[1].revents().is_empty() {
             return;
         }
-        let mut bytes = vec![0; PIECE];
+        let mut bytes = vec![0; MAX_READ_BYTES];
         match retry_on_intr(|| read(&terminal, &mut bytes)) {
             Ok(count) if count > 0 => bytes.truncate(count),
             _ => return,

@@ -72,7 +72,7 @@ pub(super) enum Intent {
 }
 
 /// All keys and their descriptions, for the help.
-pub(super) const HELP: &[(&str, &str)] = &[
+pub(super) const HELP_KEYS: &[(&str, &str)] = &[
     ("Enter", "send; while a turn runs: queue"),
     ("Shift+Enter, Ctrl+J", "new line; Alt+Enter and \\ before Enter do it too"),
     ("Esc", "cancel the turn; close what is open"),
@@ -94,7 +94,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
 ];
 
 /// The most important keys and their descriptions, for new users.
-pub(super) const ESSENTIAL: &[(&str, &str)] = &[
+pub(super) const ESSENTIAL_KEYS: &[(&str, &str)] = &[
     ("@PATH", "put a file or a directory into the prompt"),
     ("!COMMAND", "run it yourself; the model sees the output"),
     ("Enter", "send; while a turn runs: queue"),

@@ -269,7 +269,7 @@ impl Ui {
             self.alert(Alert::Question);
         }
         if let LongTurn::Ended(at) = self.state.long_turn {
-            let recent = now() - at < notify::RECENT;
+            let recent = now() - at < notify::MAX_EVENT_AGE;
             self.state.long_turn = if recent { LongTurn::Unseen } else { LongTurn::None };
             if recent {
                 self.alert(Alert::TurnEnded);
@@ -306,7 +306,7 @@ impl Ui {
 }
 
 fn spin() -> Duration {
-    Duration::from_millis(u64::try_from(draw::SPIN).unwrap_or(100))
+    Duration::from_millis(u64::try_from(draw::SPINNER_INTERVAL).unwrap_or(100))
 }
 
 #[cfg(test)]

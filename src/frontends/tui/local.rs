@@ -25,7 +25,7 @@ impl Local {
 }
 
 /// Names as they are typed, commands, and descriptions for the completion.
-pub(super) const LOCAL: [(&str, Local, &str); 7] = [
+pub(super) const LOCAL_COMMANDS: [(&str, Local, &str); 7] = [
     ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
     ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
     ("/help", Local::Help, "what matters, on one screen"),
@@ -55,7 +55,7 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
     let local = match name {
         "/login" => Local::Auth,
         "/fork" => Local::Fork,
-        name => LOCAL.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?,
+        name => LOCAL_COMMANDS.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?,
     };
     let takes_more = matches!(local, Local::Copy | Local::Mode | Local::Resume);
     (takes_more || rest.is_empty()).then_some((local, rest))
@@ -65,7 +65,7 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
 pub(super) fn names() -> String {
     let known = Registry::default();
     let shared = known.list().iter().map(|command| format!("/{}", command.name));
-    let mut names: Vec<_> = LOCAL.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let mut names: Vec<_> = LOCAL_COMMANDS.iter().map(|(name, ..)| (*name).to_owned()).collect();
     names.extend(shared);
     names.sort();
     names.dedup();

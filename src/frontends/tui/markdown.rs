@@ -9,10 +9,10 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-use self::settled::{CutPoint, OPTIONS, settle_rows, settled};
+use self::settled::{CutPoint, PARSE_OPTIONS, settle_rows, settled};
 use self::table::TableBuilder;
 use super::highlight::Highlighter;
-use super::theme::{BOLD, CODE, DIM};
+use super::theme::{BOLD_STYLE, CODE_STYLE, DIM_STYLE};
 use super::whole::wrap_words;
 use super::wrap::{Margin, line_as_seen, lines};
 use tandem_content::visible::visible;
@@ -62,7 +62,7 @@ pub(super) fn render_rest(growing: &Growing, columns: usize) -> Vec<Line<'static
 /// Returns the last block of code in a text, if there is one.
 pub(super) fn last_code(text: &str) -> Option<String> {
     let (mut last, mut open) = (None, None);
-    for event in Parser::new_ext(text, OPTIONS) {
+    for event in Parser::new_ext(text, PARSE_OPTIONS) {
         match event {
             Event::Start(Tag::CodeBlock(_)) => open = Some(String::new()),
             Event::Text(more) => open.iter_mut().for_each(|code: &mut String| code.push_str(&more)),
@@ -76,7 +76,7 @@ pub(super) fn last_code(text: &str) -> Option<String> {
 fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'static>> {
     let mut page = MarkdownRows::new(columns);
     let mut shown = None;
-    for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
+    for (event, range) in Parser::new_ext(text, PARSE_OPTIONS).into_offset_iter() {
         let first = shown.is_none() && range.start >= context;
         if first {
             page.flush();
@@ -132,8 +132,8 @@ impl MarkdownRows {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) => self.text(&text),
-            Event::Code(code) => self.push(&code, CODE),
-            Event::Html(text) | Event::InlineHtml(text) => self.push(&text, DIM),
+            Event::Code(code) => self.push(&code, CODE_STYLE),
+            Event::Html(text) | Event::InlineHtml(text) => self.push(&text, DIM_STYLE),
             Event::SoftBreak if self.table.is_none() => self.push(" ", Style::new()),
             Event::HardBreak if self.table.is_none() => self.flush(),
             Event::SoftBreak | Event::HardBreak => self.push(" ", Style::new()),
@@ -141,11 +141,11 @@ impl MarkdownRows {
             Event::Rule => {
                 self.gap();
                 let rule = "─".repeat(self.columns.min(40));
-                self.push(&rule, DIM);
+                self.push(&rule, DIM_STYLE);
                 self.flush();
             }
-            Event::InlineMath(text) | Event::DisplayMath(text) => self.push(&text, CODE),
-            Event::FootnoteReference(name) => self.push(&format!("[{name}]"), DIM),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.push(&text, CODE_STYLE),
+            Event::FootnoteReference(name) => self.push(&format!("[{name}]"), DIM_STYLE),
         }
     }
 
@@ -155,15 +155,15 @@ impl MarkdownRows {
             Tag::Heading { level, .. } => {
                 self.gap();
                 let style = match level {
-                    HeadingLevel::H1 => BOLD.add_modifier(Modifier::UNDERLINED),
-                    HeadingLevel::H2 => BOLD,
-                    _ => BOLD.add_modifier(Modifier::ITALIC),
+                    HeadingLevel::H1 => BOLD_STYLE.add_modifier(Modifier::UNDERLINED),
+                    HeadingLevel::H2 => BOLD_STYLE,
+                    _ => BOLD_STYLE.add_modifier(Modifier::ITALIC),
                 };
                 self.styles.push(style);
             }
             Tag::BlockQuote(_) => {
                 self.gap();
-                self.margins.push(Margin::bar("▏ ", DIM));
+                self.margins.push(Margin::bar("▏ ", DIM_STYLE));
                 self.quoted = true;
             }
             Tag::CodeBlock(kind) => {
@@ -187,7 +187,7 @@ impl MarkdownRows {
                 self.table = Some(TableBuilder::new(alignments));
             }
             Tag::Emphasis => self.style(Style::new().add_modifier(Modifier::ITALIC)),
-            Tag::Strong => self.style(BOLD),
+            Tag::Strong => self.style(BOLD_STYLE),
             Tag::Strikethrough => self.style(Style::new().add_modifier(Modifier::CROSSED_OUT)),
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
                 self.links.push(dest_url.to_string());
@@ -236,7 +236,7 @@ impl MarkdownRows {
             }
             _ => "• ".to_owned(),
         };
-        self.margins.push(Margin::mark(&mark, DIM));
+        self.margins.push(Margin::mark(&mark, DIM_STYLE));
     }
 
     /// Replaces an item's bullet by a check box, or puts the box after the item's number.
@@ -244,9 +244,9 @@ impl MarkdownRows {
         let mark = if done { "☑ " } else { "☐ " };
         match self.margins.last_mut() {
             Some(margin) if self.lists.last() == Some(&None) && margin.first != margin.rest => {
-                *margin = Margin::mark(mark, DIM);
+                *margin = Margin::mark(mark, DIM_STYLE);
             }
-            _ => self.push(mark, DIM),
+            _ => self.push(mark, DIM_STYLE),
         }
     }
 
@@ -256,7 +256,7 @@ impl MarkdownRows {
         let url = self.links.pop().unwrap_or_default();
         let said: String = self.spans.iter().map(|span| &*span.content).collect();
         if !url.is_empty() && !said.ends_with(url.trim_start_matches("mailto:")) {
-            self.push(&format!(" ({url})"), DIM);
+            self.push(&format!(" ({url})"), DIM_STYLE);
         }
     }
 

@@ -10,10 +10,10 @@ use tandem_content::visible::visible_line;
 
 /// Maximum age of an event that the user is called for, in milliseconds: older events happened before this terminal was
 /// there.
-pub(super) const RECENT: Millis = 5_000;
+pub(super) const MAX_EVENT_AGE: Millis = 5_000;
 
 /// Maximum width of a title in columns.
-const TITLE: usize = 80;
+const MAX_TITLE_COLUMNS: usize = 80;
 
 /// Reason to call the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(super) fn title(state: &ScreenState) -> String {
     };
     let given = state.about.title.as_deref().map(|title| format!(": {}", visible_line(title)));
     let given = given.unwrap_or_default();
-    cut(&format!("{standing}tandem - {}{given}", folder(&state.about.workspace)), TITLE)
+    cut(&format!("{standing}tandem - {}{given}", folder(&state.about.workspace)), MAX_TITLE_COLUMNS)
 }
 
 /// Returns the name of the directory, without characters that a terminal obeys.

@@ -5,7 +5,7 @@ use super::setup::{KeyProvider, Login};
 use tandem_agent::session::Millis;
 
 /// Grace period in milliseconds after the offer appears, during which keys still reach the prompt.
-const GRACE: Millis = 600;
+const OFFER_GRACE: Millis = 600;
 
 /// The offer, and the user's progress in it.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub(super) enum LoginChoice {
 /// A row of the offer: the keyboard key, the choice, and its text for people.
 pub(super) type LoginRow = (char, LoginChoice, String);
 
-const DEMO: (char, LoginChoice, &str) =
+const DEMO_ROW: (char, LoginChoice, &str) =
     ('d', LoginChoice::Demo, "try the demonstration first: no key, no network");
 
 impl LoginOffer {
@@ -113,7 +113,7 @@ impl LoginOffer {
 
     /// Returns the rows that can be chosen now.
     pub(super) fn choices(&self) -> Vec<LoginRow> {
-        let (key, demo, what) = DEMO;
+        let (key, demo, what) = DEMO_ROW;
         let demo = (key, demo, what.to_owned());
         if !matches!(self.stage, LoginStage::Providers) {
             let browser = "log in: a page in your browser asks for the key";
@@ -180,7 +180,7 @@ impl LoginOffer {
 
     /// Returns whether the grace period is over, so that keys go to the offer.
     pub(super) fn ready(&self, now: Millis) -> bool {
-        self.opened.is_none_or(|opened| now - opened >= GRACE)
+        self.opened.is_none_or(|opened| now - opened >= OFFER_GRACE)
     }
 
     /// Restarts the grace period of an offer that came up by itself.

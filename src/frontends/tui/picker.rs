@@ -9,7 +9,7 @@ use tandem_agent::session::{Listed, Query};
 use tandem_agent::sessions::SearchHit;
 
 /// Maximum number of sessions in the first list: as many as may be shown.
-const FIRST: usize = 50;
+const FIRST_LIST_SESSIONS: usize = 50;
 
 /// A choice among the stored sessions.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Picker {
 
     /// Returns the query for the sessions to read first.
     pub(super) fn first_query(&self) -> Query {
-        Query { most: Some(FIRST), ..self.query() }
+        Query { most: Some(FIRST_LIST_SESSIONS), ..self.query() }
     }
 
     /// Returns the query for all sessions of the current scope.

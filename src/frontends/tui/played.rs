@@ -8,7 +8,7 @@ use std::str::Chars;
 use ratatui_core::style::{Color, Modifier, Style};
 use ratatui_core::text::Span;
 
-use super::wrap::TAB;
+use super::wrap::TAB_COLUMNS;
 
 /// Maximum number of bytes that are stored of an escape sequence's parameters.
 const MAX_PARAMETERS: usize = 64;
@@ -34,7 +34,7 @@ pub(super) fn played_lines(text: &str) -> Vec<Vec<Span<'static>>> {
                 player.rewrite_line();
             }
             '\t' => {
-                for _ in 0..TAB - player.column % TAB {
+                for _ in 0..TAB_COLUMNS - player.column % TAB_COLUMNS {
                     player.write(' ');
                 }
             }

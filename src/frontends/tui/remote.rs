@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::agent::{AgentAddress, AttachableAgent};
-use self::link::{ENVELOPE, Link, PendingRequest, open};
+use self::link::{MAX_ENVELOPE_BYTES, Link, PendingRequest, open};
 use self::socket::SocketConnection;
 pub use self::socket::connect_acp;
 use super::news::{News, Reply};
@@ -27,13 +27,13 @@ use tandem_agent::session::{
     Answer, AnswerError, ClientName, Mode, Origin, PromptPart, SessionCommand, TurnId,
 };
 use tandem_wire::attach::{
-    ANSWER, AnswerParams, CANCEL, FILES, FilesParams, ListedSession, OpenParams, OpenResult,
-    OpenedSession, PROMPT, PROMPTS, PromptParams, SET_MODE, SessionSelector, SetModeParams,
-    TAKE_BACK, TurnParams, VERSION,
+    ANSWER_METHOD, AnswerParams, CANCEL_METHOD, FILES_METHOD, FilesParams, ListedSession, OpenParams, OpenResult,
+    OpenedSession, PROMPT_METHOD, PROMPTS_METHOD, PromptParams, SET_MODE, SessionSelector, SetModeParams,
+    TAKE_BACK, TurnParams, PROTOCOL_VERSION,
 };
 
 /// Maximum number of unread news: while there are as many, no more entries are requested.
-const AHEAD: usize = 2;
+const MAX_UNREAD_NEWS: usize = 2;
 
 /// Result of an attempt to attach.
 pub enum Attached {
@@ -46,7 +46,7 @@ pub enum Attached {
 /// Attaches to a session. The error is a text for the user.
 pub async fn attach(agent: AttachableAgent, wanted: SessionSelector) -> anyhow::Result<Attached> {
     let terminal = uuid::Uuid::new_v4().to_string();
-    let ask = OpenParams { version: VERSION, terminal: terminal.clone(), session: wanted };
+    let ask = OpenParams { version: PROTOCOL_VERSION, terminal: terminal.clone(), session: wanted };
     let connection =
         SocketConnection::open(&agent).await.map_err(|failure| anyhow!(failure.why(&agent)))?;
     let opened = match open(&connection, &agent, &ask).await {
@@ -55,7 +55,7 @@ pub async fn attach(agent: AttachableAgent, wanted: SessionSelector) -> anyhow::
         Err(failure) => anyhow::bail!(failure.why(&agent)),
     };
     let (asks, asked) = mpsc::unbounded_channel();
-    let (news, told) = mpsc::channel(AHEAD);
+    let (news, told) = mpsc::channel(MAX_UNREAD_NEWS);
     let input_limit = Arc::new(AtomicU64::new(0));
     let ask = OpenParams { session: SessionSelector::Id(opened.session.clone()), ..ask };
     let link = Link::new(agent.clone(), ask, news, Arc::clone(&input_limit));
@@ -127,11 +127,11 @@ impl Remote {
     pub(super) fn prompt(&self, parts: Vec<PromptPart>) -> Reply<()> {
         // The agent takes no number twice, so a prompt that is sent again after a lost connection is not said twice.
         let number = self.prompts.fetch_add(1, Ordering::Relaxed) + 1;
-        self.ask(PROMPT, &PromptParams { number, parts })
+        self.ask(PROMPT_METHOD, &PromptParams { number, parts })
     }
 
     pub(super) fn cancel(&self, turn: TurnId) -> Reply<bool> {
-        self.ask(CANCEL, &TurnParams { turn: turn.0 })
+        self.ask(CANCEL_METHOD, &TurnParams { turn: turn.0 })
     }
 
     pub(super) fn take_back(&self, turn: TurnId) -> Reply<bool> {
@@ -139,7 +139,7 @@ impl Remote {
     }
 
     pub(super) fn answer(&self, call: &str, answer: Answer) -> Reply<Result<(), AnswerError>> {
-        self.ask(ANSWER, &AnswerParams { call: call.to_owned(), answer })
+        self.ask(ANSWER_METHOD, &AnswerParams { call: call.to_owned(), answer })
     }
 
     pub(super) fn set_mode(&self, mode: Mode) -> Reply<()> {
@@ -147,11 +147,11 @@ impl Remote {
     }
 
     pub(super) fn files(&self, most: usize) -> Reply<Vec<String>> {
-        self.ask(FILES, &FilesParams { most })
+        self.ask(FILES_METHOD, &FilesParams { most })
     }
 
     pub(super) fn prompts(&self) -> Reply<Vec<SessionCommand>> {
-        self.ask(PROMPTS, &())
+        self.ask(PROMPTS_METHOD, &())
     }
 
     /// Sends a request to the agent, now or when the connection is there again.
@@ -179,7 +179,7 @@ impl Remote {
     fn within(&self, params: &impl Serialize) -> Result<Box<RawValue>, String> {
         let params = to_raw_value(params).map_err(|err| err.to_string())?;
         let most = self.opened.frame_bytes;
-        if params.get().len() + ENVELOPE > most {
+        if params.get().len() + MAX_ENVELOPE_BYTES > most {
             return Err(format!(
                 "not sent: it is longer than the {most} bytes that the agent takes"
             ));

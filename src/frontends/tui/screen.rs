@@ -11,9 +11,9 @@ use super::wrap::{cut, width, width_of};
 
 /// Sequences that begin a synchronized update (mode 2026), which terminals that know this mode show at once, and hide
 /// the cursor.
-const BEGIN: &str = "\x1b[?2026h\x1b[?25l";
+const BEGIN_UPDATE: &str = "\x1b[?2026h\x1b[?25l";
 /// Sequence that ends a synchronized update.
-const END: &str = "\x1b[?2026l";
+const END_UPDATE: &str = "\x1b[?2026l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
 /// Sequence that clears the row from the cursor on.
 const CLEAR_ROW: &str = "\x1b[K";
@@ -58,7 +58,7 @@ impl Screen {
         {
             return String::new();
         }
-        let mut out = BEGIN.to_owned();
+        let mut out = BEGIN_UPDATE.to_owned();
         if finished.is_empty() {
             self.change(&mut out, &rows);
         } else {
@@ -84,7 +84,7 @@ impl Screen {
             self.cursor.1 = column;
             out.push_str(SHOW_CURSOR);
         }
-        out.push_str(END);
+        out.push_str(END_UPDATE);
         out
     }
 

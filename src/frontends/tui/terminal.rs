@@ -10,7 +10,7 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 use tokio::sync::oneshot;
 
 /// Sequence that enables bracketed paste, so that pasted text arrives in one piece.
-const TAKE: &str = "\x1b[?2004h";
+const ENABLE_PASTE: &str = "\x1b[?2004h";
 /// Sequences that disable bracketed paste and synchronized output, reset the style and show the cursor.
 const GIVE_BACK: &str = "\x1b[?2004l\x1b[?2026l\x1b[0m\x1b[?25h";
 
@@ -27,7 +27,7 @@ const KEEP_TITLE: &str = "\x1b[22;2t";
 const TITLE_BACK: &str = "\x1b[23;2t";
 
 /// Time limit for the last write before the terminal is given back: a stopped terminal accepts no output.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The terminal in raw mode. Dropping this value gives the terminal back.
 pub(super) struct RawTerminal {
@@ -66,7 +66,7 @@ impl RawTerminal {
         self.before = Some(before);
         let tell_keys = if is_console() { "" } else { TELL_KEYS };
         let keep_title = if self.titled { KEEP_TITLE } else { "" };
-        self.write(format!("{TAKE}{tell_keys}{keep_title}"));
+        self.write(format!("{ENABLE_PASTE}{tell_keys}{keep_title}"));
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl RawTerminal {
         // not see the text then, so nothing more is done about it.
         let tell = Box::new(move || _ = done.send(()));
         if self.jobs.send((format!("{last}{title_back}{tell_no_more}{GIVE_BACK}"), tell)).is_ok() {
-            let _ = written.recv_timeout(PATIENCE);
+            let _ = written.recv_timeout(LAST_WRITE_TIMEOUT);
         }
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
     }

@@ -28,7 +28,7 @@ use super::terminal::{self, RawTerminal, size};
 use tandem_agent::session::{SessionCommand, TurnId};
 
 /// Minimum time between two drawings that no key caused.
-const FRAME: Duration = Duration::from_millis(30);
+const MIN_FRAME_INTERVAL: Duration = Duration::from_millis(30);
 
 /// State of a terminal that shows a session, and everything that its loop uses.
 pub(super) struct Ui {
@@ -135,9 +135,9 @@ impl Ui {
         self.replies.push(next.boxed());
     }
 
-    /// Requests a drawing, at least `FRAME` after the last one.
+    /// Requests a drawing, at least `MIN_FRAME_INTERVAL` after the last one.
     pub(super) fn changed(&mut self) {
-        self.due = Some(earlier(self.due, self.last_drawn + FRAME));
+        self.due = Some(earlier(self.due, self.last_drawn + MIN_FRAME_INTERVAL));
     }
 
     pub(super) fn draw(&mut self) {
@@ -158,7 +158,7 @@ impl Ui {
         let unread = self.state.dialogs.front().is_some_and(|dialog| !dialog.ready(now))
             || self.state.offer.as_ref().is_some_and(|offer| !offer.ready(now));
         // During its grace period a question does not take keys; it must be drawn again once it does.
-        self.due = unread.then(|| Instant::now() + FRAME * 4);
+        self.due = unread.then(|| Instant::now() + MIN_FRAME_INTERVAL * 4);
         self.last_drawn = Instant::now();
     }
 

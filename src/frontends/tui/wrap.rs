@@ -13,7 +13,7 @@ use unicode_width::UnicodeWidthStr as _;
 use tandem_content::visible::visible_line;
 
 /// Width of a tab in columns.
-pub(super) const TAB: usize = 4;
+pub(super) const TAB_COLUMNS: usize = 4;
 
 /// Returns the width of a text in columns.
 pub(super) fn width(text: &str) -> usize {
@@ -159,7 +159,7 @@ fn tabs_as_spaces<'a>(
     let mut column = 0;
     graphemes.flat_map(move |(grapheme, style)| {
         let (shown, count) = match grapheme {
-            "\t" => (" ", TAB - column % TAB),
+            "\t" => (" ", TAB_COLUMNS - column % TAB_COLUMNS),
             _ => (grapheme, 1),
         };
         column += width(shown) * count;

@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::root::{Entries, Parent, RootedPath, UNBLOCKED};
+use crate::root::{Entries, Parent, RootedPath, UNBLOCKED_FLAGS};
 
 /// Moves a file, a link or a directory to a path outside of the workspace.
 pub(super) fn move_out(place: &RootedPath, to: &Path) -> io::Result<()> {
@@ -54,7 +54,7 @@ fn copy(directory: BorrowedFd<'_>, name: &OsStr, to: &Path) -> io::Result<()> {
             std::os::unix::fs::symlink(OsStr::from_bytes(target.to_bytes()), to)
         }
         FileType::RegularFile => {
-            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | UNBLOCKED;
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | UNBLOCKED_FLAGS;
             let mut from = fs::File::from(openat(directory, name, flags, Mode::empty())?);
             let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
             to.set_permissions(from.metadata()?.permissions())?;

@@ -15,7 +15,7 @@ use super::hosts::Destination;
 use super::setup::NetworkSetup;
 
 /// Maximum number of blocked hosts that are remembered.
-const BLOCKED: usize = 20;
+const MAX_BLOCKED_HOSTS: usize = 20;
 
 /// Decision on a connection that a command wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl NetworkAccess {
             return "blocked by the sandbox, as before".to_owned();
         }
         let told = blocked.to_string();
-        if all.len() < BLOCKED {
+        if all.len() < MAX_BLOCKED_HOSTS {
             all.push(blocked);
         }
         told

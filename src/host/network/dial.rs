@@ -13,7 +13,7 @@ use super::setup::NetworkSetup;
 use super::upstream;
 
 /// Maximum number of addresses that are tried for one connection.
-const ADDRESSES: usize = 8;
+const MAX_TRIED_ADDRESSES: usize = 8;
 
 /// Reason why a connection could not be made.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) async fn dial(
     }
     let addresses = addresses(setup, destination).await?;
     let mut last = None;
-    for address in addresses.into_iter().take(ADDRESSES) {
+    for address in addresses.into_iter().take(MAX_TRIED_ADDRESSES) {
         let address = SocketAddr::new(address, destination.port);
         match timeout(setup.limits.connect_time, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {

@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tandem_net::{Reach, judge_host};
 
 /// Maximum length of a name in the domain name system, in bytes.
-const LONGEST: usize = 253;
+const MAX_NAME_BYTES: usize = 253;
 
 /// Pattern that stands for the hosts of well-known package registries.
-const REGISTRIES: &str = "registries";
+const REGISTRIES_NAME: &str = "registries";
 
 /// Hosts of well-known package registries, by registry.
 static REGISTRY_HOSTS: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
@@ -71,7 +71,7 @@ fn normalized(host: &str) -> Option<String> {
     let url = Url::parse(&format!("http://{host}/")).ok()?;
     let host = url.host_str()?;
     let host = host.strip_suffix('.').unwrap_or(host);
-    (!host.is_empty() && host.len() <= LONGEST).then(|| host.to_owned())
+    (!host.is_empty() && host.len() <= MAX_NAME_BYTES).then(|| host.to_owned())
 }
 
 /// Hosts that the settings allow and deny, for commands in the sandbox and for `web_fetch`.
@@ -135,7 +135,7 @@ impl fmt::Display for HostPattern {
             Self::Below(name) => write!(f, "*.{name}"),
             Self::Registries => {
                 let names: Vec<_> = REGISTRY_HOSTS.keys().map(String::as_str).collect();
-                write!(f, "{REGISTRIES} ({})", names.join(", "))
+                write!(f, "{REGISTRIES_NAME} ({})", names.join(", "))
             }
         }
     }
@@ -145,7 +145,7 @@ impl FromStr for HostPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == REGISTRIES {
+        if text == REGISTRIES_NAME {
             return Ok(Self::Registries);
         }
         let (below, name) = text.strip_prefix("*.").map_or((false, text), |name| (true, name));
@@ -154,7 +154,7 @@ impl FromStr for HostPattern {
             Some(name) => Ok(Self::Host(name)),
             None => Err(format!(
                 "must be a host such as `example.org`, all hosts below one (`*.example.org`), or \
-                 `{REGISTRIES}`"
+                 `{REGISTRIES_NAME}`"
             )),
         }
     }
@@ -169,7 +169,7 @@ impl<'de> Deserialize<'de> for HostPattern {
 impl Serialize for HostPattern {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Registries => to.serialize_str(REGISTRIES),
+            Self::Registries => to.serialize_str(REGISTRIES_NAME),
             pattern => to.collect_str(pattern),
         }
     }

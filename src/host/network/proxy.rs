@@ -24,19 +24,19 @@ use super::request::{self, ProxyRequest};
 use super::setup::NetworkSetup;
 
 /// Bytes at the end of a request's head.
-const END: &[u8] = b"\r\n\r\n";
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Delay before the next attempt after an error of `accept`.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Maximum time, and number of bytes, for reading the rest of a request that was answered with an error.
-const FAREWELL: Duration = Duration::from_secs(1);
+const MAX_FAREWELL_TIME: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: u64 = 256 << 10;
 
 /// First loopback address for commands, `127.1.0.0`, and number of addresses from there on. Programs use other loopback
 /// addresses, such as `127.0.0.1`.
-const FIRST: u32 = 0x7f01_0000;
-const ADDRESSES: u32 = 0x00f0_0000;
+const FIRST_ADDRESS: u32 = 0x7f01_0000;
+const ADDRESS_COUNT: u32 = 0x00f0_0000;
 
 /// The proxy of one session. All its connections are closed when it is dropped.
 pub struct NetworkProxy {
@@ -63,8 +63,8 @@ impl NetworkProxy {
 
     /// Registers a command, at a loopback address of its own.
     pub fn register(&self) -> Arc<NetworkAccess> {
-        let number = self.count.fetch_add(1, Ordering::Relaxed) % ADDRESSES;
-        let address = Ipv4Addr::from_bits(FIRST + number);
+        let number = self.count.fetch_add(1, Ordering::Relaxed) % ADDRESS_COUNT;
+        let address = Ipv4Addr::from_bits(FIRST_ADDRESS + number);
         let access = Arc::new(NetworkAccess::new(address, Arc::clone(&self.setup)));
         let mut commands = self.commands.lock();
         commands.retain(|_, access| access.strong_count() > 0);
@@ -85,7 +85,7 @@ async fn accept(listener: TcpListener, setup: Arc<NetworkSetup>, commands: Arc<C
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "the proxy of the sandbox accepts no connection");
-                sleep(PAUSE).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
@@ -174,12 +174,12 @@ enum Head {
 async fn read_head(client: &mut TcpStream, most: usize) -> io::Result<Head> {
     let mut bytes = Vec::new();
     loop {
-        let seen = bytes.len().saturating_sub(END.len());
+        let seen = bytes.len().saturating_sub(HEAD_END.len());
         if client.read_buf(&mut bytes).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if let Some(at) = memmem::find(&bytes[seen..], END) {
-            let rest = bytes.split_off(seen + at + END.len());
+        if let Some(at) = memmem::find(&bytes[seen..], HEAD_END) {
+            let rest = bytes.split_off(seen + at + HEAD_END.len());
             return Ok(Head::Whole(bytes, io::Cursor::new(rest)));
         }
         if bytes.len() > most {
@@ -200,6 +200,6 @@ async fn refuse(mut client: TcpStream, status: &str, why: &str) -> io::Result<()
     // The rest of the request is read first: if the connection were closed while the client sends, the client would
     // lose the answer.
     let (mut rest, mut sink) = (client.take(FAREWELL_BYTES), tokio::io::sink());
-    let _ = timeout(FAREWELL, tokio::io::copy(&mut rest, &mut sink)).await;
+    let _ = timeout(MAX_FAREWELL_TIME, tokio::io::copy(&mut rest, &mut sink)).await;
     Ok(())
 }

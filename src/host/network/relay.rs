@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::request::BodyLength;
 
 /// Maximum number of bytes that are read at once.
-const BUFFER: usize = 16 << 10;
+const BUFFER_BYTES: usize = 16 << 10;
 
 /// Copies bytes in both directions until both have ended, or until no bytes have come in either for `idle`.
 pub(super) async fn tunnel(
@@ -60,10 +60,10 @@ async fn copy(
     most: u64,
     passed: &AtomicU64,
 ) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER];
+    let mut buffer = vec![0; BUFFER_BYTES];
     let mut left = most;
     while left > 0 {
-        let room = usize::try_from(left).unwrap_or(BUFFER).min(BUFFER);
+        let room = usize::try_from(left).unwrap_or(BUFFER_BYTES).min(BUFFER_BYTES);
         let count = from.read(&mut buffer[..room]).await?;
         if count == 0 {
             return to.shutdown().await;

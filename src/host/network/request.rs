@@ -3,10 +3,10 @@
 use super::hosts::Destination;
 
 /// Maximum number of header lines.
-const HEADERS: usize = 100;
+const MAX_HEADER_LINES: usize = 100;
 
 /// Port of `http:` addresses that name none.
-const HTTP: u16 = 80;
+const HTTP_PORT: u16 = 80;
 
 /// Names of headers that are for the next hop alone.
 const HOP_BY_HOP: [&str; 8] = [
@@ -21,7 +21,7 @@ const HOP_BY_HOP: [&str; 8] = [
 ];
 
 /// Names of headers that say where a body ends. They are passed on even if `Connection` names them.
-const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
+const FRAMING_HEADERS: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// A request to the proxy.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl BodyLength {
 
 /// Parses the complete head of a request. The error says what is wrong with it.
 pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADER_LINES];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
@@ -83,7 +83,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (host, path) = rest.split_at(end);
-    let destination = authority(host, Some(HTTP)).ok_or("the address has no host")?;
+    let destination = authority(host, Some(HTTP_PORT)).ok_or("the address has no host")?;
     let headers = &*request.headers;
     let body = body(headers)?;
     let mut head = format!("{method} ").into_bytes();
@@ -94,7 +94,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
     head.extend_from_slice(path.as_bytes());
     // The `Host` header is set to the host that was judged, so that the server cannot be told another one.
     let port =
-        if destination.port == HTTP { String::new() } else { format!(":{}", destination.port) };
+        if destination.port == HTTP_PORT { String::new() } else { format!(":{}", destination.port) };
     let host = &destination.host;
     head.extend_from_slice(format!(" HTTP/1.1\r\nHost: {host}{port}\r\n").as_bytes());
     for header in headers.iter().filter(|header| is_passed_on(header.name, headers)) {
@@ -128,7 +128,7 @@ fn is_passed_on(name: &str, headers: &[httparse::Header<'_>]) -> bool {
         names.any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
     };
     let is_among = |names: &[&str]| names.iter().any(|it| name.eq_ignore_ascii_case(it));
-    is_among(&FRAMING) || !(is_among(&["host"]) || is_among(&HOP_BY_HOP) || is_named())
+    is_among(&FRAMING_HEADERS) || !(is_among(&["host"]) || is_among(&HOP_BY_HOP) || is_named())
 }
 
 /// Returns the length of the body. A head that two parsers could understand differently is refused, to prevent request
@@ -226,7 +226,7 @@ mod tests {
         ] {
             assert!(read(bad.as_bytes()).is_err(), "{bad:?}");
         }
-        let many = format!("GET http://a/ HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(HEADERS + 1));
+        let many = format!("GET http://a/ HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADER_LINES + 1));
         assert!(read(many.as_bytes()).is_err());
     }
 }

@@ -8,7 +8,7 @@ use super::hosts::{Destination, HostLists};
 use super::upstream::UpstreamProxies;
 
 /// Ports that commands can connect to without a setting.
-const PORTS: [u16; 2] = [80, 443];
+const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
 /// Settings of the network of commands in the sandbox.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl NetworkSetup {
     /// Checks a destination against the settings, without a question to a person. The error says why it is refused.
     pub(super) fn judge(&self, destination: &Destination) -> Result<(), String> {
         let port = &destination.port;
-        if !PORTS.contains(port) && !self.ports.contains(port) {
+        if !DEFAULT_PORTS.contains(port) && !self.ports.contains(port) {
             let port = format!("port {port} is not among those that can be connected to");
             return Err(format!("{port} (`sandbox.network.allowedPorts`)"));
         }

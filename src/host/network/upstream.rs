@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use super::hosts::Destination;
 
 /// Maximum size of the head of a proxy's answer, in bytes.
-const HEAD: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// Port of a proxy whose address names none, and of `http:`.
-const PORT: u16 = 80;
+const DEFAULT_PORT: u16 = 80;
 
 /// Choice of a proxy by the destination.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ impl UpstreamProxies {
 
     /// Returns the proxy of a destination, if it has one.
     pub(super) fn of(&self, destination: &Destination) -> Option<Intercept> {
-        let scheme = if destination.port == PORT { "http" } else { "https" };
+        let scheme = if destination.port == DEFAULT_PORT { "http" } else { "https" };
         self.0.intercept(&format!("{scheme}://{destination}/").parse().ok()?)
     }
 }
@@ -57,7 +57,7 @@ pub(super) async fn connect(proxy: &Intercept, destination: &Destination) -> io:
         return Err(io::Error::other("the proxy that the environment names is none of `http:`"));
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let mut stream = TcpStream::connect((host, uri.port_u16().unwrap_or(PORT))).await?;
+    let mut stream = TcpStream::connect((host, uri.port_u16().unwrap_or(DEFAULT_PORT))).await?;
     let mut request =
         format!("CONNECT {destination} HTTP/1.1\r\nHost: {destination}\r\n").into_bytes();
     if let Some(credentials) = proxy.basic_auth() {
@@ -69,7 +69,7 @@ pub(super) async fn connect(proxy: &Intercept, destination: &Destination) -> io:
     stream.write_all(&request).await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() == HEAD {
+        if head.len() == MAX_HEAD_BYTES {
             return Err(io::Error::other("the answer of the environment's proxy is too long"));
         }
         // Bytes are read one by one, as the bytes after the head belong to the server.

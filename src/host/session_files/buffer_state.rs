@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::text::{like, normalise};
 
 /// Byte order mark, which many editors leave out of the texts that they give.
-const MARK: char = '\u{FEFF}';
+const BYTE_ORDER_MARK: char = '\u{FEFF}';
 
 /// State of an editor's text of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) fn compare(
 /// Returns a text without the parts that editors leave out or write differently: the byte order mark, the kind of line
 /// endings, and the end of the last line.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    match normalise(text.strip_prefix(MARK).unwrap_or(text)) {
+    match normalise(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)) {
         Cow::Borrowed(text) => text.strip_suffix('\n').unwrap_or(text).into(),
         Cow::Owned(mut text) => {
             text.truncate(text.strip_suffix('\n').unwrap_or(&text).len());
@@ -70,19 +70,19 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 /// Returns an editor's text as it would be saved: with the file's byte order mark, line endings, and end of the last
 /// line.
 pub(super) fn as_saved(saved: &str, buffer: &str) -> String {
-    let body = saved.strip_prefix(MARK);
-    let mut text = like(body.unwrap_or(saved), buffer.strip_prefix(MARK).unwrap_or(buffer));
+    let body = saved.strip_prefix(BYTE_ORDER_MARK);
+    let mut text = like(body.unwrap_or(saved), buffer.strip_prefix(BYTE_ORDER_MARK).unwrap_or(buffer));
     if saved.ends_with('\n') && !text.is_empty() && !text.ends_with('\n') {
         text.push_str(if saved.ends_with("\r\n") { "\r\n" } else { "\n" });
     }
-    if body.is_some() { format!("{MARK}{text}") } else { text }
+    if body.is_some() { format!("{BYTE_ORDER_MARK}{text}") } else { text }
 }
 
 /// Returns a text in the form that an editor takes: without the byte order mark, if the editor left the mark out of
 /// `buffer`.
 pub(super) fn without_mark<'a>(text: &'a str, buffer: Option<&str>) -> &'a str {
-    let hides = buffer.is_some_and(|buffer| !buffer.starts_with(MARK));
-    text.strip_prefix(MARK).filter(|_| hides).unwrap_or(text)
+    let hides = buffer.is_some_and(|buffer| !buffer.starts_with(BYTE_ORDER_MARK));
+    text.strip_prefix(BYTE_ORDER_MARK).filter(|_| hides).unwrap_or(text)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::files::unsaved;
 use crate::output::ToolError;
 
 /// Maximum number of files whose last known states are remembered.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_FILES: usize = 4096;
 
 /// The editors that a session is open in. The texts of the one that joined last are used.
 #[derive(Default)]
@@ -152,7 +152,7 @@ impl OpenEditor {
             }
             _ => LastLook { synced: last.and_then(|last| last.synced), saved, state },
         };
-        if looks.len() == REMEMBERED && last.is_none() {
+        if looks.len() == MAX_REMEMBERED_FILES && last.is_none() {
             looks.clear();
         }
         looks.insert(path.to_owned(), look);

@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 
 /// Maximum time to wait for the guard to end.
-const GOING: Duration = Duration::from_millis(200);
+const GUARD_END_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Script of the guard. `$1` is the beginning of the mark. `$2` is the number of seconds for which an agent that sends
 /// heartbeats may be silent.
-const SCRIPT: &str = r#"trap '' TERM INT HUP
+const GUARD_SCRIPT: &str = r#"trap '' TERM INT HUP
 groups=
 end() {
   for g in $groups; do kill -KILL -"$g"; done
@@ -73,7 +73,7 @@ impl Guard {
         let bash = Some("/bin/bash").filter(|bash| patience.is_some() && Path::new(bash).exists());
         let seconds = patience.map(|patience| patience.as_secs().max(1).to_string());
         let child = Command::new(bash.unwrap_or("/bin/sh"))
-            .args(["-c", SCRIPT, "guard", mark])
+            .args(["-c", GUARD_SCRIPT, "guard", mark])
             .args(seconds)
             // The environment is cleared because every command can read it.
             .env_clear()
@@ -107,6 +107,6 @@ impl Guard {
         // An error is ignored, as the guard may have been killed.
         let _ = writeln!(self.pipe, ".");
         drop(self.pipe);
-        let _ = tokio::time::timeout(GOING, self.child.wait()).await;
+        let _ = tokio::time::timeout(GUARD_END_TIMEOUT, self.child.wait()).await;
     }
 }

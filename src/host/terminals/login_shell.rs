@@ -15,16 +15,16 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 /// Maximum time for the shell to answer: the user's start-up files may take a while.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of bytes that are read of the shell's output.
-pub(super) const MOST: u64 = 256 * 1024;
+pub(super) const MAX_OUTPUT_BYTES: u64 = 256 * 1024;
 
 /// Marker around the values in the output: start-up files of the shell may print other text.
-const FENCE: &str = "--tandem-login-shell--";
+const OUTPUT_FENCE: &str = "--tandem-login-shell--";
 
 /// Directories in which systems have their own programs.
-const SYSTEM: [&str; 9] = [
+const SYSTEM_DIRECTORIES: [&str; 9] = [
     "/bin",
     "/sbin",
     "/usr/bin",
@@ -37,7 +37,7 @@ const SYSTEM: [&str; 9] = [
 ];
 
 /// Names of shells that accept `-i`, `-l` and `-c`.
-const SHELLS: [&str; 6] = ["bash", "zsh", "fish", "ksh", "dash", "sh"];
+const KNOWN_SHELLS: [&str; 6] = ["bash", "zsh", "fish", "ksh", "dash", "sh"];
 
 /// The login shell's variables, for which it is asked once.
 #[derive(Default)]
@@ -64,7 +64,7 @@ pub(super) fn login_shell() -> Option<PathBuf> {
         return None;
     }
     let shell = PathBuf::from(env::var_os("SHELL")?);
-    let known = shell.file_name()?.to_str().is_some_and(|name| SHELLS.contains(&name));
+    let known = shell.file_name()?.to_str().is_some_and(|name| KNOWN_SHELLS.contains(&name));
     (known && shell.is_absolute()).then_some(shell)
 }
 
@@ -76,14 +76,14 @@ pub(super) fn has_bare_path() -> bool {
 /// Returns whether a `PATH` has no directory of the user's.
 fn is_bare(path: &OsStr) -> bool {
     env::split_paths(path)
-        .all(|dir| dir.as_os_str().is_empty() || SYSTEM.iter().any(|known| dir == Path::new(known)))
+        .all(|dir| dir.as_os_str().is_empty() || SYSTEM_DIRECTORIES.iter().any(|known| dir == Path::new(known)))
 }
 
 /// Returns the arguments with which a shell prints its `PATH` and these variables.
 pub(super) fn arguments(names: &[&str]) -> Vec<String> {
     let values: String = names.iter().flat_map(|name| [" \"$", name, "\""]).collect();
     // The values are printed by an inner `sh`, so that the format is the same for every login shell.
-    let print = format!("/bin/sh -c 'printf \"%s\\0\" \"{FENCE}\" \"$PATH\"{values} \"{FENCE}\"'");
+    let print = format!("/bin/sh -c 'printf \"%s\\0\" \"{OUTPUT_FENCE}\" \"$PATH\"{values} \"{OUTPUT_FENCE}\"'");
     ["-i", "-l", "-c", &print].map(str::to_owned).to_vec()
 }
 
@@ -109,7 +109,7 @@ fn with_own(path: &OsStr) -> OsString {
 /// Returns the `PATH` and the other variables between the markers; `None` if the output is not complete. An empty
 /// variable counts as not set.
 fn fenced(said: &[u8], names: &[&str]) -> Option<(Option<OsString>, HashMap<String, String>)> {
-    let fence = format!("{FENCE}\0");
+    let fence = format!("{OUTPUT_FENCE}\0");
     let begin = memchr::memmem::find(said, fence.as_bytes())? + fence.len();
     let mut values = said.get(begin..)?.split(|byte| *byte == 0);
     let path = Some(values.next()?).filter(|path| !path.is_empty());
@@ -123,7 +123,7 @@ fn fenced(said: &[u8], names: &[&str]) -> Option<(Option<OsString>, HashMap<Stri
             variables.insert((*name).to_owned(), value.to_owned());
         }
     }
-    (values.next()? == FENCE.as_bytes()).then_some((path, variables))
+    (values.next()? == OUTPUT_FENCE.as_bytes()).then_some((path, variables))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::table;
 
 /// Time between two checks for dead children.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Makes this process the subreaper: descendants that lose their parent become its children.
 pub(super) fn adopt() {
@@ -31,7 +31,7 @@ pub(super) async fn wait_for(looked: impl Fn()) {
         if seen.is_empty() {
             ended.recv().await;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
         let dead: HashSet<_> = table::dead_children().into_iter().collect();
         dead.intersection(&seen).for_each(|pid| wait(*pid));
         seen = dead.difference(&seen).copied().collect();

@@ -26,22 +26,22 @@ use super::table::{self, Process};
 use parking_lot::{Mutex, RwLock};
 
 /// Maximum time to wait for all programs to end when the agent ends.
-const END: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval between two checks of a group that is ending.
-const LOOK: Duration = Duration::from_millis(2);
+const GROUP_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Maximum time to wait for a killed process: SIGKILL does not end a process that waits for a disk.
-const KILLED: Duration = Duration::from_secs(3);
+const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Environment variable that marks all processes that a command has started.
-pub(super) const MARK: &str = "TANDEM_COMMAND";
+pub(super) const MARK_VARIABLE: &str = "TANDEM_COMMAND";
 
 /// Returns the name and value of the environment variable that exempts a program from being ended with the agent. The
 /// value is random, so that no command knows it.
 pub fn left_alone() -> (&'static str, &'static str) {
-    static VALUE: LazyLock<String> = LazyLock::new(|| format!("none-{:016x}", fastrand::u64(..)));
-    (MARK, &VALUE)
+    static MARK_VALUE: LazyLock<String> = LazyLock::new(|| format!("none-{:016x}", fastrand::u64(..)));
+    (MARK_VARIABLE, &MARK_VALUE)
 }
 
 /// The running programs of all sessions.
@@ -161,7 +161,7 @@ impl Supervisor {
     ) -> io::Result<Spawned> {
         let _starting = self.starting.read();
         let mark = self.next_mark()?;
-        command.env(MARK, &mark).process_group(0);
+        command.env(MARK_VARIABLE, &mark).process_group(0);
         // The guard starts first: if the agent were killed right after starting the program, no process would end the
         // program.
         self.start_guard();
@@ -227,7 +227,7 @@ impl Supervisor {
             self.ending.cancel();
         }
         self.tasks.close();
-        if timeout(END, self.end_what_is_left()).await.is_err() {
+        if timeout(SHUTDOWN_TIMEOUT, self.end_what_is_left()).await.is_err() {
             tracing::warn!("what was started here does not end");
         }
         let guard = self.guard.lock().take();
@@ -247,14 +247,14 @@ impl Supervisor {
         }
         // A killed process may have started another one meanwhile, so the search is repeated until it finds none.
         while self.kill_what_is_left().await {
-            sleep(LOOK).await;
+            sleep(GROUP_CHECK_INTERVAL).await;
         }
     }
 
     /// Kills the marked processes and, if orphans are adopted, all descendants of this process. Returns whether there
     /// were any.
     async fn kill_what_is_left(&self) -> bool {
-        let mark = format!("{MARK}={}-", self.mark);
+        let mark = format!("{MARK_VARIABLE}={}-", self.mark);
         let guard = self.guard.lock().as_ref().and_then(Guard::pid);
         let adopts = self.adopts;
         let kill = move || {
@@ -279,7 +279,7 @@ impl Supervisor {
     fn start_guard(&self) {
         let mut guard = self.guard.lock();
         if guard.is_none() {
-            let mark = format!("{MARK}={}-", self.mark);
+            let mark = format!("{MARK_VARIABLE}={}-", self.mark);
             let patience = self.pulse.get().map(|pulse| pulse.patience);
             let started = Guard::start(&mark, patience);
             *guard = started.inspect_err(|err| tracing::warn!(%err, "no guard")).ok();
@@ -301,7 +301,7 @@ impl Supervisor {
             signal_group(*group, Signal::KILL);
         }
         while self.kill_what_is_left().await {
-            sleep(LOOK).await;
+            sleep(GROUP_CHECK_INTERVAL).await;
         }
     }
 
@@ -400,7 +400,7 @@ impl Watched {
             }
             let mut left = search(move || table::members(group)).await;
             while !left.is_empty() {
-                sleep(LOOK).await;
+                sleep(GROUP_CHECK_INTERVAL).await;
                 left.retain(|pid| {
                     Process::read(*pid).is_some_and(|it| it.group == group && !it.dead)
                 });
@@ -409,12 +409,12 @@ impl Watched {
         let _ = timeout(self.grace, gone).await;
         signal_group(group, Signal::KILL);
         if status.borrow().is_none()
-            && let Ok(exit) = timeout(KILLED, self.child.wait()).await
+            && let Ok(exit) = timeout(KILL_TIMEOUT, self.child.wait()).await
         {
             status.send_replace(exit.ok());
         }
         family.iter().for_each(Process::kill);
-        let mark = format!("{MARK}={}\0", self.mark);
+        let mark = format!("{MARK_VARIABLE}={}\0", self.mark);
         let marked = search(move || table::marked(&mark)).await;
         marked.into_iter().for_each(table::kill);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 /// Maximum time to compare the lines of a file with mixed endings.
-const COMPARING: Duration = Duration::from_secs(1);
+const MAX_COMPARE_TIME: Duration = Duration::from_secs(1);
 
 /// A replacement of a part of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Endings {
             return new.replace('\n', "\r\n");
         }
         let (old, new) = (lines(old), lines(new));
-        let deadline = Some(Instant::now() + COMPARING);
+        let deadline = Some(Instant::now() + MAX_COMPARE_TIME);
         let ops = capture_diff_slices_deadline(
             Algorithm::Myers,
             &contents(&old),

@@ -15,16 +15,16 @@ use tandem_content::bounded;
 
 use parking_lot::Mutex;
 
-const OWN: &str = ".geminiignore";
-const GIT: &str = ".gitignore";
-const EXCLUDE: &str = ".git/info/exclude";
-const NAMED: &str = "an ignore file that is named in the settings";
+const OWN_IGNORE_FILE: &str = ".geminiignore";
+const GIT_IGNORE_FILE: &str = ".gitignore";
+const GIT_EXCLUDE_FILE: &str = ".git/info/exclude";
+const NAMED_IGNORE_FILE: &str = "an ignore file that is named in the settings";
 
 /// Maximum size of an ignore file, in bytes. A larger file counts as empty.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Maximum number of directories whose rules are cached.
-const REMEMBERED: usize = 8192;
+const MAX_CACHED_DIRECTORIES: usize = 8192;
 
 /// Ignore files that the user has chosen, which apply to every call.
 #[derive(Debug, Clone)]
@@ -109,7 +109,7 @@ impl Ignores {
         }
         for rules in &self.named {
             match rules.matched(real, is_dir) {
-                Match::Ignore(_) => return Some(NAMED),
+                Match::Ignore(_) => return Some(NAMED_IGNORE_FILE),
                 Match::Whitelist(_) => return None,
                 Match::None => {}
             }
@@ -136,7 +136,7 @@ impl Ignores {
             }
             unknown.push(dir);
         }
-        if levels.len() + unknown.len() > REMEMBERED {
+        if levels.len() + unknown.len() > MAX_CACHED_DIRECTORIES {
             levels.clear();
         }
         for dir in unknown.into_iter().rev() {
@@ -153,7 +153,7 @@ impl Level {
         let mut same_repository = true;
         for level in iter::successors(Some(self), |level| level.above.as_deref()) {
             match say(level.own.as_ref(), path, is_dir) {
-                Match::Ignore(_) => return Some(OWN),
+                Match::Ignore(_) => return Some(OWN_IGNORE_FILE),
                 Match::Whitelist(_) => return None,
                 Match::None => {}
             }
@@ -164,9 +164,9 @@ impl Level {
             same_repository &= !level.is_repository;
         }
         match git {
-            Match::Ignore(_) => Some(GIT),
+            Match::Ignore(_) => Some(GIT_IGNORE_FILE),
             Match::Whitelist(_) => None,
-            Match::None => exclude.is_ignore().then_some(EXCLUDE),
+            Match::None => exclude.is_ignore().then_some(GIT_EXCLUDE_FILE),
         }
     }
 }
@@ -199,10 +199,10 @@ fn is_repository(dir: &Path) -> bool {
 fn read_level(dir: &Path, above: Arc<Level>, respect: Respect) -> Arc<Level> {
     let mut level = Level::default();
     if respect.own {
-        level.own = rules(dir, &dir.join(OWN));
+        level.own = rules(dir, &dir.join(OWN_IGNORE_FILE));
     }
     if respect.git {
-        level.git = rules(dir, &dir.join(GIT));
+        level.git = rules(dir, &dir.join(GIT_IGNORE_FILE));
         level.is_repository = is_repository(dir);
     }
     if level.is_repository {

@@ -13,7 +13,7 @@ use crate::root::{Root, RootedPath};
 use crate::secrets::Secrets;
 
 /// Directories whose files are not on the machine's disks. Commands in the sandbox have others in their place.
-const OTHERS: [&str; 3] = ["/dev", "/proc", "/sys"];
+const SYSTEM_DIRECTORIES: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// A file or directory outside the workspace that is read if a person agrees.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl FilesOutside {
         secrets: Secrets,
         known: Vec<PathBuf>,
     ) -> io::Result<Self> {
-        let replaced = TEMPORARY_DIRECTORIES.iter().chain(&RUN_DIRECTORIES).chain(&OTHERS);
+        let replaced = TEMPORARY_DIRECTORIES.iter().chain(&RUN_DIRECTORIES).chain(&SYSTEM_DIRECTORIES);
         Self::new(home, UnaskedFiles::Sandboxed(seen), secrets, known, replaced)
     }
 
@@ -84,7 +84,7 @@ impl FilesOutside {
     ) -> io::Result<Self> {
         let readable = readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let known = secrets.known(home.as_deref());
-        let others = RUN_DIRECTORIES.iter().chain(&OTHERS);
+        let others = RUN_DIRECTORIES.iter().chain(&SYSTEM_DIRECTORIES);
         Self::new(home, UnaskedFiles::Named(readable), secrets, known, others)
     }
 

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// Name of Gemini CLI, for people.
-pub(crate) const PROGRAM: &str = "Gemini CLI";
+pub(crate) const PROGRAM_NAME: &str = "Gemini CLI";
 
 /// A chat.
 #[derive(Default)]
@@ -177,9 +177,9 @@ impl<'a> Chat<'a> {
 
     /// Parses the fields and messages of an object that was not completely written.
     fn read_beginning(&mut self, text: &'a str) {
-        const MESSAGES: &str = "\"messages\"";
+        const MESSAGES_KEY: &str = "\"messages\"";
         (self.damaged, self.torn) = (self.damaged + 1, true);
-        let Some((fields, rest)) = text.split_once(MESSAGES) else { return };
+        let Some((fields, rest)) = text.split_once(MESSAGES_KEY) else { return };
         let fields = format!("{}}}", fields.trim_end().trim_end_matches(','));
         let Ok(fields) = serde_json::from_str(&fields) else { return };
         self.fields.set(fields);

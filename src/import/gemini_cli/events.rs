@@ -17,7 +17,7 @@ use super::chat::{Chat, Message};
 use super::pieces::{self, Piece, ResultPiece};
 
 /// Beginnings of messages that Gemini CLI itself writes in the user's name, and that are no prompts.
-const OWN: [&str; 3] = [
+const OWN_BEGINNINGS: [&str; 3] = [
     "<session_context>",
     "<hook_context>",
     "This is the Gemini CLI. We are setting up the context for our chat.",
@@ -30,7 +30,7 @@ const MAX_BATCH_EVENTS: usize = 256;
 const LONGEST_LINE: usize = 200;
 
 /// Text that the model is given with the next prompt.
-const TOLD: &str = "\n\n[The conversation so far was held in another program, Gemini CLI. Its tools may \
+const IMPORT_NOTE: &str = "\n\n[The conversation so far was held in another program, Gemini CLI. Its tools may \
     have had other names and arguments than yours: use those that you have now. Files may have changed \
     since.]";
 
@@ -88,7 +88,7 @@ fn prompt(message: &Message<'_>) -> Option<ChatPrompt> {
         }
     }
     let whole = texts.concat();
-    if whole.trim().is_empty() || OWN.iter().any(|own| whole.trim_start().starts_with(own)) {
+    if whole.trim().is_empty() || OWN_BEGINNINGS.iter().any(|own| whole.trim_start().starts_with(own)) {
         return None;
     }
     let typed = pieces::text(&pieces::of_raw(message.display_content));
@@ -420,7 +420,7 @@ impl<'a> Writing<'a> {
             notice.push_str(&format!(" Pieces of the file that cannot be read: {damaged}."));
         }
         self.add(Event::Notice(notice));
-        self.add(Event::ToldNext(TOLD.to_owned()));
+        self.add(Event::ToldNext(IMPORT_NOTE.to_owned()));
         self.batch.summary = Some(summary);
         self.send_batch();
     }
@@ -547,15 +547,15 @@ fn shown(display: &Value, is_markdown: bool) -> Option<ResultContent> {
 /// the chat's model.
 pub(crate) fn started(id: &str, directory: &Path) -> SessionStarted {
     SessionStarted {
-        version: tandem_agent::session::FORMAT,
+        version: tandem_agent::session::FORMAT_VERSION,
         id: id.to_owned(),
         directory: directory.to_owned(),
         roots: Vec::new(),
         model: String::new(),
         mode: tandem_agent::session::Mode::Default,
-        by: BY.to_owned(),
+        by: WRITER_NAME.to_owned(),
     }
 }
 
 /// Name and version of the program that writes the events.
-pub(crate) const BY: &str = concat!("tandem ", env!("CARGO_PKG_VERSION"));
+pub(crate) const WRITER_NAME: &str = concat!("tandem ", env!("CARGO_PKG_VERSION"));

@@ -12,7 +12,7 @@ use tandem_agent::session::{Batch, BatchSummary, ForkPoint, Head, Millis};
 use tandem_content::bounded;
 use tandem_host::preimages::ContentId;
 
-use super::chat::{Chat, PROGRAM, text_of};
+use super::chat::{Chat, PROGRAM_NAME, text_of};
 use super::events;
 use crate::skip::SkipReason;
 
@@ -82,14 +82,14 @@ impl FoundSession {
             created: time(&chat.fields.start_time).unwrap_or(changed),
             directory,
             title: first,
-            by: events::BY.to_owned(),
+            by: events::WRITER_NAME.to_owned(),
             served: false,
             owner: None,
             context: None,
             from: Some(ForkPoint {
                 id: session,
                 index: chat.messages.len(),
-                program: Some(PROGRAM.to_owned()),
+                program: Some(PROGRAM_NAME.to_owned()),
             }),
             git: None,
             tag: None,
@@ -104,7 +104,7 @@ impl FoundSession {
 
     /// Returns `true` if a stored session was imported from the same chat, in any state of the chat.
     pub(crate) fn is_state_of(&self, stored: &Head) -> bool {
-        let from = stored.from.as_ref().filter(|from| from.program.as_deref() == Some(PROGRAM));
+        let from = stored.from.as_ref().filter(|from| from.program.as_deref() == Some(PROGRAM_NAME));
         // The tag of a saved chat is unique in its directory alone.
         from.is_some_and(|from| from.id == self.original())
             && (tag(&self.file).is_none() || stored.directory == self.head.directory)
@@ -158,10 +158,10 @@ pub(super) fn tag(file: &Path) -> Option<String> {
 /// that no chat is imported twice.
 fn id(session: &str, chat: &Chat<'_>, text: &str, directory: &Path) -> String {
     let name = match &chat.fields.last_updated {
-        Some(time) => format!("{PROGRAM}\n{session}\n{time}"),
+        Some(time) => format!("{PROGRAM_NAME}\n{session}\n{time}"),
         // A saved chat has no times, and its tag is unique in its directory alone.
         None => format!(
-            "{PROGRAM}\n{session}\n{}\n{}",
+            "{PROGRAM_NAME}\n{session}\n{}\n{}",
             ContentId::of(text.as_bytes()).sha256(),
             directory.display()
         ),

@@ -14,7 +14,7 @@ pub(crate) enum Piece {
     Call(Value),
     /// Result of a call.
     Result(ResultPiece),
-    /// A part that is not taken over: its media type, or [`UNKNOWN`].
+    /// A part that is not taken over: its media type, or [`UNKNOWN_TYPE`].
     Left(String),
 }
 
@@ -30,10 +30,10 @@ pub(crate) struct ResultPiece {
 }
 
 /// Name of a part whose media type is not known.
-const UNKNOWN: &str = "unknown";
+const UNKNOWN_TYPE: &str = "unknown";
 
 /// Maximum length in bytes of a media type that is repeated.
-const LONGEST: usize = 40;
+const MAX_MEDIA_TYPE_BYTES: usize = 40;
 
 /// Parses a value; `None` if there is none, or if it cannot be parsed.
 pub(crate) fn value(raw: Option<&RawValue>) -> Option<Value> {
@@ -46,7 +46,7 @@ pub(crate) fn of_raw(raw: Option<&RawValue>) -> Vec<Piece> {
         None => Vec::new(),
         // A content that cannot be parsed, because it is nested too deep, becomes one unknown piece.
         Some(raw) => value(Some(raw))
-            .map_or_else(|| vec![Piece::Left(UNKNOWN.to_owned())], |value| of_value(&value)),
+            .map_or_else(|| vec![Piece::Left(UNKNOWN_TYPE.to_owned())], |value| of_value(&value)),
     }
 }
 
@@ -87,10 +87,10 @@ fn left(part: &Value) -> String {
     let mime_type =
         ["inlineData", "fileData"].iter().find_map(|key| part[key]["mimeType"].as_str());
     let plain = |name: &&str| {
-        name.len() <= LONGEST
+        name.len() <= MAX_MEDIA_TYPE_BYTES
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/.+-".contains(&byte))
     };
-    mime_type.filter(plain).unwrap_or(UNKNOWN).to_owned()
+    mime_type.filter(plain).unwrap_or(UNKNOWN_TYPE).to_owned()
 }
 
 /// Returns the id of a call or a result. In older files there is no id, and the name of the call stands for it.
@@ -134,10 +134,10 @@ mod tests {
             json!({ "inlineData": { "mimeType": "image/png", "data": "" } }),
             &[left("image/png")],
         );
-        check(json!({ "fileData": { "mimeType": "a\u{1b}[1m" } }), &[left(UNKNOWN)]);
+        check(json!({ "fileData": { "mimeType": "a\u{1b}[1m" } }), &[left(UNKNOWN_TYPE)]);
         check(
             json!([null, 7, {}, []]),
-            &[left(UNKNOWN), left(UNKNOWN), left(UNKNOWN), left(UNKNOWN)],
+            &[left(UNKNOWN_TYPE), left(UNKNOWN_TYPE), left(UNKNOWN_TYPE), left(UNKNOWN_TYPE)],
         );
         check(json!(null), &[]);
     }

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// Default path of the page.
-const PATH: &str = "/callback";
+const CALLBACK_PATH: &str = "/callback";
 
 /// Maximum time to send the last page before the listener ends.
-const GRACE: Duration = Duration::from_secs(1);
+const LAST_PAGE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Function that exchanges the parameters of a callback for tokens, and stores them.
 pub(super) type Finish =
@@ -47,7 +47,7 @@ impl Landing {
     /// address, because its host is another machine or its scheme is not `http`.
     pub(super) async fn open(redirect: Option<&str>) -> Result<Option<Self>, String> {
         let (port, path) = match redirect {
-            None => (0, PATH.to_owned()),
+            None => (0, CALLBACK_PATH.to_owned()),
             Some(wanted) => {
                 let url = Url::parse(wanted)
                     .map_err(|err| format!("`redirectUri` is no address: {err}."))?;
@@ -94,7 +94,7 @@ impl Landing {
             _ = &mut servers => None,
         };
         ending.cancel();
-        let _ = timeout(GRACE, servers).await;
+        let _ = timeout(LAST_PAGE_TIMEOUT, servers).await;
         outcome.unwrap_or_else(|| Err("The page for the end of the login has ended.".to_owned()))
     }
 }

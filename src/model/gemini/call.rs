@@ -14,7 +14,7 @@ use crate::http::Http;
 use crate::provider::Provider;
 use crate::queries::{self, ModelList};
 use crate::request_loop::ApiClient;
-use tandem_net::AGENT;
+use tandem_net::USER_AGENT;
 
 /// Header for the key.
 const KEY_HEADER: &str = "x-goog-api-key";
@@ -26,7 +26,7 @@ const ID: &AsciiSet =
 /// Writes a request without a body; `rest` follows the collection of models.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
     let mut request = endpoint.request(method, rest, KEY_HEADER)?;
-    request.headers_mut().insert("x-goog-api-client", HeaderValue::from_static(AGENT));
+    request.headers_mut().insert("x-goog-api-client", HeaderValue::from_static(USER_AGENT));
     Ok(request)
 }
 

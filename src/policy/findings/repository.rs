@@ -253,12 +253,12 @@ impl Repository {
 /// format, or is split into several files.
 fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
     /// Bytes of an entry before its path: times, numbers, the object's name and the path's flags.
-    const FIXED: usize = 62;
-    const MODE: usize = 24;
-    const GITLINK: u32 = 0o160_000;
-    const FLAGS: usize = 60;
-    const EXTENDED: u16 = 0x4000;
-    const CHECKSUM: usize = 20;
+    const FIXED_BYTES: usize = 62;
+    const MODE_OFFSET: usize = 24;
+    const GITLINK_MODE: u32 = 0o160_000;
+    const FLAGS_OFFSET: usize = 60;
+    const EXTENDED_FLAG: u16 = 0x4000;
+    const CHECKSUM_BYTES: usize = 20;
     let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
     let version = number(4)?;
     if index.get(..4)? != b"DIRC" || !(2..=4).contains(&version) {
@@ -266,8 +266,8 @@ fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
     }
     let (mut at, mut path, mut found) = (12, Vec::new(), Vec::new());
     for _ in 0..number(8)? {
-        let flags = u16::from_be_bytes(index.get(at + FLAGS..at + FIXED)?.try_into().ok()?);
-        let mut name = at + FIXED + if flags & EXTENDED == 0 { 0 } else { 2 };
+        let flags = u16::from_be_bytes(index.get(at + FLAGS_OFFSET..at + FIXED_BYTES)?.try_into().ok()?);
+        let mut name = at + FIXED_BYTES + if flags & EXTENDED_FLAG == 0 { 0 } else { 2 };
         if version == 4 {
             // Version 4 gives a path by the bytes to drop from the end of the path before, and the bytes to append.
             let (strip, after) = variable_length(index, name)?;
@@ -278,14 +278,14 @@ fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
         }
         let length = memchr::memchr(0, index.get(name..)?)?;
         path.extend_from_slice(&index[name..name + length]);
-        if number(at + MODE)? == GITLINK {
+        if number(at + MODE_OFFSET)? == GITLINK_MODE {
             found.push(PathBuf::from(String::from_utf8(path.clone()).ok()?));
         }
         let end = name + length;
         // An entry ends with one to eight zeros, up to a multiple of eight bytes.
         at = if version == 4 { end + 1 } else { at + ((end - at) / 8 + 1) * 8 };
     }
-    let end = index.len().checked_sub(CHECKSUM)?;
+    let end = index.len().checked_sub(CHECKSUM_BYTES)?;
     while at < end {
         // The extension `link` marks an index whose entries are partly in another file.
         if index.get(at..at + 4)? == b"link" {

@@ -245,8 +245,8 @@ fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<Se
 /// Returns whether a file is an ignore file with an exception (`!`) that makes a search include hidden files which may
 /// be secrets.
 fn shows_hidden(path: &Path, secrets: &Secrets) -> bool {
-    const FILES: [&str; 3] = [".gitignore", ".ignore", ".rgignore"];
-    if !path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file)) {
+    const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".rgignore"];
+    if !path.file_name().is_some_and(|name| IGNORE_FILES.iter().any(|file| name == *file)) {
         return false;
     }
     let text = bounded::read(path, MAX_IGNORE_FILE).unwrap_or_default();

@@ -6,22 +6,22 @@ use std::sync::LazyLock;
 use tandem_host::NameList;
 use tandem_shell::{sensitive_files, unprotected_files};
 
-static LIST: LazyLock<NameList> =
+static SENSITIVE_NAMES: LazyLock<NameList> =
     LazyLock::new(|| NameList::new(sensitive_files()).expect("a test reads the list"));
 
-static UNPROTECTED: LazyLock<NameList> =
+static UNPROTECTED_NAMES: LazyLock<NameList> =
     LazyLock::new(|| NameList::new(unprotected_files()).expect("a test reads the list"));
 
 /// Returns whether a file is sensitive, and writable in the sandbox because package managers and build tools write it.
 /// The path is as seen from the workspace.
 pub(super) fn is_unprotected(path: &Path) -> bool {
-    UNPROTECTED.why(path).is_some()
+    UNPROTECTED_NAMES.why(path).is_some()
 }
 
 /// Returns the reason why a change of a file is asked about every time. The path is as seen from the
 /// workspace: directories above it do not count.
 pub fn sensitive(path: &Path) -> Option<&'static str> {
-    LIST.why(path)
+    SENSITIVE_NAMES.why(path)
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ fn begins(form: &[Word], prefix: &[String]) -> Certainty {
 /// Returns the certainty that an option is given: as it is written, or its letters among those of other options.
 fn gives(args: &[Word], option: &str) -> Certainty {
     /// Maximum number of letters that count as several one-letter options. More letters are the name of one option.
-    const LETTERS: usize = 3;
+    const MAX_JOINED_LETTERS: usize = 3;
     if args.iter().any(|word| word.text == option) {
         return Certainty::Yes;
     }
@@ -205,7 +205,7 @@ fn gives(args: &[Word], option: &str) -> Certainty {
         };
         args.iter().any(|word| has(&word))
     };
-    let is_letters = !option.starts_with("--") && (1..=LETTERS).contains(&letters.len());
+    let is_letters = !option.starts_with("--") && (1..=MAX_JOINED_LETTERS).contains(&letters.len());
     if is_letters && letters.chars().all(given) { Certainty::Perhaps } else { Certainty::No }
 }
 

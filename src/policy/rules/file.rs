@@ -21,7 +21,7 @@ use crate::saved::Saved;
 use crate::verdict::RuleName;
 
 /// Name of the tool whose calls are command lines.
-const SHELL: &str = "run_shell_command";
+const SHELL_TOOL: &str = "run_shell_command";
 
 /// Maximum memory of a regular expression, in bytes.
 const MAX_REGEX: usize = 1 << 20;
@@ -186,7 +186,7 @@ impl Gist {
     /// Returns the tools that the rule is about, as far as is known.
     fn tools(self) -> Option<Vec<NamePattern>> {
         let is_command = self.command_prefix.is_some() || self.command_regex.is_some();
-        let shell = || Texts(vec![SHELL.to_owned()]);
+        let shell = || Texts(vec![SHELL_TOOL.to_owned()]);
         self.tool_name.or_else(|| is_command.then(shell)).map(Texts::patterns)
     }
 }
@@ -223,11 +223,11 @@ impl RuleTable {
         let args = self.args_pattern.as_ref().map(args_regex).transpose()?;
         let mut tools = self.tool_name.map(Texts::patterns);
         if command.is_some() {
-            if tools.iter().flatten().any(|name| name.0 != SHELL) {
-                let why = format!("beside a command `toolName` must be \"{SHELL}\"");
+            if tools.iter().flatten().any(|name| name.0 != SHELL_TOOL) {
+                let why = format!("beside a command `toolName` must be \"{SHELL_TOOL}\"");
                 return Err((None, why));
             }
-            tools = Some(vec![NamePattern(SHELL.to_owned())]);
+            tools = Some(vec![NamePattern(SHELL_TOOL.to_owned())]);
         }
         if self.subagent.is_some() {
             return Ok(None);

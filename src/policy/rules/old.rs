@@ -24,10 +24,10 @@ pub struct ToolSettings {
     pub servers_excluded: Vec<String>,
 }
 
-const SHELL: &str = "run_shell_command";
+const SHELL_TOOL: &str = "run_shell_command";
 
 /// Class names of tools in older settings, each with the present name of the tool.
-const CLASSES: &[(&str, &str)] = &[
+const CLASS_NAMES: &[(&str, &str)] = &[
     ("EditTool", "replace"),
     ("GlobTool", "glob"),
     ("GrepTool", "grep_search"),
@@ -38,7 +38,7 @@ const CLASSES: &[(&str, &str)] = &[
     ("ReadManyFilesTool", "read_many_files"),
     ("ReplaceTool", "replace"),
     ("RipGrepTool", "grep_search"),
-    ("ShellTool", SHELL),
+    ("ShellTool", SHELL_TOOL),
     ("WebFetchTool", "web_fetch"),
     ("WebSearchTool", "google_web_search"),
     ("WriteFileTool", "write_file"),
@@ -70,7 +70,7 @@ pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
         add("tools.core", RuleEffect::Deny, 899, tools_but(core));
         let prefixes: Vec<_> = commands(core).collect();
         // Commands are restricted only if the list names commands and does not also name the whole shell tool.
-        if !prefixes.is_empty() && !core.iter().any(|it| matches!(entry(it), (SHELL, None))) {
+        if !prefixes.is_empty() && !core.iter().any(|it| matches!(entry(it), (SHELL_TOOL, None))) {
             let pattern = CommandPattern::AllBut(prefixes);
             add("tools.core", RuleEffect::Deny, 899, of_shell(pattern));
         }
@@ -100,12 +100,12 @@ fn entry(text: &str) -> (&str, Option<&str>) {
 
 /// Returns the present name of a tool for the name of its class. Any other name is returned as it is.
 pub(super) fn current_name(name: &str) -> &str {
-    CLASSES.iter().find(|(class, _)| *class == name).map_or(name, |(_, now)| now)
+    CLASS_NAMES.iter().find(|(class, _)| *class == name).map_or(name, |(_, now)| now)
 }
 
 fn of_entry(text: &str) -> CallMatcher {
     match entry(text) {
-        (SHELL, Some(command)) => of_shell(CommandPattern::Prefixes(vec![words(command)])),
+        (SHELL_TOOL, Some(command)) => of_shell(CommandPattern::Prefixes(vec![words(command)])),
         (name, _) => CallMatcher {
             tools: Some(vec![NamePattern(name.to_owned())]),
             ..CallMatcher::default()
@@ -114,7 +114,7 @@ fn of_entry(text: &str) -> CallMatcher {
 }
 
 fn of_shell(command: CommandPattern) -> CallMatcher {
-    let tools = Some(vec![NamePattern(SHELL.to_owned())]);
+    let tools = Some(vec![NamePattern(SHELL_TOOL.to_owned())]);
     CallMatcher { tools, command: Some(command), ..CallMatcher::default() }
 }
 
@@ -130,7 +130,7 @@ fn tools_but(named: &[String]) -> CallMatcher {
 
 fn commands(named: &[String]) -> impl Iterator<Item = Vec<String>> {
     named.iter().filter_map(|name| match entry(name) {
-        (SHELL, Some(command)) => Some(words(command)),
+        (SHELL_TOOL, Some(command)) => Some(words(command)),
         _ => None,
     })
 }

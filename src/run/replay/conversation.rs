@@ -7,14 +7,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use tandem_content::visible::{visible, visible_line, visible_prose};
-use tandem_wire::acp::{INITIALIZE, v0, v1};
+use tandem_wire::acp::{INITIALIZE_METHOD, v0, v1};
 use tandem_wire::rpc::LineDirection;
 
-const DIM: &str = "2";
-const PROMPT: &str = "1;36";
-const GOOD: &str = "32";
-const BAD: &str = "31";
-const QUESTION: &str = "33";
+const DIM_CODE: &str = "2";
+const PROMPT_CODE: &str = "1;36";
+const GOOD_CODE: &str = "32";
+const BAD_CODE: &str = "31";
+const QUESTION_CODE: &str = "33";
 
 /// Kind of a printed block. An empty line separates a block from a block of another kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,8 +86,8 @@ impl Conversation {
         }
         let parts = match method {
             v0::SEND_USER_MESSAGE => "/params/chunks",
-            v1::PROMPT => "/params/prompt",
-            v0::CANCEL_SEND_MESSAGE | v1::CANCEL => return self.line(PROMPT, "› (cancels)"),
+            v1::PROMPT_METHOD => "/params/prompt",
+            v0::CANCEL_SEND_MESSAGE | v1::CANCEL_METHOD => return self.line(PROMPT_CODE, "› (cancels)"),
             _ => return,
         };
         let parts = message.pointer(parts).and_then(Value::as_array).into_iter().flatten();
@@ -96,13 +96,13 @@ impl Conversation {
             text(part, "/text").map(str::to_owned).or_else(file)
         });
         let prompt = parts.collect::<Vec<_>>().join(" ");
-        self.line(PROMPT, &format!("› {}", visible(&prompt)));
+        self.line(PROMPT_CODE, &format!("› {}", visible(&prompt)));
     }
 
     fn client_answers(&mut self, message: &Value) {
         let Some(asked) = id(message, "/id").and_then(|id| self.asked.remove(&id)) else { return };
         if let Some(error) = text(message, "/error/message") {
-            return self.line(BAD, &format!("› the editor refuses: {}", visible_line(error)));
+            return self.line(BAD_CODE, &format!("› the editor refuses: {}", visible_line(error)));
         }
         let is_question = text(&asked, "/method") != Some(v0::PUSH_TOOL_CALL);
         if let Some(id) = id(message, "/result/id") {
@@ -116,7 +116,7 @@ impl Conversation {
             let mut options = items(&asked, "/params/options");
             let named = options.find(|option| text(option, "/optionId") == Some(chosen));
             let chosen = named.and_then(|option| text(option, "/name")).unwrap_or(chosen);
-            self.line(PROMPT, &format!("› {}", visible_line(chosen)));
+            self.line(PROMPT_CODE, &format!("› {}", visible_line(chosen)));
         }
     }
 
@@ -129,10 +129,10 @@ impl Conversation {
             v0::PUSH_TOOL_CALL => self.asked(message),
             v0::REQUEST_TOOL_CALL_CONFIRMATION => {
                 let title = text(message, "/params/label").unwrap_or_default();
-                self.line(QUESTION, &format!("? {}", visible_line(title)));
+                self.line(QUESTION_CODE, &format!("? {}", visible_line(title)));
                 self.content(message.pointer("/params/content"));
                 if let Some(reason) = text(message, "/params/confirmation/description") {
-                    self.under(DIM, "  ", &format!("Asked because {reason}"));
+                    self.under(DIM_CODE, "  ", &format!("Asked because {reason}"));
                 }
                 self.asked(message);
             }
@@ -141,7 +141,7 @@ impl Conversation {
                 let status = text(message, "/params/status").unwrap_or_default();
                 self.changed(&call, status, message.pointer("/params/content"));
             }
-            v1::UPDATE => self.updated(message.pointer("/params/update").unwrap_or(&Value::Null)),
+            v1::UPDATE_METHOD => self.updated(message.pointer("/params/update").unwrap_or(&Value::Null)),
             v1::REQUEST_PERMISSION => {
                 let call = message.pointer("/params/toolCall").unwrap_or(&Value::Null);
                 self.described(call);
@@ -149,7 +149,7 @@ impl Conversation {
                 let known = known.or_default();
                 known.is_change_shown = true;
                 let title = visible_line(&known.title).into_owned();
-                self.line(QUESTION, &format!("? {title}"));
+                self.line(QUESTION_CODE, &format!("? {title}"));
                 items(call, "/content").for_each(|content| self.content(Some(content)));
                 self.asked(message);
             }
@@ -160,21 +160,21 @@ impl Conversation {
     fn agent_answers(&mut self, message: &Value) {
         let method = id(message, "/id").and_then(|id| self.requests.remove(&id));
         match method.as_deref() {
-            Some(INITIALIZE) => {
+            Some(INITIALIZE_METHOD) => {
                 if let Some(version) = message.pointer("/result/protocolVersion") {
                     let version = text(version, "").map_or(version.to_string(), str::to_owned);
                     let line = format!("An editor starts the agent; both speak ACP {version}.");
-                    self.line(DIM, &visible_line(&line));
+                    self.line(DIM_CODE, &visible_line(&line));
                 }
             }
-            Some(v0::SEND_USER_MESSAGE | v1::PROMPT) => {
+            Some(v0::SEND_USER_MESSAGE | v1::PROMPT_METHOD) => {
                 let end =
                     match (text(message, "/error/message"), text(message, "/result/stopReason")) {
                         (Some(error), _) => format!("The turn has failed: {error}"),
                         (None, None | Some("end_turn")) => "The turn has ended.".to_owned(),
                         (None, Some(reason)) => format!("The turn has ended: {reason}."),
                     };
-                self.line(DIM, &visible_line(&end));
+                self.line(DIM_CODE, &visible_line(&end));
             }
             _ => {}
         }
@@ -185,7 +185,7 @@ impl Conversation {
         let said = text(update, "/content/text");
         match text(update, "/sessionUpdate") {
             Some("user_message_chunk") => {
-                self.line(PROMPT, &format!("› {}", visible(said.unwrap_or_default())));
+                self.line(PROMPT_CODE, &format!("› {}", visible(said.unwrap_or_default())));
             }
             Some("agent_message_chunk") => self.streamed(Block::Said, said),
             Some("agent_thought_chunk") => self.streamed(Block::Thought, said),
@@ -215,8 +215,8 @@ impl Conversation {
     /// Shows a call with its content if the status says that the call has ended.
     fn changed(&mut self, call: &str, status: &str, content: Option<&Value>) {
         let (mark, codes) = match status {
-            "finished" | "completed" => ('✓', GOOD),
-            "error" | "failed" => ('✗', BAD),
+            "finished" | "completed" => ('✓', GOOD_CODE),
+            "error" | "failed" => ('✗', BAD_CODE),
             _ => return,
         };
         let ShownCall { title, is_change_shown } = self.calls.remove(call).unwrap_or_default();
@@ -240,12 +240,12 @@ impl Conversation {
             let before = old.iter().zip(&new).take_while(same).count();
             let (old, new) = (&old[before..], &new[before..]);
             let after = old.iter().rev().zip(new.iter().rev()).take_while(same).count();
-            self.under(BAD, "  - ", &old[..old.len() - after].join("\n"));
-            self.under(GOOD, "  + ", &new[..new.len() - after].join("\n"));
+            self.under(BAD_CODE, "  - ", &old[..old.len() - after].join("\n"));
+            self.under(GOOD_CODE, "  + ", &new[..new.len() - after].join("\n"));
         }
         if let Some(output) = text(content, "/markdown").or(text(content, "/content/text")) {
             let lines = output.lines().filter(|line| !line.starts_with("```"));
-            self.under(DIM, "  │ ", &lines.collect::<Vec<_>>().join("\n"));
+            self.under(DIM_CODE, "  │ ", &lines.collect::<Vec<_>>().join("\n"));
         }
     }
 
@@ -266,7 +266,7 @@ impl Conversation {
         match block {
             Block::Thought => {
                 let mark = if is_new { "∴ " } else { "" };
-                self.painted(DIM, &format!("{before}{mark}{kept}"));
+                self.painted(DIM_CODE, &format!("{before}{mark}{kept}"));
             }
             Block::Said | Block::Other => self.out += &format!("{before}{kept}"),
         }

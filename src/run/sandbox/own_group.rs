@@ -24,7 +24,7 @@ const PASSED_ON: [Signal; 9] = [
 ];
 
 /// Signals of [`PASSED_ON`] that end a command, unless the command handles them.
-const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+const ENDING_SIGNALS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
 
 /// Runs a command, and waits for its end. After a signal that ends commands, no process of the command's group is left.
 ///
@@ -46,7 +46,7 @@ pub(super) async fn run(mut command: Command) -> anyhow::Result<ExitStatus> {
             biased;
             status = child.wait() => break status,
             signal = signals.next() => {
-                is_ending |= ENDING.contains(&signal);
+                is_ending |= ENDING_SIGNALS.contains(&signal);
                 pass_on(group, signal);
             }
         }

@@ -18,12 +18,12 @@ use super::plan::{
 };
 use super::sys::bounded_memory_bytes;
 use super::{Naming as _, privileges, seccomp, sys};
-use crate::order::{Expected, HELPER, Order};
+use crate::order::{Expected, HELPER_ARGUMENT, Order};
 use crate::profile::{HomeLink, KnownPath, Profile};
 use crate::report::{self, Report};
 
 /// Directories in which `bwrap` is looked for. `PATH` is not used, as it may lead into the workspace.
-const DIRECTORIES: [&str; 5] =
+const SEARCHED_DIRECTORIES: [&str; 5] =
     ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin", "/run/wrappers/bin"];
 
 /// Maximum size of the file system that replaces a directory of sockets, in bytes.
@@ -36,7 +36,7 @@ const RUN_BYTES: &str = "1048576";
 const MAX_ATTEMPTS: u32 = 20;
 
 /// Arguments of a test run of `bwrap`: old versions do not have all options.
-const TRIED: [&str; 16] = [
+const PROBE_ARGUMENTS: [&str; 16] = [
     "--unshare-all",
     "--ro-bind",
     "/",
@@ -57,12 +57,12 @@ const TRIED: [&str; 16] = [
 
 /// Returns the path of `bwrap` if it works here; the error says why it does not.
 pub(crate) fn program() -> Result<PathBuf, String> {
-    let paths = DIRECTORIES.map(|directory| Path::new(directory).join("bwrap"));
+    let paths = SEARCHED_DIRECTORIES.map(|directory| Path::new(directory).join("bwrap"));
     let Some(program) = paths.into_iter().find(|path| path.exists()) else {
         return Err("`bwrap` is not installed".to_owned());
     };
     let tried =
-        Command::new(&program).args(TRIED).stdin(Stdio::null()).stdout(Stdio::null()).output();
+        Command::new(&program).args(PROBE_ARGUMENTS).stdin(Stdio::null()).stdout(Stdio::null()).output();
     match tried {
         Ok(output) if output.status.success() => {
             Root::open().map(|_| program).map_err(|error| error.to_string())
@@ -281,7 +281,7 @@ pub(crate) fn command(
         errors: errors.as_raw_fd(),
     })?)?;
     command.arg("--").arg(format!("/proc/self/fd/{}", own.as_raw_fd()));
-    command.arg(HELPER).arg(order.as_raw_fd().to_string()).args(words);
+    command.arg(HELPER_ARGUMENT).arg(order.as_raw_fd().to_string()).args(words);
     open.extend([own, order, continued, errors]);
     // From here on, a failure is one of `bwrap`.
     report::begin_bubblewrap(report)?;

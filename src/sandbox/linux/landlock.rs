@@ -17,21 +17,21 @@ use crate::profile::{KnownPath, Profile};
 
 /// Oldest version of Landlock that is used: the first that restricts truncation. With an older one, a command could
 /// empty a file that it may only read.
-const FIRST: i64 = 3;
+const OLDEST_VERSION: i64 = 3;
 
 /// Newest version of Landlock whose access rights are requested. Rights that the kernel does not know are left out.
-const NEWEST: ABI = ABI::V7;
+const NEWEST_ABI: ABI = ABI::V7;
 
 /// Devices that programs rely on. Pseudo-terminals and shared memory are left out: those of the user's other programs,
 /// the agent among them, lie in the same directories, and a rule cannot tell them from the command's own.
-const DEVICES: [&str; 6] =
+const DEVICE_PATHS: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// Returns the reason why Landlock does not work here, if it does not.
 pub(crate) fn unavailable() -> Option<String> {
     match sys::landlock_version() {
         0 => Some("this kernel has no Landlock, or it is switched off".to_owned()),
-        version if version < FIRST => Some(format!(
+        version if version < OLDEST_VERSION => Some(format!(
             "this kernel's Landlock (version {version}) does not hold truncation back"
         )),
         _ => Root::open().err().map(|error| error.to_string()),
@@ -53,7 +53,7 @@ pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
 }
 
 fn restrict_files(profile: &Profile) -> io::Result<()> {
-    let all = AccessFs::from_all(NEWEST);
+    let all = AccessFs::from_all(NEWEST_ABI);
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)
@@ -66,10 +66,10 @@ fn restrict_files(profile: &Profile) -> io::Result<()> {
     for path in readable(profile)? {
         // A file that was removed since its directory was listed, or that has become a link, needs no rule.
         if let Ok(found) = root.find(&path) {
-            rules = allow(rules, found, AccessFs::from_read(NEWEST))?;
+            rules = allow(rules, found, AccessFs::from_read(NEWEST_ABI))?;
         }
     }
-    for device in DEVICES.iter().filter_map(|path| root.find(Path::new(path)).ok()) {
+    for device in DEVICE_PATHS.iter().filter_map(|path| root.find(Path::new(path)).ok()) {
         rules = allow(rules, device, all)?;
     }
     let roots = if profile.writes_roots { &profile.roots[..] } else { &[] };
@@ -92,7 +92,7 @@ fn allow(
         FileType::Directory => access,
         // A link has no content of its own. The file that the link leads to has a rule of its own, or is hidden.
         FileType::Symlink => return Ok(rules),
-        _ => access & AccessFs::from_file(NEWEST),
+        _ => access & AccessFs::from_file(NEWEST_ABI),
     };
     rules.add_rule(PathBeneath::new(found.file, access)).map_err(io::Error::other)
 }

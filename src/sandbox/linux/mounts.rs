@@ -24,7 +24,7 @@ use crate::profile::{HomeLink, KnownPath, Limits, Profile};
 
 /// Names of the devices that programs rely on. The sandbox has no others: a command run by root could read a whole disk
 /// through its device.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+const DEVICE_NAMES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A copy of a part of the file tree, and the path at which it is mounted.
 pub(super) type Part = (OwnedFd, PathBuf);
@@ -129,7 +129,7 @@ impl Parts {
         let resolver = resolver.filter(|path| profile.network && path.starts_with("/run"));
         let resolver =
             resolver.map(|path| Ok::<_, io::Error>((tree(&root.find(&path)?.file)?, path)));
-        let devices = DEVICES.iter().filter_map(|name| {
+        let devices = DEVICE_NAMES.iter().filter_map(|name| {
             let path = Path::new("/dev").join(name);
             let found = root.find(&path).ok()?;
             Some(tree(&found.file).map(|part| (part, path)))

@@ -27,10 +27,10 @@ use crate::mechanism::{NOT_SANDBOXED, PROXY_PORT};
 use crate::profile::{Limits, Profile, Temporary};
 
 /// Message that comes with the holder's descriptors if all has worked. Any other message is the reason of a failure.
-pub(crate) const READY: &[u8] = b"ready";
+pub(crate) const READY_MESSAGE: &[u8] = b"ready";
 
 /// Maximum number of descriptors that the holder sends.
-pub(crate) const DESCRIPTORS: usize = 7;
+pub(crate) const MAX_DESCRIPTORS: usize = 7;
 
 /// Namespaces that all commands of a session share, regardless of their profiles.
 pub(crate) struct Shared {
@@ -54,7 +54,7 @@ pub(crate) struct TemporaryFiles {
 }
 
 /// Makes namespaces and starts their holder; `shared` are the session's user and network namespaces, if it has them
-/// already. Sends [`READY`] with descriptors of the user, network, shared memory and process namespaces, in this order.
+/// already. Sends [`READY_MESSAGE`] with descriptors of the user, network, shared memory and process namespaces, in this order.
 /// If these are the first namespaces of the session, descriptors of a listening socket in the network and of the
 /// [`TemporaryFiles`] follow. On failure, sends the reason instead.
 pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>, limits: Limits) -> ! {
@@ -137,7 +137,7 @@ fn start_holder(socket: &OwnedFd, listener: Option<TcpListener>, limits: Limits)
                 let TemporaryFiles { files, root } = TemporaryFiles::make(limits)?;
                 opened.extend([listener.into(), files, root]);
             }
-            send(socket, READY, &opened)
+            send(socket, READY_MESSAGE, &opened)
         }
     }
 }
@@ -187,7 +187,7 @@ fn wait_for_end(socket: &OwnedFd) -> ! {
 
 fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
     let borrowed: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !borrowed.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));

@@ -31,7 +31,7 @@ pub(super) enum Surroundings {
 const OPEN_TREE_ATTR: i64 = 467;
 
 /// System calls that are denied to every command: no command needs them, and they have been used to escape sandboxes.
-const DENIED: &[i64] = &[
+const DENIED_CALLS: &[i64] = &[
     // io_uring makes sockets and opens files without the system calls that this filter sees.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -203,16 +203,16 @@ fn other_numbers() -> Vec<sock_filter> {
     }
     let line = |code, jf, k| sock_filter { code, jt: 0, jf, k };
     let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
-    vec![line(LOAD, 0, 0), line(JUMP_UNLESS_AT_LEAST, 1, 0x4000_0000), line(RETURN, 0, unknown)]
+    vec![line(LOAD_INSTRUCTION, 0, 0), line(JUMP_UNLESS_AT_LEAST, 1, 0x4000_0000), line(RETURN_INSTRUCTION, 0, unknown)]
 }
 
 /// Instruction codes of BPF: load the call's number, compare it, return an answer.
-const LOAD: u16 = 0x20;
+const LOAD_INSTRUCTION: u16 = 0x20;
 const JUMP_UNLESS_AT_LEAST: u16 = 0x35;
-const RETURN: u16 = 0x06;
+const RETURN_INSTRUCTION: u16 = 0x06;
 
 fn rules(surroundings: Surroundings) -> io::Result<Rules> {
-    let mut rules: Rules = DENIED.iter().map(|number| (*number, Vec::new())).collect();
+    let mut rules: Rules = DENIED_CALLS.iter().map(|number| (*number, Vec::new())).collect();
     // A new user namespace would give the command all capabilities inside it, such as that to mount.
     let user_namespace = libc::CLONE_NEWUSER as u64;
     let new_user = rule([(0, SeccompCmpOp::MaskedEq(user_namespace), user_namespace)])?;

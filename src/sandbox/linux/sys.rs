@@ -32,7 +32,7 @@ pub(crate) fn fork() -> io::Result<Fork> {
 }
 
 /// Signals that end a process by default and that other processes send.
-const ENDING: [c_int; 6] =
+const ENDING_SIGNALS: [c_int; 6] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
 /// Forks this process, which must have one thread, and returns in the copy. The original process waits for the copy and
@@ -68,7 +68,7 @@ fn hold_signals(hold: bool) {
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        for signal in ENDING {
+        for signal in ENDING_SIGNALS {
             libc::sigaddset(&raw mut set, signal);
         }
         libc::sigprocmask(how, &raw const set, std::ptr::null_mut());
@@ -78,7 +78,7 @@ fn hold_signals(hold: bool) {
 /// Waits for a child. Meanwhile this process ignores the signals that end a process: the child is in the same process
 /// group, gets them too, and decides. Signals that were blocked are let through.
 fn wait_for(child: Pid) -> WaitStatus {
-    let before = ENDING.map(|signal| (signal, set_signal(signal, libc::SIG_IGN)));
+    let before = ENDING_SIGNALS.map(|signal| (signal, set_signal(signal, libc::SIG_IGN)));
     hold_signals(false);
     let status = loop {
         match waitpid(Some(child), WaitOptions::empty()) {
@@ -213,10 +213,10 @@ pub(crate) fn bounded_memory_bytes(limits: Limits) -> u64 {
 
 /// Returns the version of Landlock in this kernel; 0 if it has none.
 pub(crate) fn landlock_version() -> i64 {
-    const VERSION: u32 = 1;
+    const VERSION_FLAG: u32 = 1;
     // SAFETY: with this flag the call takes no structure.
     let version = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION_FLAG)
     };
     version.max(0)
 }

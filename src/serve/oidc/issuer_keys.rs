@@ -13,15 +13,15 @@ use tokio::time::{Instant, sleep};
 use tandem_net::{Reach, is_this_machine, judge_host, system_lookup};
 
 /// Interval between two fetches of the keys.
-const FRESH: Duration = Duration::from_mins(10);
+const REFRESH_INTERVAL: Duration = Duration::from_mins(10);
 
 /// Time after which a failed fetch is retried.
-const RETRY: Duration = Duration::from_mins(1);
+const FETCH_RETRY_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Maximum number of fetches for unknown keys in a [`PERIOD`]. Without a limit, tokens with invented key ids
+/// Maximum number of fetches for unknown keys in a [`FETCH_PERIOD`]. Without a limit, tokens with invented key ids
 /// would make the server flood the issuer.
-const FETCHES: u32 = 5;
-const PERIOD: Duration = Duration::from_mins(1);
+const MAX_UNKNOWN_KEY_FETCHES: u32 = 5;
+const FETCH_PERIOD: Duration = Duration::from_mins(1);
 
 /// Maximum time for each of the two responses: the metadata, and the keys.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
@@ -97,13 +97,13 @@ impl IssuerKeys {
         }
         let asked = Instant::now();
         let mut fetches = self.fetches.lock().await;
-        if fetches.since.elapsed() > PERIOD {
+        if fetches.since.elapsed() > FETCH_PERIOD {
             (fetches.since, fetches.count) = (Instant::now(), 0);
         }
         // If another request has fetched the keys while this one waited for the lock, a second fetch would
         // bring nothing new.
         let is_late = fetches.ended.is_some_and(|ended| ended > asked);
-        if !is_late && fetches.count < FETCHES {
+        if !is_late && fetches.count < MAX_UNKNOWN_KEY_FETCHES {
             fetches.count += 1;
             self.refresh().await;
             fetches.ended = Some(Instant::now());
@@ -130,7 +130,7 @@ impl IssuerKeys {
     /// Fetches the keys at intervals. Never returns.
     pub(super) async fn keep_fresh(&self) {
         loop {
-            let wait = if self.refresh().await { FRESH } else { RETRY };
+            let wait = if self.refresh().await { REFRESH_INTERVAL } else { FETCH_RETRY_INTERVAL };
             sleep(wait).await;
         }
     }

@@ -10,7 +10,7 @@ use ring::signature::{
 };
 
 /// Verifiers that `jsonwebtoken` uses.
-static PROVIDER: CryptoProvider = CryptoProvider {
+static CRYPTO_PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |_, _| Err(ErrorKind::UnsupportedAlgorithm.into()),
     verifier_factory: |algorithm, key| verifier(*algorithm, key),
     key_utils: KeyUtils::new_unimplemented(),
@@ -19,7 +19,7 @@ static PROVIDER: CryptoProvider = CryptoProvider {
 /// Makes `jsonwebtoken` verify signatures by `ring`.
 pub(super) fn install() {
     // An error means that the provider is installed already.
-    let _ = PROVIDER.install_default();
+    let _ = CRYPTO_PROVIDER.install_default();
 }
 
 /// A public key with the algorithm that it is used for.

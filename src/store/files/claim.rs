@@ -11,19 +11,19 @@ use parking_lot::Mutex;
 use tandem_agent::session::{Batch, Claim, Head, Holder, Secrets, StoreError};
 
 use super::directory::{
-    self, LOG, LockedLog, OWNER, SECRETS, blocking, has_head, is_same, lock, make_dir, write_owner,
+    self, LOG_FILE, LockedLog, OWNER_FILE, SECRETS_FILE, blocking, has_head, is_same, lock, make_dir, write_owner,
 };
 use crate::backwards::Backwards;
-use crate::lines::{self, VERSION};
+use crate::lines::{self, FORMAT_VERSION};
 
 /// Name of the file for incomplete lines that were cut off a log.
-const TORN: &str = "log.torn";
+const TORN_LOG: &str = "log.torn";
 
 /// Name of a rewritten log until it is complete.
-const NEW: &str = "log.new.jsonl";
+const NEW_LOG: &str = "log.new.jsonl";
 
 /// Name of the log that a rewritten log has replaced, because a part of it was lost.
-const OLD: &str = "log.old.jsonl";
+const OLD_LOG: &str = "log.old.jsonl";
 
 /// The claim of a session's directory. The claim ends with the lock on the log, which its writer holds.
 pub(super) struct FileClaim {
@@ -64,7 +64,7 @@ impl FileClaim {
         let bytes = begun.inspect_err(|_| {
             // Without a head this is no session. Other files of the session may be in the directory; they stay, and
             // so does the directory.
-            for name in [LOG, OWNER] {
+            for name in [LOG_FILE, OWNER_FILE] {
                 let _ = fs::remove_file(dir.join(name));
             }
             let _ = fs::remove_dir(dir);
@@ -75,12 +75,12 @@ impl FileClaim {
     /// Opens a session's log. Cuts off an incomplete last line, which a crash may have left.
     pub(super) fn open(dir: &Path) -> Result<Box<dyn Claim>, StoreError> {
         let mut options = OpenOptions::new();
-        let file = lock(options.append(true).read(true).open(dir.join(LOG))?, dir)?;
+        let file = lock(options.append(true).read(true).open(dir.join(LOG_FILE))?, dir)?;
         if !has_head(&file)? {
             return Err(io::Error::from(ErrorKind::NotFound).into());
         }
         // A process that was killed while it rewrote the log may have left this file. The log has the same events.
-        let _ = fs::remove_file(dir.join(NEW));
+        let _ = fs::remove_file(dir.join(NEW_LOG));
         let size = file.metadata()?.len();
         let head = read_head(&file)?;
         let (end, next) = find_end(&file, size)?;
@@ -90,7 +90,7 @@ impl FileClaim {
             repaired = Some(format!(
                 "The last {} bytes of the session were not written to their end, and are left out; they are in {}.",
                 size - end,
-                dir.join(TORN).display()
+                dir.join(TORN_LOG).display()
             ));
         }
         write_owner(dir, &this_process())?;
@@ -160,7 +160,7 @@ impl Claim for FileClaim {
 impl Drop for FileClaim {
     fn drop(&mut self) {
         // This file only informs; the lock decides who owns the session.
-        let _ = std::fs::remove_file(self.dir.join(OWNER));
+        let _ = std::fs::remove_file(self.dir.join(OWNER_FILE));
     }
 }
 
@@ -229,7 +229,7 @@ impl LogWriter {
     /// Starts a rewrite of the log, in a file beside the log. `sync` replaces the log with it.
     fn renew(&mut self) -> Result<(), StoreError> {
         make_dir(&self.dir)?;
-        let path = self.dir.join(NEW);
+        let path = self.dir.join(NEW_LOG);
         // An earlier attempt that failed may have left this file.
         let _ = fs::remove_file(&path);
         let mut options = OpenOptions::new();
@@ -250,7 +250,7 @@ const NOT_WRITTEN: &str = "the disk could not write it";
 
 /// Replaces the stored secrets of a session. If this fails, the old secrets stay.
 fn write_secrets(dir: &Path, secrets: &Secrets) -> io::Result<()> {
-    let (path, new) = (dir.join(SECRETS), dir.join(SECRETS.to_owned() + ".new"));
+    let (path, new) = (dir.join(SECRETS_FILE), dir.join(SECRETS_FILE.to_owned() + ".new"));
     if secrets.is_empty() {
         return match fs::remove_file(path) {
             Err(err) if err.kind() == ErrorKind::NotFound => Ok(()),
@@ -268,7 +268,7 @@ fn write_secrets(dir: &Path, secrets: &Secrets) -> io::Result<()> {
 /// Replaces the log by the rewritten one, which must be complete and on the disk. `before` is the log that the
 /// rewrite began with.
 fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {
-    let log = dir.join(LOG);
+    let log = dir.join(LOG_FILE);
     let _other = match File::open(&log) {
         Ok(file) if is_same(before, &file.metadata()?)? => None,
         // Somebody has put it there, who may go on with it.
@@ -277,9 +277,9 @@ fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {
         Err(err) => return Err(err.into()),
     };
     // It may have what could not be read, or what somebody wants back.
-    let _ = fs::remove_file(dir.join(OLD));
-    let _ = fs::hard_link(&log, dir.join(OLD));
-    Ok(fs::rename(dir.join(NEW), &log)?)
+    let _ = fs::remove_file(dir.join(OLD_LOG));
+    let _ = fs::hard_link(&log, dir.join(OLD_LOG));
+    Ok(fs::rename(dir.join(NEW_LOG), &log)?)
 }
 
 /// Syncs the directories of a session's files. Without this, a loss of power could remove the names of the files
@@ -296,7 +296,7 @@ fn sync_names(dir: &Path) -> io::Result<()> {
 fn new_log(dir: &Path) -> Result<LockedLog, StoreError> {
     let mut options = OpenOptions::new();
     let options = options.append(true).read(true).mode(0o600);
-    let path = dir.join(LOG);
+    let path = dir.join(LOG_FILE);
     let file = match options.clone().create_new(true).open(&path) {
         Err(err) if err.kind() == ErrorKind::AlreadyExists => options.open(&path)?,
         file => file?,
@@ -343,15 +343,15 @@ fn read_head(file: &File) -> Result<Head, StoreError> {
     let size = file.metadata()?.len();
     let mut log = io::BufReader::new(io::Read::take(file, size));
     let (version, head) = directory::read_head(&mut log)?;
-    if version > VERSION { Err(StoreError::Newer(version)) } else { Ok(head) }
+    if version > FORMAT_VERSION { Err(StoreError::Newer(version)) } else { Ok(head) }
 }
 
-/// Moves the bytes after the last complete line to the end of the file [`TORN`].
+/// Moves the bytes after the last complete line to the end of the file [`TORN_LOG`].
 fn cut(file: &File, dir: &Path, end: u64, size: u64) -> io::Result<()> {
     let mut torn = vec![0; usize::try_from(size - end).map_err(io::Error::other)?];
     file.read_exact_at(&mut torn, end)?;
     let mut options = OpenOptions::new();
-    let mut kept = options.append(true).create(true).mode(0o600).open(dir.join(TORN))?;
+    let mut kept = options.append(true).create(true).mode(0o600).open(dir.join(TORN_LOG))?;
     kept.write_all(&torn)?;
     kept.write_all(b"\n")?;
     kept.sync_all()?;
@@ -381,9 +381,9 @@ mod tests {
         }
         log.renew().unwrap();
         log.append(&batch).unwrap();
-        assert!(!dir.path().join(LOG).exists());
+        assert!(!dir.path().join(LOG_FILE).exists());
         log.sync().unwrap();
-        let written = fs::read_to_string(dir.path().join(LOG)).unwrap();
+        let written = fs::read_to_string(dir.path().join(LOG_FILE)).unwrap();
         assert_eq!(written.lines().count(), 2);
     }
 }

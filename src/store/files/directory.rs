@@ -13,13 +13,13 @@ use uuid::Uuid;
 use crate::lines;
 
 /// Name of the log in a session's directory.
-pub(super) const LOG: &str = "log.jsonl";
+pub(super) const LOG_FILE: &str = "log.jsonl";
 
 /// Name of the file that names the process that has the session open.
-pub(super) const OWNER: &str = "owner.json";
+pub(super) const OWNER_FILE: &str = "owner.json";
 
 /// Name of the file with the session's secrets, which must not be in the log.
-pub(super) const SECRETS: &str = "secrets.json";
+pub(super) const SECRETS_FILE: &str = "secrets.json";
 
 /// Name of the file with the id of the store.
 const STORE_ID: &str = ".store-id";
@@ -65,7 +65,7 @@ pub(super) fn lock(log: File, dir: &Path) -> Result<LockedLog, StoreError> {
             Ok(()) => {
                 let log = LockedLog(log);
                 // Its owner may have put another in its place after this one was opened.
-                if is_same(&log, &std::fs::metadata(dir.join(LOG))?)? {
+                if is_same(&log, &std::fs::metadata(dir.join(LOG_FILE))?)? {
                     return Ok(log);
                 }
                 break;
@@ -132,7 +132,7 @@ pub(super) fn is_same(file: &File, other: &Metadata) -> io::Result<bool> {
 /// Reads the owner file of a session; returns a holder without a process id if it cannot be read.
 pub(super) fn read_owner(dir: &Path) -> Holder {
     let mut json = Vec::new();
-    let read = File::open(dir.join(OWNER)).and_then(|file| file.take(4096).read_to_end(&mut json));
+    let read = File::open(dir.join(OWNER_FILE)).and_then(|file| file.take(4096).read_to_end(&mut json));
     read.ok().and_then(|_| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }
 
@@ -140,7 +140,7 @@ pub(super) fn read_owner(dir: &Path) -> Holder {
 pub(super) fn write_owner(dir: &Path, owner: &Holder) -> Result<(), StoreError> {
     let json = serde_json::to_vec(owner).map_err(io::Error::from)?;
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(OWNER));
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(OWNER_FILE));
     Ok(file?.write_all(&json)?)
 }
 
@@ -149,7 +149,7 @@ pub(super) type LogFile = BufReader<io::Take<File>>;
 
 /// Opens the log of a session for reading, at its first line.
 pub(super) fn open(dir: &Path, id: &str) -> Result<LogFile, StoreError> {
-    let file = File::open(dir.join(LOG)).map_err(StoreError::Io).map_err(named(id))?;
+    let file = File::open(dir.join(LOG_FILE)).map_err(StoreError::Io).map_err(named(id))?;
     if !has_head(&file)? {
         return Err(StoreError::NotFound(id.to_owned()));
     }

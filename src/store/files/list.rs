@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tandem_agent::session::{BatchSummary, Holder, Listed, Millis, Query, StoreError};
 use uuid::Uuid;
 
-use super::directory::{LOG, OWNER, open, read_head_or_first_event, read_owner, session_id};
+use super::directory::{LOG_FILE, OWNER_FILE, open, read_head_or_first_event, read_owner, session_id};
 use crate::backwards::Backwards;
 use crate::lines;
 
@@ -41,7 +41,7 @@ fn find(root: &Path) -> io::Result<BinaryHeap<ChangedLog>> {
 }
 
 fn changed_log(root: &Path, id: Uuid) -> Option<ChangedLog> {
-    let metadata = fs::metadata(root.join(id.as_hyphenated().to_string()).join(LOG)).ok()?;
+    let metadata = fs::metadata(root.join(id.as_hyphenated().to_string()).join(LOG_FILE)).ok()?;
     Some((metadata.modified().map_or(0, millis), id))
 }
 
@@ -84,7 +84,7 @@ fn describe(root: &Path, log: ChangedLog, query: &Query) -> Option<Listed> {
 fn holder(log: &File, dir: &Path) -> Option<Holder> {
     // Only the lock proves that a session is open. An open session always has this file, so without the file the lock
     // need not be tried.
-    if !dir.join(OWNER).exists() {
+    if !dir.join(OWNER_FILE).exists() {
         return None;
     }
     match log.try_lock_shared() {

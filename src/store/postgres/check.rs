@@ -14,13 +14,13 @@ use super::connection::{Database, Failure, get};
 use super::schema;
 
 /// Maximum time to wait for a notification.
-const HEARS: Duration = Duration::from_secs(3);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Oldest version of Postgres that the tests run with.
-const TESTED: i32 = 15;
+const MIN_TESTED_VERSION: i32 = 15;
 
 /// Number of connections that one node needs.
-const CONNECTIONS: i64 = 4;
+const NODE_CONNECTIONS: i64 = 4;
 
 /// Result of one check of a database, as a text for its operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ end order by 1";
 
 /// Statement that returns the settings on which it depends that acknowledged events are durable, and the number of
 /// free connections.
-const SETTINGS: &str = "
+const SETTINGS_QUERY: &str = "
 select current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',
   current_setting('synchronous_commit') <> 'off', current_setting('synchronous_standby_names') <> '',
   (select count(*) from pg_stat_replication),
@@ -95,9 +95,9 @@ async fn version(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError
              `target_session_attrs=read-write`"
                 .to_owned(),
         )
-    } else if version < TESTED {
+    } else if version < MIN_TESTED_VERSION {
         Doubtful(format!(
-            "it is Postgres {version}, and the oldest version that is tested is {TESTED}"
+            "it is Postgres {version}, and the oldest version that is tested is {MIN_TESTED_VERSION}"
         ))
     } else {
         Good(format!("it answers, and is Postgres {version}"))
@@ -199,7 +199,7 @@ async fn notifications(database: &Database) -> Result<Vec<DatabaseFinding>, Stor
     Ok(vec![if heard.map_err(|failure| database.explain(&failure))? {
         Good("notifications come (LISTEN, NOTIFY)".to_owned())
     } else {
-        let seconds = HEARS.as_secs();
+        let seconds = NOTIFICATION_TIMEOUT.as_secs();
         Wrong(format!(
             "no notification has come within {seconds} s (LISTEN, NOTIFY): set `pool_mode = session` in \
              the pooler, or give the address of the database itself"
@@ -207,7 +207,7 @@ async fn notifications(database: &Database) -> Result<Vec<DatabaseFinding>, Stor
     }])
 }
 
-/// Returns `true` if a notification of a second connection arrives within [`HEARS`].
+/// Returns `true` if a notification of a second connection arrives within [`NOTIFICATION_TIMEOUT`].
 async fn hears<T: MakeTlsConnect<Socket>>(database: &Database, tls: T) -> Result<bool, Failure> {
     let connecting = timeout(database.patience, database.config().connect(tls)).await;
     let (listener, mut connection) =
@@ -229,14 +229,14 @@ async fn hears<T: MakeTlsConnect<Socket>>(database: &Database, tls: T) -> Result
         let told = client.batch_execute(&format!("notify {channel}")).await;
         told.map_err(Failure::Refused)
     };
-    let (heard, told) = join(timeout(HEARS, heard), told).await;
+    let (heard, told) = join(timeout(NOTIFICATION_TIMEOUT, heard), told).await;
     told?;
     Ok(heard.unwrap_or(false))
 }
 
 /// Checks that acknowledged events are durable, and that there are connections for another node.
 async fn safety(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
-    let row = first(database, SETTINGS).await?;
+    let row = first(database, SETTINGS_QUERY).await?;
     let mut doubts = Vec::new();
     for (column, name) in [(0, "fsync"), (1, "full_page_writes")] {
         if !get::<bool>(&row, column)? {
@@ -261,9 +261,9 @@ async fn safety(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError>
         ));
     }
     let free: i64 = get(&row, 5)?;
-    if free < CONNECTIONS {
+    if free < NODE_CONNECTIONS {
         doubts.push(Doubtful(format!(
-            "{free} connections are free, and a server needs {CONNECTIONS}: raise `max_connections`"
+            "{free} connections are free, and a server needs {NODE_CONNECTIONS}: raise `max_connections`"
         )));
     }
     if doubts.is_empty() {

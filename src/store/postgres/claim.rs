@@ -17,7 +17,7 @@ use crate::lines;
 
 /// Statement that gives up a session which this node owns in this epoch. It compares the node's name too: of two
 /// nodes that create or claim a session at once, both count the same epoch.
-const RELEASE: &str =
+const RELEASE_STATEMENT: &str =
     "update tandem.session set owner = '', port = null where id = $1 and epoch = $2 and owner = $3";
 
 /// The claim of a session in one of its epochs.
@@ -252,7 +252,7 @@ impl Claim for PostgresClaim {
         self.is_released = true;
         self.shared.let_go(&self.id, self.epoch);
         let own = self.shared.nodes.own();
-        let released = self.shared.database.query(RELEASE, &[&self.id, &self.epoch, &own]).await;
+        let released = self.shared.database.query(RELEASE_STATEMENT, &[&self.id, &self.epoch, &own]).await;
         if let Err(err) = released {
             tracing::debug!("a session is let go when this process ends: {err}");
         }
@@ -271,7 +271,7 @@ impl Drop for PostgresClaim {
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 let own = shared.nodes.own();
-                shared.database.query(RELEASE, &[&id, &epoch, &own]).await
+                shared.database.query(RELEASE_STATEMENT, &[&id, &epoch, &own]).await
             });
         }
     }

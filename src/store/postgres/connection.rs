@@ -18,7 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::address::{DatabaseAddress, cause};
 
 /// Time between attempts to reach a database.
-pub(super) const BACKOFF: Backoff = Backoff {
+pub(super) const CONNECT_BACKOFF: Backoff = Backoff {
     first: Duration::from_millis(50),
     factor: 2,
     longest: Duration::from_secs(1),
@@ -142,7 +142,7 @@ impl Database {
                 Err(failure) => failure,
             };
             failures += 1;
-            let wait = BACKOFF.delay(failures);
+            let wait = CONNECT_BACKOFF.delay(failures);
             let is_over = end.is_some_and(|end| Instant::now() + wait >= end);
             if failure.is_final() || is_over {
                 return Err(self.explain(&failure));
@@ -303,7 +303,7 @@ fn class(code: &SqlState) -> &str {
 /// Classes of SQLSTATE whose errors pass by themselves, or when an operator makes room: the statement is retried.
 /// Errors of all other classes mean that the statement, the rights or the database are wrong. They are returned to
 /// the caller at once, and the caller may retry within its own time limit.
-const PASSING: [(&str, &str); 6] = [
+const PASSING_ERRORS: [(&str, &str); 6] = [
     ("08", "the connection broke"),
     ("40", "the statement met another one (deadlock, serialization)"),
     ("53", "there is no room on the disk, in memory, or for another connection"),
@@ -316,7 +316,7 @@ const PASSING: [(&str, &str); 6] = [
 fn is_passing(code: &SqlState) -> bool {
     // A primary that has become a standby is read-only; a new primary takes its place.
     *code == SqlState::READ_ONLY_SQL_TRANSACTION
-        || PASSING.iter().any(|(passing, _)| *passing == class(code))
+        || PASSING_ERRORS.iter().any(|(passing, _)| *passing == class(code))
 }
 
 /// Returns a column of a row.

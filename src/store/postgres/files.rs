@@ -8,23 +8,23 @@ use super::connection::{Params, get};
 use super::shared::Shared;
 
 /// Maximum number of bytes of a part. Small parts keep each statement short, so other callers do not wait for long.
-const PART: usize = 1 << 20;
+const MAX_PART_BYTES: usize = 1 << 20;
 
-const READ: &str = "select bytes, substr(content, 1, $4) from tandem.file \
+const READ_QUERY: &str = "select bytes, substr(content, 1, $4) from tandem.file \
                     where session = $1 and name = $2 and part = $3";
 
 /// Statement that writes a part, if this node still owns the session in this epoch.
-const PUT: &str = "
+const PUT_STATEMENT: &str = "
 with s as (select id from tandem.session where id = $1 and epoch = $2 for update)
 insert into tandem.file(session, name, part, bytes, content) select id, $3::text, $4::int, $5::bigint, $6::bytea from s
 on conflict(session, name, part) do update set bytes = excluded.bytes, content = excluded.content
 returning session";
 
-const REMOVE: &str = "
+const REMOVE_STATEMENT: &str = "
 with s as (select id from tandem.session where id = $1 and epoch = $2 for update)
 delete from tandem.file f using s where f.session = s.id and f.name = $3";
 
-const COPY: &str = "
+const COPY_STATEMENT: &str = "
 with s as (select id from tandem.session where id = $1 and epoch = $2 for update)
 insert into tandem.file(session, name, part, bytes, content)
 select s.id, f.name, f.part, f.bytes, f.content from tandem.file f, s where f.session = $3
@@ -49,8 +49,8 @@ pub(super) async fn read(
     let wrong = |why: &str| StoreError::Invalid(format!("its file {name}: {why}"));
     let mut content = Vec::new();
     for part in 0.. {
-        let most = i32::try_from(PART).unwrap_or(i32::MAX);
-        let row = shared.database.query(READ, &[&id, &name, &part, &most]).await?.pop();
+        let most = i32::try_from(MAX_PART_BYTES).unwrap_or(i32::MAX);
+        let row = shared.database.query(READ_QUERY, &[&id, &name, &part, &most]).await?.pop();
         let row = row.ok_or_else(|| wrong("a part is missing"))?;
         let bytes: i64 = get(&row, 0)?;
         let Some(bytes) = u64::try_from(bytes).ok().filter(|bytes| *bytes <= max) else {
@@ -77,11 +77,11 @@ pub(super) async fn put(
     let epoch = epoch(shared, id)?;
     let bytes = i64::try_from(content.len()).map_err(io::Error::other)?;
     // An empty file has one empty part.
-    for part in (0..content.len().div_ceil(PART).max(1)).rev() {
-        let piece = content.chunks(PART).nth(part).unwrap_or_default();
+    for part in (0..content.len().div_ceil(MAX_PART_BYTES).max(1)).rev() {
+        let piece = content.chunks(MAX_PART_BYTES).nth(part).unwrap_or_default();
         let number = i32::try_from(part).map_err(io::Error::other)?;
         let params: Params<'_> = &[&id, &epoch, &name, &number, &bytes, &piece];
-        if shared.database.query_until_answered(PUT, params).await?.is_empty() {
+        if shared.database.query_until_answered(PUT_STATEMENT, params).await?.is_empty() {
             return Err(StoreError::TakenOver);
         }
     }
@@ -90,12 +90,12 @@ pub(super) async fn put(
 
 pub(super) async fn remove(shared: &Shared, id: &str, name: &str) -> Result<(), StoreError> {
     let epoch = epoch(shared, id)?;
-    shared.database.query_until_answered(REMOVE, &[&id, &epoch, &name]).await.map(drop)
+    shared.database.query_until_answered(REMOVE_STATEMENT, &[&id, &epoch, &name]).await.map(drop)
 }
 
 pub(super) async fn copy(shared: &Shared, from: &str, id: &str) -> Result<(), StoreError> {
     let epoch = epoch(shared, id)?;
-    shared.database.query(COPY, &[&id, &epoch, &from]).await.map(drop)
+    shared.database.query(COPY_STATEMENT, &[&id, &epoch, &from]).await.map(drop)
 }
 
 /// Returns the epoch in which this node owns a session.

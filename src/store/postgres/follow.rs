@@ -7,7 +7,7 @@ use tandem_agent::session::{StoreError, Stored, StoredLog};
 
 use super::news::NewsOf;
 use super::shared::Shared;
-use super::{PAGE, connection};
+use super::{MAX_PAGE_BATCHES, connection};
 use crate::lines;
 
 /// Reads a log from an index on: the stored events, and later events as they come. Ends with an error if the session
@@ -56,7 +56,7 @@ impl Follower {
         }
     }
 
-    /// Reads the next stored events, at most [`PAGE`] batches; returns none at the end of the log.
+    /// Reads the next stored events, at most [`MAX_PAGE_BATCHES`] batches; returns none at the end of the log.
     async fn read(&mut self) -> Result<Vec<Stored>, StoreError> {
         let mut from = i64::try_from(self.next).unwrap_or(i64::MAX);
         if std::mem::take(&mut self.begins) {
@@ -66,7 +66,7 @@ impl Follower {
             from = rows.first().map_or(Ok(from), |row| connection::get(row, 0))?;
         }
         let rows = self.shared.read_rows(&self.id, from, i64::MAX).await?;
-        self.is_ahead = i64::try_from(rows.len()) != Ok(PAGE);
+        self.is_ahead = i64::try_from(rows.len()) != Ok(MAX_PAGE_BATCHES);
         let mut pieces = Vec::with_capacity(rows.len());
         for row in &rows {
             match lines::read_batch(connection::get::<&str>(row, 1)?.as_bytes()) {

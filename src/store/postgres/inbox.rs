@@ -16,7 +16,7 @@ use super::news::inbox_of;
 use super::shared::Shared;
 
 /// Maximum number of orders that one query returns.
-const MOST: i64 = 64;
+const MAX_QUERIED_ORDERS: i64 = 64;
 
 /// Puts an order into the inbox of a session, and waits until the session's owner has carried it out; returns the
 /// reply.
@@ -96,7 +96,7 @@ pub(super) async fn orders(
                    join tandem.session s on s.id = i.session \
                    where s.owner = $1 and i.reply is null and i.key <> all($2) order by i.id limit $3";
         let known: Vec<&str> = under_way.iter().map(|order| order.key.as_str()).collect();
-        let rows = shared.database.query(sql, &[&own, &known, &MOST]).await?;
+        let rows = shared.database.query(sql, &[&own, &known, &MAX_QUERIED_ORDERS]).await?;
         let mut orders = Vec::new();
         for row in &rows {
             let (session, epoch): (String, i64) = (get(row, 0)?, get(row, 3)?);

@@ -1,6 +1,6 @@
 //! News between nodes: the log of a session has grown, an order has its reply, or a node's inbox has orders.
 //!
-//! News are hints, which may be late, come twice or be lost. So each reader also looks at the database every [`LOOK`]
+//! News are hints, which may be late, come twice or be lost. So each reader also looks at the database every [`POLL_INTERVAL`]
 //! without news. All news of a node go over one connection.
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,19 +13,19 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
-use super::connection::{BACKOFF, Database, Failure};
+use super::connection::{CONNECT_BACKOFF, Database, Failure};
 
 /// Time after which a reader that waits for news looks at the database without news.
-pub(super) const LOOK: Duration = Duration::from_secs(2);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Minimum time between two notifications of a node: each takes a lock of the whole database server.
-const GAP: Duration = Duration::from_millis(5);
+const MIN_NOTIFY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Maximum number of bytes of a notification; Postgres accepts less than 8,000.
-const LONGEST: usize = 7000;
+const MAX_NOTIFICATION_BYTES: usize = 7000;
 
 /// Notification about all topics: each reader must look.
-const ANYTHING: &str = "*";
+const ANY_TOPIC: &str = "*";
 
 /// News of a node. A topic is the id of a session whose log has grown, the key of an order that has its reply, or
 /// [`inbox_of`] a node that has orders.
@@ -62,10 +62,10 @@ impl News {
     }
 
     /// Tells the readers at this node. `topics` is the text of a notification: topics separated by spaces, or
-    /// [`ANYTHING`].
+    /// [`ANY_TOPIC`].
     pub(super) fn hear(&self, topics: &str) {
         let waiting = self.waiting.lock();
-        if topics == ANYTHING {
+        if topics == ANY_TOPIC {
             for changes in waiting.values() {
                 changes.send_replace(());
             }
@@ -77,14 +77,14 @@ impl News {
     }
 
     /// Takes the topics of `untold`; returns the notification about them, or `None` if there are none. A notification
-    /// that would be too long becomes [`ANYTHING`].
+    /// that would be too long becomes [`ANY_TOPIC`].
     fn notification(&self) -> Option<String> {
         let topics = mem::take(&mut *self.untold.lock());
         if topics.is_empty() {
             return None;
         }
         let all = topics.into_iter().collect::<Vec<_>>().join(" ");
-        Some(if all.len() > LONGEST { ANYTHING.to_owned() } else { all })
+        Some(if all.len() > MAX_NOTIFICATION_BYTES { ANY_TOPIC.to_owned() } else { all })
     }
 }
 
@@ -107,9 +107,9 @@ impl NewsOf {
         self.changes.mark_unchanged();
     }
 
-    /// Waits for news, for at most [`LOOK`]. Returns `true` if there are news.
+    /// Waits for news, for at most [`POLL_INTERVAL`]. Returns `true` if there are news.
     pub(super) async fn wait(&mut self) -> bool {
-        timeout(LOOK, self.changes.changed()).await.is_ok()
+        timeout(POLL_INTERVAL, self.changes.changed()).await.is_ok()
     }
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn exchange(news: Arc<News>, database: Arc<Database>) {
             Ok(client) => {
                 failures = 0;
                 // News may have been missed while there was no connection.
-                news.hear(ANYTHING);
+                news.hear(ANY_TOPIC);
                 let Err(failure) = tell_others(&news, &database, &client).await;
                 tracing::debug!("no news of other nodes: {}", database.explain(&failure));
             }
@@ -141,7 +141,7 @@ pub(super) async fn exchange(news: Arc<News>, database: Arc<Database>) {
             }
         }
         failures += 1;
-        sleep(BACKOFF.delay(failures)).await;
+        sleep(CONNECT_BACKOFF.delay(failures)).await;
     }
 }
 
@@ -154,7 +154,7 @@ async fn tell_others(
     loop {
         // Without topics, a query after this wait finds out whether the connection is broken, on which no news would
         // be heard.
-        let _ = timeout(LOOK, news.is_untold.notified()).await;
+        let _ = timeout(POLL_INTERVAL, news.is_untold.notified()).await;
         let told = match news.notification() {
             Some(topics) => {
                 let sql = "select pg_notify('tandem', $1)";
@@ -163,6 +163,6 @@ async fn tell_others(
             None => timeout(database.patience, client.execute("select 1", &[])).await,
         };
         told.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;
-        sleep(GAP).await;
+        sleep(MIN_NOTIFY_INTERVAL).await;
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each node raises a counter in its row, a *beat*, and its connection holds an advisory lock. Other nodes count a
 //! node as dead when its counter has stood still for `dead_after`, or when its lock is free and its counter stands
-//! still, both for [`GRACE`]. An observer measures these times with its own clock: clocks of different machines are
+//! still, both for [`DEATH_GRACE`]. An observer measures these times with its own clock: clocks of different machines are
 //! never compared.
 
 use std::collections::{BTreeSet, HashMap};
@@ -18,27 +18,27 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::{Client, Row};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{BACKOFF, Database, Failure, get};
+use super::connection::{CONNECT_BACKOFF, Database, Failure, get};
 
 /// Time between two beats of a node.
-const BEAT: Duration = Duration::from_millis(250);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Time for which a node's lock must be free, and its counter stand still, before the node counts as dead. A restart
 /// of the database frees all locks for a moment, and must not make all nodes seem dead.
-const GRACE: Duration = Duration::from_millis(500);
+const DEATH_GRACE: Duration = Duration::from_millis(500);
 
 /// Time without a beat after which it is unclear whether a node is alive.
-const LATE: Duration = Duration::from_secs(1);
+const LATE_HEARTBEAT_TIME: Duration = Duration::from_secs(1);
 
 /// Number of beats between two checks whether other nodes have taken sessions of this node over.
-const CHECK: u32 = 8;
+const HEARTBEATS_PER_CHECK: u32 = 8;
 
 /// Statement that tries to take a node's lock. The connection holds the lock until it closes.
-const LOCK: &str = "select pg_try_advisory_lock(hashtextextended('tandem ' || $1, 0))";
+const LOCK_QUERY: &str = "select pg_try_advisory_lock(hashtextextended('tandem ' || $1, 0))";
 
 /// Statement that raises a node's counter. Returns the counter of each other node, and `true` if that node's lock is
 /// free.
-const COUNT: &str = "
+const COUNT_STATEMENT: &str = "
 with own as (
   insert into tandem.node(name, beat) values ($1, 1) on conflict(name) do update set beat = node.beat + 1
 )
@@ -46,7 +46,7 @@ select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' |
 from tandem.node where name <> $1";
 
 /// Statement for a process that is no node. Returns the counter of each node, and `true` if that node's lock is free.
-const LOOK: &str = "
+const STATES_QUERY: &str = "
 select name, beat, pg_try_advisory_xact_lock_shared(hashtextextended('tandem ' || name, 0)) from tandem.node";
 
 /// Function that is called after each beat of this node that the database has answered quickly.
@@ -133,9 +133,9 @@ impl Nodes {
     /// Looks at the nodes if this process is no node. In a node, the heartbeat does so.
     pub(super) async fn look_if_no_node(&self) -> Result<(), StoreError> {
         let Some(last_look) = &self.last_look else { return Ok(()) };
-        let rows = self.database.query(LOOK, &[]).await?;
+        let rows = self.database.query(STATES_QUERY, &[]).await?;
         let last = std::mem::replace(&mut *last_look.lock(), Instant::now());
-        self.look(&rows, last.elapsed().min(BEAT * 2));
+        self.look(&rows, last.elapsed().min(HEARTBEAT_INTERVAL * 2));
         Ok(())
     }
 
@@ -155,10 +155,10 @@ impl Nodes {
             // The node has joined since the last look.
             None => Life::Unclear,
             Some(seen) if seen.still >= self.dead_after => Life::Dead,
-            Some(SeenNode { free: Some(free), still, .. }) if *free.min(still) >= GRACE => {
+            Some(SeenNode { free: Some(free), still, .. }) if *free.min(still) >= DEATH_GRACE => {
                 Life::Dead
             }
-            Some(seen) if seen.free.is_some() || seen.still >= LATE => Life::Unclear,
+            Some(seen) if seen.free.is_some() || seen.still >= LATE_HEARTBEAT_TIME => Life::Unclear,
             Some(_) => Life::Alive,
         }
     }
@@ -191,14 +191,14 @@ impl Nodes {
 
     /// Tries to take this node's lock; returns `true` if the connection now holds it.
     async fn lock(&self, client: &Client) -> Result<bool, Failure> {
-        let row = timeout(self.dead_after, client.query_one(LOCK, &[&self.own])).await;
+        let row = timeout(self.dead_after, client.query_one(LOCK_QUERY, &[&self.own])).await;
         let row = row.map_err(|_| Failure::Silent)?;
         row.and_then(|row| row.try_get(0)).map_err(Failure::Refused)
     }
 
     /// Raises this node's counter; returns a row for each other node.
     async fn beat(&self, client: &Client) -> Result<Vec<Row>, Failure> {
-        let rows = timeout(self.dead_after, client.query(COUNT, &[&self.own])).await;
+        let rows = timeout(self.dead_after, client.query(COUNT_STATEMENT, &[&self.own])).await;
         rows.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)
     }
 
@@ -313,14 +313,14 @@ async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
                 last = Instant::now();
                 // While this process slept or had no answer, it did not see the others beat: a gap counts for at most
                 // two beats.
-                nodes.look(&rows, passed.min(BEAT * 2));
+                nodes.look(&rows, passed.min(HEARTBEAT_INTERVAL * 2));
                 client = Some(open);
                 beats = beats.wrapping_add(1);
-                if failures > 0 || passed >= LATE || beats.is_multiple_of(CHECK) {
+                if failures > 0 || passed >= LATE_HEARTBEAT_TIME || beats.is_multiple_of(HEARTBEATS_PER_CHECK) {
                     check();
                 }
                 failures = 0;
-                sleep(BEAT).await;
+                sleep(HEARTBEAT_INTERVAL).await;
             }
             Err(failure) => {
                 if failures == 0 {
@@ -328,7 +328,7 @@ async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
                     tracing::warn!("other nodes may take sessions over: {error}");
                 }
                 failures += 1;
-                sleep(BACKOFF.delay(failures)).await;
+                sleep(CONNECT_BACKOFF.delay(failures)).await;
             }
         }
     }

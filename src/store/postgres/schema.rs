@@ -5,10 +5,10 @@ use tandem_agent::session::StoreError;
 use super::connection::{Database, get};
 
 /// Version of the tables. A program that knows only a lower version must not touch them.
-const SCHEMA: i32 = 1;
+const SCHEMA_VERSION: i32 = 1;
 
 /// Number of the advisory lock that is held while the tables are created: the bytes of "tandem" as a number.
-const LOCK: i64 = 0x74_61_6e_64_65_6d;
+const LOCK_NUMBER: i64 = 0x74_61_6e_64_65_6d;
 
 /// Statements that create the tables of version 1.
 ///
@@ -16,7 +16,7 @@ const LOCK: i64 = 0x74_61_6e_64_65_6d;
 /// turns, not with every batch. Times are only shown and sorted by; no decision depends on them. `session.tenant` is
 /// the tenant of the session's owner, for operators who look into the database; `head` and `shares` decide who sees a
 /// session.
-const TABLES: &str = "
+const CREATE_TABLES: &str = "
 create table tandem.schema_version(version int not null);
 create table tandem.session(
   id text primary key, tenant text not null default '',
@@ -45,7 +45,7 @@ insert into tandem.schema_version values (1);
 /// `file` has parts of files, each with the size of the whole file. `usage` has the tokens that a session has used in
 /// a day, and keeps them when the session is deleted. `node_use` has the sessions and turns that a principal has at a
 /// node now. `store` has the id of the database.
-const ADDED: [(&str, &str); 5] = [
+const ADDED_COLUMNS: [(&str, &str); 5] = [
     (
         "inbox_asker",
         "
@@ -105,9 +105,9 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
     // twice. The schema is created only if it is missing: a user without the right to create one can use a schema
     // that an administrator has created.
     let make = format!(
-        "select pg_advisory_xact_lock({LOCK}); do $do$ begin \
+        "select pg_advisory_xact_lock({LOCK_NUMBER}); do $do$ begin \
          if to_regnamespace('tandem') is null then create schema tandem; end if; \
-         if to_regclass('tandem.schema_version') is null then {TABLES} end if; \
+         if to_regclass('tandem.schema_version') is null then {CREATE_TABLES} end if; \
          end $do$"
     );
     database.batch(&make).await?;
@@ -120,10 +120,10 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
 
 /// Makes the additions to version 1 that are missing. Programs that do not know an addition keep working.
 async fn add(database: &Database) -> Result<(), StoreError> {
-    for (name, sql) in ADDED {
+    for (name, sql) in ADDED_COLUMNS {
         // This checks first, because even an `alter table` that changes nothing waits for all users of the table.
         if !is_there(name, database).await? {
-            database.batch(&format!("select pg_advisory_xact_lock({LOCK}); {sql}")).await?;
+            database.batch(&format!("select pg_advisory_xact_lock({LOCK_NUMBER}); {sql}")).await?;
         }
     }
     Ok(())
@@ -148,9 +148,9 @@ pub(super) async fn version(database: &Database) -> Result<Option<i32>, StoreErr
 /// Returns an error unless this program knows this version of the tables.
 pub(super) fn check(version: i32, database: &Database) -> Result<(), StoreError> {
     match version {
-        SCHEMA => Ok(()),
+        SCHEMA_VERSION => Ok(()),
         newer => Err(database.error(&format!(
-            "a newer tandem made its tables (version {newer}, and this program knows {SCHEMA}); \
+            "a newer tandem made its tables (version {newer}, and this program knows {SCHEMA_VERSION}); \
              update tandem"
         ))),
     }

@@ -15,11 +15,11 @@ use super::nodes::{Life, Nodes};
 use super::writer::Writer;
 
 /// Time between two queries about a node that may be dead.
-const LOOK: Duration = Duration::from_millis(50);
+const DEATH_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of orphans that one query returns. A small number wastes few claims on orphans that other nodes
 /// have claimed meanwhile.
-const ORPHANS: i64 = 16;
+const MAX_QUERIED_ORPHANS: i64 = 16;
 
 /// Parts of a store that the store and its claims share.
 pub(super) struct Shared {
@@ -118,7 +118,7 @@ impl Shared {
             let owner = self.owner(id).await?;
             match self.life(id, &owner) {
                 Life::Dead => return Ok(owner),
-                Life::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => sleep(LOOK).await,
+                Life::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => sleep(DEATH_CHECK_INTERVAL).await,
                 Life::Alive | Life::Unclear => {
                     return Err(StoreError::Held(id.to_owned(), self.holder(owner)));
                 }
@@ -133,7 +133,7 @@ impl Shared {
                    where s.busy and (s.owner = '' or s.owner = any($1) or \
                    not exists (select from tandem.node n where n.name = s.owner)) \
                    order by random() limit $2";
-        let rows = self.database.query(sql, &[&self.nodes.dead(), &ORPHANS]).await?;
+        let rows = self.database.query(sql, &[&self.nodes.dead(), &MAX_QUERIED_ORPHANS]).await?;
         let orphan = |row| {
             let epoch: i64 = get(row, 1)?;
             Ok(Orphan { id: get(row, 0)?, epoch: u64::try_from(epoch).unwrap_or(0) })

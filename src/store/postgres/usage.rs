@@ -11,7 +11,7 @@ use super::connection::get;
 use super::shared::Shared;
 
 /// Statement that writes the tokens of sessions in a day, and deletes the rows of days before the previous one.
-const NOTE: &str = "
+const NOTE_STATEMENT: &str = "
 with old as (delete from tandem.usage where day < $1::bigint - 1)
 insert into tandem.usage(day, session, tenant, name, tokens)
 select $1, u.* from unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) as u(session, tenant, name, tokens)
@@ -19,7 +19,7 @@ order by u.session
 on conflict(day, session) do update set tokens = excluded.tokens where usage.tokens < excluded.tokens";
 
 /// Statement that returns the tokens of each principal in a day.
-const SUM: &str = "
+const SUM_QUERY: &str = "
 select tenant, name, least(sum(tokens), 9223372036854775807)::bigint
 from tandem.usage where day = $1 group by tenant, name";
 
@@ -53,9 +53,9 @@ pub(super) async fn share(
             (texts(|usage| &usage.owner.tenant), texts(|usage| &usage.owner.name));
         let tokens = sessions.iter().map(|usage| i64::try_from(usage.tokens).unwrap_or(i64::MAX));
         let tokens: Vec<_> = tokens.collect();
-        shared.database.query(NOTE, &[&day, &ids, &tenants, &names, &tokens]).await?;
+        shared.database.query(NOTE_STATEMENT, &[&day, &ids, &tenants, &names, &tokens]).await?;
     }
-    let rows = shared.database.query(SUM, &[&day]).await?;
+    let rows = shared.database.query(SUM_QUERY, &[&day]).await?;
     let sum = |row| {
         let (id, tokens) =
             (PrincipalId { tenant: get(row, 0)?, name: get(row, 1)? }, get::<i64>(row, 2)?);

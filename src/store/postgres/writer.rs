@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
-use super::connection::{BACKOFF, Database, Failure, get};
+use super::connection::{CONNECT_BACKOFF, Database, Failure, get};
 use super::news::News;
 
 /// Maximum number of sessions in one statement.
@@ -19,12 +19,12 @@ const MOST_SESSIONS: usize = 256;
 const MANY_BYTES: usize = 8 << 20;
 
 /// Number of writes in the queue; when it is full, callers wait.
-const QUEUE: usize = 1024;
+const QUEUE_WRITES: usize = 1024;
 
 /// Statement that appends batches of many sessions, of each session all or none. A session's batches are appended
 /// only if the session is still in the writer's epoch, and its log ends where the batches begin. Returns the ids of
 /// the sessions that were appended to.
-const APPEND: &str = "
+const APPEND_STATEMENT: &str = "
 with w as (
   select * from unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[],
       $8::text[], $9::bool[])
@@ -91,7 +91,7 @@ pub(super) struct Writer(mpsc::Sender<Pending>);
 impl Writer {
     /// Starts the writer of a node.
     pub(super) fn start(database: Arc<Database>, news: Arc<News>) -> Self {
-        let (queue, writes) = mpsc::channel(QUEUE);
+        let (queue, writes) = mpsc::channel(QUEUE_WRITES);
         tokio::spawn(Task { database, news, connection: None }.run(writes));
         Self(queue)
     }
@@ -110,7 +110,7 @@ impl Writer {
 struct Task {
     database: Arc<Database>,
     news: Arc<News>,
-    /// Connection of the writer, with the prepared statement [`APPEND`].
+    /// Connection of the writer, with the prepared statement [`APPEND_STATEMENT`].
     connection: Option<(Client, Statement)>,
 }
 
@@ -123,7 +123,7 @@ impl Task {
                 waiting.push_back(next);
             }
             // Also takes the writes that have arrived while the last statement was running.
-            while waiting.len() < QUEUE
+            while waiting.len() < QUEUE_WRITES
                 && let Ok(next) = writes.try_recv()
             {
                 waiting.push_back(next);
@@ -185,7 +185,7 @@ impl Task {
             }
             failures += 1;
             self.connection = None;
-            sleep(BACKOFF.delay(failures)).await;
+            sleep(CONNECT_BACKOFF.delay(failures)).await;
         }
         if failures > 0 {
             tracing::info!("sessions are saved again");
@@ -242,7 +242,7 @@ impl Task {
     async fn connected(&mut self) -> Result<(&Client, &Statement), Failure> {
         if self.connection.as_ref().is_none_or(|(client, _)| client.is_closed()) {
             let client = self.database.connect().await?;
-            let statement = timeout(self.database.patience, client.prepare(APPEND)).await;
+            let statement = timeout(self.database.patience, client.prepare(APPEND_STATEMENT)).await;
             let statement = statement.map_err(|_| Failure::Silent)?.map_err(Failure::Refused)?;
             self.connection = Some((client, statement));
         }

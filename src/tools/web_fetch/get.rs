@@ -176,7 +176,7 @@ impl WebClient {
         let direct = made(&|| net::client(lookup.clone(), *reach).no_proxy())?;
         let proxied = made(&|| {
             Client::builder()
-                .user_agent(net::AGENT)
+                .user_agent(net::USER_AGENT)
                 .redirect(redirect::Policy::none())
                 .referer(false)
         })?;

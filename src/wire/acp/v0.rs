@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// Version that this program speaks.
-pub const VERSION: &str = "0.0.9";
+pub const PROTOCOL_VERSION: &str = "0.0.9";
 
 /// Editor to agent: runs one turn; answered when the turn has ended.
 pub const SEND_USER_MESSAGE: &str = "sendUserMessage";
@@ -31,7 +31,7 @@ pub const UPDATE_TOOL_CALL: &str = "updateToolCall";
 /// Agent to editor, since 0.0.10: replaces the plan.
 pub const UPDATE_PLAN: &str = "updatePlan";
 
-/// Parameters of [`INITIALIZE`](super::INITIALIZE).
+/// Parameters of [`INITIALIZE_METHOD`](super::INITIALIZE_METHOD).
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
@@ -69,7 +69,7 @@ pub enum ContextServer {
     },
 }
 
-/// Result of [`INITIALIZE`](super::INITIALIZE).
+/// Result of [`INITIALIZE_METHOD`](super::INITIALIZE_METHOD).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResponse {

@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Version that this program speaks.
-pub const VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 1;
 
 /// Client to agent: deletes the stored credentials.
-pub const LOGOUT: &str = "logout";
+pub const LOGOUT_METHOD: &str = "logout";
 /// Client to agent: creates a session.
 pub const NEW_SESSION: &str = "session/new";
 /// Client to agent: opens an existing session, and shows all its earlier events.
@@ -30,9 +30,9 @@ pub const CLOSE_SESSION: &str = "session/close";
 /// Client to agent: deletes a session.
 pub const DELETE_SESSION: &str = "session/delete";
 /// Client to agent: runs one turn; answered when the turn has ended.
-pub const PROMPT: &str = "session/prompt";
+pub const PROMPT_METHOD: &str = "session/prompt";
 /// Client to agent, a notification: stops the running turn.
-pub const CANCEL: &str = "session/cancel";
+pub const CANCEL_METHOD: &str = "session/cancel";
 /// Client to agent: changes the approval mode.
 pub const SET_MODE: &str = "session/set_mode";
 /// Client to agent: changes an option of a session.
@@ -40,9 +40,9 @@ pub const SET_CONFIG_OPTION: &str = "session/set_config_option";
 /// Client to agent: changes the model. The method was removed from the protocol, but some clients still call it.
 pub const SET_MODEL: &str = "session/set_model";
 /// Client to agent, an extension of several agents: adds a text of the user to a running turn.
-pub const STEERING: &str = "_session/steering";
+pub const STEERING_METHOD: &str = "_session/steering";
 /// Agent to client, a notification: shows an event of a session.
-pub const UPDATE: &str = "session/update";
+pub const UPDATE_METHOD: &str = "session/update";
 /// Agent to client: asks for permission to run a tool call.
 pub const REQUEST_PERMISSION: &str = "session/request_permission";
 /// Agent to client: asks the user to open a page.
@@ -134,7 +134,7 @@ impl InitializeParams {
     fn is_later(&self) -> bool {
         let has_both_shapes = self.client_capabilities.is_some() && self.capabilities.is_some();
         let version = self.protocol_version.as_u64();
-        !has_both_shapes && version.is_some_and(|version| version > VERSION.into())
+        !has_both_shapes && version.is_some_and(|version| version > PROTOCOL_VERSION.into())
     }
 }
 
@@ -345,11 +345,11 @@ pub struct AuthCapabilities {
 /// Capabilities of the agent that are agreed on outside of the protocol.
 #[derive(Debug, Serialize)]
 pub struct AgentMeta {
-    /// Capability for [`STEERING`].
+    /// Capability for [`STEERING_METHOD`].
     pub steering: SteeringCapability,
 }
 
-/// Capability for the extension [`STEERING`].
+/// Capability for the extension [`STEERING_METHOD`].
 #[derive(Debug, Serialize)]
 pub struct SteeringCapability {
     /// `true` if the agent has the method.
@@ -554,7 +554,7 @@ pub struct SessionInfoMeta {
     pub open_elsewhere: String,
 }
 
-/// Parameters of [`PROMPT`] and [`STEERING`].
+/// Parameters of [`PROMPT_METHOD`] and [`STEERING_METHOD`].
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptParams {
@@ -562,12 +562,12 @@ pub struct PromptParams {
     pub session_id: String,
     /// Parts of the prompt, in order.
     pub prompt: Vec<ContentBlock>,
-    /// Options of [`STEERING`].
+    /// Options of [`STEERING_METHOD`].
     #[serde(rename = "_meta", default, deserialize_with = "lenient")]
     pub meta: SteeringMeta,
 }
 
-/// Members of `_meta` of [`STEERING`].
+/// Members of `_meta` of [`STEERING_METHOD`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SteeringMeta {
@@ -576,7 +576,7 @@ pub struct SteeringMeta {
     pub steering: SteeringOptions,
 }
 
-/// Options of [`STEERING`].
+/// Options of [`STEERING_METHOD`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SteeringOptions {
@@ -584,7 +584,7 @@ pub struct SteeringOptions {
     pub idle_behavior: Option<String>,
 }
 
-/// Result of [`STEERING`].
+/// Result of [`STEERING_METHOD`].
 #[derive(Debug, Serialize)]
 pub struct SteeringResponse {
     /// `injected`, `startedNewTurn`, or `promptRequired`.
@@ -646,7 +646,7 @@ pub struct EmbeddedResource {
     pub mime_type: Option<String>,
 }
 
-/// Result of [`PROMPT`].
+/// Result of [`PROMPT_METHOD`].
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptResponse {
@@ -751,7 +751,7 @@ pub struct ConfigValue {
     pub description: Option<Cow<'static, str>>,
 }
 
-/// Result of [`LOGOUT`].
+/// Result of [`LOGOUT_METHOD`].
 #[derive(Debug, Serialize)]
 pub struct LogoutResponse {
     /// Members of `_meta`, if another key is still used.
@@ -770,7 +770,7 @@ pub struct LogoutMeta {
 #[derive(Debug, Serialize)]
 pub struct Empty {}
 
-/// Parameters of [`UPDATE`].
+/// Parameters of [`UPDATE_METHOD`].
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use crate::jsonrpc::{Error, Response};
 
 /// Maximum number of requests without a waiting future whose methods are remembered, for the log.
-const REMEMBERED: usize = 1024;
+const MAX_REMEMBERED_METHODS: usize = 1024;
 
 /// Sender of a response to the future that waits for it.
 pub(super) type ResponseSender = oneshot::Sender<Result<Box<RawValue>, Error>>;
@@ -40,7 +40,7 @@ impl PendingCalls {
     pub(super) fn unawaited(&mut self, method: &'static str) -> u64 {
         let id = self.next_id();
         // The list is bounded, because some peers never answer.
-        if self.unawaited.len() == REMEMBERED {
+        if self.unawaited.len() == MAX_REMEMBERED_METHODS {
             self.unawaited.pop_front();
         }
         self.unawaited.push_back((id, method));
@@ -70,7 +70,7 @@ impl PendingCalls {
         match (waiting, result) {
             // Sending fails if the future was dropped; the response is then of no use.
             (Some(waiting), result) => drop(waiting.send(result.map(ToOwned::to_owned))),
-            (None, Err(error)) if error.code == Error::CANCELLED => {
+            (None, Err(error)) if error.code == Error::REQUEST_CANCELLED => {
                 tracing::trace!(?id, "a cancelled request was answered");
             }
             // Only the first refusal of a method is a warning: a peer that does not know the method refuses it each

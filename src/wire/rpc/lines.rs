@@ -6,7 +6,7 @@ use std::ops::Range;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// Maximum number of bytes of one read, and maximum capacity that a reader keeps between lines.
-const BUFFER: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Reader of lines. One reader must read the whole stream, because it holds the bytes that were read ahead.
 pub(super) struct LineReader<R> {
@@ -39,7 +39,7 @@ enum LineLocation {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) fn new(input: R, max_line: usize) -> Self {
         // Reserved memory costs nothing until bytes are read into it.
-        let buffer = Vec::with_capacity(BUFFER);
+        let buffer = Vec::with_capacity(BUFFER_BYTES);
         Self { input, buffer, unread: 0..0, begun: Vec::new(), max_line }
     }
 
@@ -50,7 +50,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// Reads the next line; `None` at the end of input. The last line needs no line end.
     pub(super) async fn next(&mut self) -> io::Result<Option<LineRead<'_>>> {
-        if self.begun.capacity() > BUFFER {
+        if self.begun.capacity() > BUFFER_BYTES {
             self.begun = Vec::new();
         }
         self.begun.clear();
@@ -125,7 +125,7 @@ mod tests {
                     LineRead::TooLong => "(too long)".to_owned(),
                 });
             }
-            assert!(lines.begun.capacity() <= BUFFER * 2, "memory is given back");
+            assert!(lines.begun.capacity() <= BUFFER_BYTES * 2, "memory is given back");
             all
         });
         assert_eq!(lines, expected);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_line_that_spans_reads_is_put_together() {
-        let long = "x".repeat(BUFFER + 10);
+        let long = "x".repeat(BUFFER_BYTES + 10);
         check(format!("{long}\ny\n").as_bytes(), &[&long, "y"]);
     }
 

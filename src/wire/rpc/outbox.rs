@@ -1,6 +1,6 @@
 //! Queue of the lines to write to a peer. A single task writes them.
 //!
-//! Messages are serialised straight into the buffer that is written. Every `write` holds whole lines: up to [`PACKET`]
+//! Messages are serialised straight into the buffer that is written. Every `write` holds whole lines: up to [`PACKET_BYTES`]
 //! bytes of queued lines, which a pipe takes in one piece, or a single longer line.
 
 use std::io;
@@ -12,10 +12,10 @@ use tokio::sync::{Notify, watch};
 use parking_lot::Mutex;
 
 /// Number of bytes that a pipe takes in one piece (`PIPE_BUF`).
-pub const PACKET: usize = 4096;
+pub const PACKET_BYTES: usize = 4096;
 
 /// Maximum capacity of the write buffer after its lines are written, in bytes.
-const KEEP: usize = 256 * 1024;
+const MAX_IDLE_CAPACITY: usize = 256 * 1024;
 
 /// Function that is called with each line, without its end, when the line is read or written.
 pub type Tap = Arc<dyn Fn(LineDirection, &[u8]) + Send + Sync>;
@@ -167,19 +167,19 @@ impl Outbox {
             self.backlog.send_modify(|backlog| backlog.answers -= answers);
             output.flush().await?;
             batch.clear();
-            batch.shrink_to(KEEP);
+            batch.shrink_to(MAX_IDLE_CAPACITY);
         }
         Ok(())
     }
 }
 
-/// Returns the size of the next write: as many of the whole `lines` as fit into [`PACKET`] bytes, but at least one
+/// Returns the size of the next write: as many of the whole `lines` as fit into [`PACKET_BYTES`] bytes, but at least one
 /// line.
 fn packet(lines: &[u8]) -> usize {
-    if lines.len() <= PACKET {
+    if lines.len() <= PACKET_BYTES {
         return lines.len();
     }
-    let last = memchr::memrchr(b'\n', &lines[..PACKET]);
+    let last = memchr::memrchr(b'\n', &lines[..PACKET_BYTES]);
     let end = last.or_else(|| memchr::memchr(b'\n', lines));
     end.map_or(lines.len(), |end| end + 1)
 }

@@ -83,7 +83,7 @@ async fn attached_terminals_choose_among_the_sessions_of_the_editor() {
     let second = it.editor.answer_to(id).await["result"]["sessionId"].clone();
     ask(&mut it, second.as_str().unwrap(), "go").await;
     let mut terminal = it.client.socket_at("/attach").await;
-    let open = |which: Value| json!({ "version": tandem_wire::attach::VERSION, "terminal": "a", "session": which });
+    let open = |which: Value| json!({ "version": tandem_wire::attach::PROTOCOL_VERSION, "terminal": "a", "session": which });
     let listed = terminal.call(0, "attach/open", open(json!({ "only": "/" }))).await;
     let listed = listed["result"]["choose"].as_array().unwrap().clone();
     assert_eq!((&listed[0]["id"], &listed[1]["id"]), (&second, &json!(first)));

@@ -26,7 +26,7 @@ async fn check(prompt: &str, expected: &str) {
 async fn check_unknown(prompt: &str, similar: Option<&str>) {
     let name = prompt.split_whitespace().next().unwrap();
     let similar = similar.map(|it| format!(" Did you mean `{it}`?")).unwrap_or_default();
-    let expected = format!("Unknown command `{name}`.{similar} {}", unknown::HINT);
+    let expected = format!("Unknown command `{name}`.{similar} {}", unknown::HELP_HINT);
     check(prompt, &expected).await;
 }
 
@@ -53,7 +53,7 @@ async fn a_command_that_is_not_there_is_answered_with_the_one_like_it() {
 async fn a_word_that_would_leave_is_answered_with_how_to() {
     for prompt in ["exit", "quit", ":q", " exit\n", "/quit", "/exit"] {
         let word = prompt.trim();
-        check(prompt, &format!("`{word}` is not sent to the model. {}", unknown::LEAVING)).await;
+        check(prompt, &format!("`{word}` is not sent to the model. {}", unknown::QUIT_HINT)).await;
     }
 }
 

@@ -14,7 +14,7 @@ use crate::session::{CommandArgument, SessionCommand};
 use tandem_host::disk;
 
 /// Maximum depth of the directories that make up a name.
-const DEEPEST: usize = 8;
+const MAX_NAME_DEPTH: usize = 8;
 
 /// A directory with files of commands in it, and in the directories below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Walk<'_> {
                 continue;
             }
             let depth = path.strip_prefix(top).map_or(0, |below| below.components().count());
-            if path.is_dir() && depth < DEEPEST {
+            if path.is_dir() && depth < MAX_NAME_DEPTH {
                 self.through(&path);
             } else if path.is_file() && path.extension().is_some_and(|it| it == "toml") {
                 self.found.extend(self::name(top, &path).map(|name| (name, path)));

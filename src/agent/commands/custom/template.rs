@@ -4,7 +4,7 @@
 use crate::session::PromptPiece;
 
 /// Placeholder for the text after the command's name.
-const ARGS: &str = "{{args}}";
+const ARGS_PLACEHOLDER: &str = "{{args}}";
 
 /// A prompt, split into its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl PromptTemplate {
     pub(super) fn takes_arguments(&self) -> bool {
         let takes = |piece: &PromptPiece| match piece {
             PromptPiece::Text(text) | PromptPiece::File(text) | PromptPiece::Shell(text) => {
-                text.contains(ARGS)
+                text.contains(ARGS_PLACEHOLDER)
             }
         };
         self.0.iter().any(takes)
@@ -64,9 +64,9 @@ impl PromptTemplate {
     /// Returns the prompt with these arguments filled in. In a command line they are quoted, as one word of the shell.
     pub(super) fn filled(&self, args: &str) -> Vec<PromptPiece> {
         let fill = |piece: &PromptPiece| match piece {
-            PromptPiece::Text(text) => PromptPiece::Text(text.replace(ARGS, args)),
-            PromptPiece::File(path) => PromptPiece::File(path.replace(ARGS, args)),
-            PromptPiece::Shell(command) => PromptPiece::Shell(command.replace(ARGS, &quoted(args))),
+            PromptPiece::Text(text) => PromptPiece::Text(text.replace(ARGS_PLACEHOLDER, args)),
+            PromptPiece::File(path) => PromptPiece::File(path.replace(ARGS_PLACEHOLDER, args)),
+            PromptPiece::Shell(command) => PromptPiece::Shell(command.replace(ARGS_PLACEHOLDER, &quoted(args))),
         };
         self.0.iter().map(fill).collect()
     }

@@ -36,19 +36,19 @@ use tandem_policy::{
 use tandem_sandbox::SandboxMode;
 
 /// Time that a cancelled call has to end by itself, before its future is dropped.
-const GRACE: Duration = Duration::from_secs(1);
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
 /// Characters that the result of a reading tool may have beyond `read_chars`: in them, the tool says what is missing
 /// and how to read on.
 const READ_MORE: usize = 20_000;
 
 /// Maximum number of reading calls that run at once.
-const TOGETHER: usize = 8;
+const MAX_PARALLEL_READS: usize = 8;
 
 /// Lower bound, in characters, of the limit on a call's result, however full the model's window is.
-const LEAST: usize = 2000;
+const MIN_RESULT_CHARS: usize = 2000;
 
-/// Runs the calls of one answer in order. Adjacent calls that only read run at the same time, at most `TOGETHER` of
+/// Runs the calls of one answer in order. Adjacent calls that only read run at the same time, at most `MAX_PARALLEL_READS` of
 /// them; every other call runs alone.
 pub(crate) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<Call>) {
     let room = room_for(engine, calls.len());
@@ -63,7 +63,7 @@ pub(crate) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<C
             return;
         }
         let readers = rest.iter().take_while(|call| only_reads(engine, call)).count();
-        let batch: Vec<Call> = rest.drain(..readers.clamp(1, TOGETHER)).collect();
+        let batch: Vec<Call> = rest.drain(..readers.clamp(1, MAX_PARALLEL_READS)).collect();
         let prepared = batch.into_iter().map(|call| prepare(engine, call, turn.cancel));
         let prepared = join_all(prepared).await;
         // `join_all` polls in order, so the calls of a batch are announced in the order of the answer.
@@ -345,7 +345,7 @@ struct Grant {
     seen: ShownFiles,
 }
 
-/// Runs an allowed call until it ends, or is dropped `GRACE` after the turn was cancelled. Meanwhile the user is asked
+/// Runs an allowed call until it ends, or is dropped `CANCEL_GRACE` after the turn was cancelled. Meanwhile the user is asked
 /// about the connections and the questions that come up in the call.
 async fn execute(
     engine: &Engine,
@@ -390,7 +390,7 @@ async fn execute(
         let _over = over.clone().drop_guard();
         tokio::select! {
             result = &mut run => Some(result),
-            () = cancel.cancelled() => tokio::time::timeout(GRACE, run).await.ok(),
+            () = cancel.cancelled() => tokio::time::timeout(CANCEL_GRACE, run).await.ok(),
         }
     };
     // Questions that are still open for the call are withdrawn at its end: `over` fires when `run` is done.
@@ -501,12 +501,12 @@ fn background_ended(job: &Job, log: &Log) {
 }
 
 /// Returns the maximum length, in characters, of the result of each of `calls` calls. Together the results take at most
-/// half of the room that is left in the model's window, but each may have `LEAST` characters.
+/// half of the room that is left in the model's window, but each may have `MIN_RESULT_CHARS` characters.
 fn room_for(engine: &Engine, calls: usize) -> usize {
     let Some(window) = engine.model.input_limit() else { return usize::MAX };
     let left = window.saturating_sub(engine.size()) / 2;
     let chars = usize::try_from(tokens::in_chars(left)).unwrap_or(usize::MAX);
-    (chars / calls.max(1)).max(LEAST)
+    (chars / calls.max(1)).max(MIN_RESULT_CHARS)
 }
 
 /// Shortens the result of a call to the limit for its kind of tool, and to `room` characters.

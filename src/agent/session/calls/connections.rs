@@ -14,7 +14,7 @@ use crate::session::engine::Engine;
 use tandem_content::shorten::one_line;
 use tandem_host::network::{Admission, Connect, Destination};
 use tandem_host::{Access, ToolKind};
-use tandem_policy::{Answer, CONNECT, Decision, Permissions, Question, Scope, Verdict};
+use tandem_policy::{Answer, CONNECT_TOOL, Decision, Permissions, Question, Scope, Verdict};
 
 /// Maximum number of connections that wait to be asked about.
 const MAX_WAITING: usize = 256;
@@ -23,7 +23,7 @@ const MAX_WAITING: usize = 256;
 const MAX_OTHER_HOSTS: usize = 99;
 
 /// Maximum number of characters of the command in a question's label.
-const LONGEST: usize = 80;
+const MAX_LABEL_CHARS: usize = 80;
 
 /// A connection that the user is to be asked about.
 struct WantedConnection {
@@ -47,7 +47,7 @@ impl Connections {
     /// connection is not admitted.
     pub(super) fn of(permissions: &Arc<Permissions>, command: &str) -> (Self, Connect) {
         let (sender, wanted) = mpsc::channel(MAX_WAITING);
-        let command = one_line(command, LONGEST);
+        let command = one_line(command, MAX_LABEL_CHARS);
         let (permissions, label) = (Arc::clone(permissions), command.clone());
         let connect = move |destination: Destination, is_allowed| {
             let (permissions, label, sender) =
@@ -62,7 +62,7 @@ impl Connections {
                 let wanted = WantedConnection { destination, is_allowed, admission };
                 // Sending fails when the call has ended. Then `admission` is dropped, which the line below sees.
                 drop(sender.send(wanted).await);
-                admitted.await.unwrap_or_else(|_| Admission::NotNow(ALONE.to_owned()))
+                admitted.await.unwrap_or_else(|_| Admission::NotNow(NOBODY_TO_ASK.to_owned()))
             }
             .boxed()
         };
@@ -184,7 +184,7 @@ fn connections(command: &str, first: &WantedConnection, others: &[WantedConnecti
 fn connection(command: &str, destination: &Destination, is_allowed: bool) -> OwnCall {
     let Destination { host, port } = destination.clone();
     OwnCall {
-        name: CONNECT,
+        name: CONNECT_TOOL,
         args: json!({ "host": host, "port": port }),
         access: Access::Connect {
             host,
@@ -211,15 +211,15 @@ fn brings(decision: Decision<'_>) -> &'static str {
 fn admission_of(answer: Option<&Answer>) -> Admission {
     match answer.map(Answer::decision) {
         Some(decision) if decision.runs() => Admission::Admitted,
-        Some(Decision::Reject(None)) => Admission::Refused(REJECTED.to_owned()),
+        Some(Decision::Reject(None)) => Admission::Refused(USER_REJECTED.to_owned()),
         Some(Decision::Reject(Some(why))) => {
-            Admission::Refused(format!("{REJECTED}, and said: {why}"))
+            Admission::Refused(format!("{USER_REJECTED}, and said: {why}"))
         }
         Some(Decision::Nobody(why)) => Admission::Refused(why.to_owned()),
         _ => Admission::Refused("the question was not answered".to_owned()),
     }
 }
 
-const REJECTED: &str = "the user did not allow it";
-const ALONE: &str = "nobody can be asked after the call of a command has ended; run what needs this host \
+const USER_REJECTED: &str = "the user did not allow it";
+const NOBODY_TO_ASK: &str = "nobody can be asked after the call of a command has ended; run what needs this host \
     in the foreground";

@@ -4,10 +4,10 @@
 use serde_json::{Map, Value, json};
 
 /// Prefixes that some models put before the name of a tool.
-const PREFIXES: [&str; 2] = ["functions.", "default_api."];
+const NAME_PREFIXES: [&str; 2] = ["functions.", "default_api."];
 
 /// Names of other agents' tools, in lower case and without `_` and `-`, each with the built-in tool that does the same.
-const TOOLS: &[(&str, &str)] = &[
+const TOOL_NAMES: &[(&str, &str)] = &[
     ("bash", "run_shell_command"),
     ("shell", "run_shell_command"),
     ("shellcommand", "run_shell_command"),
@@ -54,9 +54,9 @@ const TOOLS: &[(&str, &str)] = &[
 ];
 
 /// Names of other agents' tools that have several commands. The argument `command` names the command.
-const EDITORS: [&str; 2] = ["strreplaceeditor", "strreplacebasededittool"];
+const EDITOR_NAMES: [&str; 2] = ["strreplaceeditor", "strreplacebasededittool"];
 
-/// Commands of the tools in `EDITORS`, each with the built-in tool that does the same. No built-in tool does the same
+/// Commands of the tools in `EDITOR_NAMES`, each with the built-in tool that does the same. No built-in tool does the same
 /// as `insert` and `undo_edit`: these go to `replace`.
 const EDITOR_COMMANDS: &[(&str, &str)] = &[
     ("view", "read_file"),
@@ -69,23 +69,23 @@ const EDITOR_COMMANDS: &[(&str, &str)] = &[
 /// Pairs of another agent's name for an argument and the argument's own name.
 type ArgumentNames = &'static [(&'static str, &'static str)];
 
-const FILE: ArgumentNames = &[
+const FILE_ARGUMENTS: ArgumentNames = &[
     ("path", "file_path"),
     ("filePath", "file_path"),
     ("absolute_path", "file_path"),
     ("target_file", "file_path"),
 ];
 
-const DIRECTORY: ArgumentNames =
+const DIRECTORY_ARGUMENTS: ArgumentNames =
     &[("path", "dir_path"), ("directory", "dir_path"), ("target_directory", "dir_path")];
 
-const PROCESS: ArgumentNames = &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
+const PROCESS_ARGUMENTS: ArgumentNames = &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
 
 /// The tool that applies patches, and the program of another agent that does the same.
 const PATCH: &str = "apply_patch";
 
 /// Other agents' names for the arguments of each built-in tool.
-const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
+const TOOL_ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
     (
         "run_shell_command",
         &[&[
@@ -101,14 +101,14 @@ const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
             ("explanation", "description"),
         ]],
     ),
-    ("read_background_output", &[PROCESS]),
-    ("stop_background_command", &[PROCESS]),
-    ("read_file", &[FILE]),
-    ("write_file", &[FILE, &[("file_text", "content"), ("contents", "content")]]),
+    ("read_background_output", &[PROCESS_ARGUMENTS]),
+    ("stop_background_command", &[PROCESS_ARGUMENTS]),
+    ("read_file", &[FILE_ARGUMENTS]),
+    ("write_file", &[FILE_ARGUMENTS, &[("file_text", "content"), ("contents", "content")]]),
     (
         "replace",
         &[
-            FILE,
+            FILE_ARGUMENTS,
             &[
                 ("old_str", "old_string"),
                 ("oldString", "old_string"),
@@ -127,7 +127,7 @@ const ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
     (
         "grep_search",
         &[
-            DIRECTORY,
+            DIRECTORY_ARGUMENTS,
             &[
                 ("query", "pattern"),
                 ("regex", "pattern"),
@@ -178,7 +178,7 @@ pub(super) fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
     if EDITORS.contains(&key.as_str()) {
         return editor_call(args);
     }
-    let own = ARGUMENTS.iter().map(|(tool, _)| *tool).find(|tool| self::key(tool) == key);
+    let own = TOOL_ARGUMENTS.iter().map(|(tool, _)| *tool).find(|tool| self::key(tool) == key);
     let tool =
         own.or_else(|| TOOLS.iter().find(|(other, _)| *other == key).map(|(_, tool)| *tool))?;
     Some(BuiltInCall { tool, args: arguments(tool, args) })
@@ -282,7 +282,7 @@ fn quoted_word(rest: &str) -> Option<String> {
 
 /// Returns the name of a tool without the prefix that a model has put before it.
 pub(super) fn without_prefix(name: &str) -> &str {
-    PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+    NAME_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
 /// Returns a name in lower case without `_` and `-`, so that `TodoWrite`, `todo_write` and `todo-write` are the same.

@@ -15,7 +15,7 @@ use tandem_mcp::{Hub, ServerStatus};
 use tandem_policy::consent::{Consent, ConsentError, Executable, MCP_SERVER};
 
 /// Time for which a prompt waits for servers before people are told that it waits.
-const SHORT: Duration = Duration::from_millis(700);
+const SILENT_WAIT: Duration = Duration::from_millis(700);
 
 /// The MCP servers of a session.
 pub(crate) struct Servers {
@@ -63,7 +63,7 @@ impl Servers {
             self.hub.release().await;
         }
         let settled = async {
-            if timeout(SHORT, self.hub.settled()).await.is_ok() {
+            if timeout(SILENT_WAIT, self.hub.settled()).await.is_ok() {
                 return;
             }
             let names = list(&self.hub.pending());

@@ -14,10 +14,10 @@ use tandem_host::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
 use tandem_policy::{Answer, Decision, Verdict};
 
 /// Name of these calls in rules. No tool has this name.
-const TOOL: &str = "answer_agent";
+const ANSWER_TOOL: &str = "answer_agent";
 
 /// Maximum number of questions of one call that wait to be asked.
-const WAITING: usize = 16;
+const MAX_WAITING_QUESTIONS: usize = 16;
 
 /// A question, and the sender of its answer.
 type Waiting = (UserQuestion, oneshot::Sender<UserAnswer>);
@@ -31,7 +31,7 @@ impl UserQuestions {
     /// Returns the questions of a call, and the function that asks one. The function works as long as [`Self::answer`]
     /// runs: afterwards a question counts as withdrawn.
     pub(super) fn of_call() -> (Self, AskUser) {
-        let (sender, waiting) = mpsc::channel(WAITING);
+        let (sender, waiting) = mpsc::channel(MAX_WAITING_QUESTIONS);
         let ask = move |question| {
             let sender = sender.clone();
             async move {
@@ -78,7 +78,7 @@ impl UserQuestions {
 /// Returns the call that stands for a question of another agent.
 fn question_of(UserQuestion { agent, tool, label, description, danger }: UserQuestion) -> OwnCall {
     OwnCall {
-        name: TOOL,
+        name: ANSWER_TOOL,
         args: json!({ "agent": agent, "tool": tool, "asks": description }),
         access: Access::AgentQuestion { agent, tool, description, danger },
         kind: ToolKind::Other,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pulldown_cmark::{Event, Parser, Tag};
 
 /// Characters that do not belong to a path if they are at its end.
-const PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', '"', '\''];
+const ENDING_PUNCTUATION: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', '"', '\''];
 
 /// A path that a text names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ fn path(text: &str) -> (String, usize) {
         path.push(kept);
         length = text.len() - chars.as_str().len();
     }
-    let over = path.len() - path.trim_end_matches(PUNCTUATION).len();
+    let over = path.len() - path.trim_end_matches(ENDING_PUNCTUATION).len();
     path.truncate(path.len() - over);
     (path, length - over)
 }

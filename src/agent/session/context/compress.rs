@@ -21,23 +21,23 @@ use crate::session::events::event::{self, Compressed, Event};
 use tandem_model::{self as model, Message};
 
 /// Maximum size of the user's quoted words, in percent of the model's window.
-const SAID: u64 = 10;
+const MAX_QUOTED_PERCENT: u64 = 10;
 
 /// Growth of the conversation, in percent of the window, after which the next compression is tried.
-const AGAIN: u64 = 10;
+const RETRY_GROWTH_PERCENT: u64 = 10;
 
 /// Number of tokens of the newest results of calls that are not masked, or a fifth of the window if that is less.
-const NEWEST: u64 = 50_000;
+const UNMASKED_TOKENS: u64 = 50_000;
 
 /// Maximum number of files with earlier messages that the model is told of.
-const WHOLE: usize = 20;
+const MAX_RECORD_FILES: usize = 20;
 
 /// Advice to people when automatic compression is off.
 const AGAIN_BY_HAND: &str =
     ". It is not tried again by itself: `/compress` does so, `/clear` begins anew.";
 
 /// Value of `next_size` that turns automatic compression off.
-const DISABLED: u64 = u64::MAX;
+const DISABLED_SIZE: u64 = u64::MAX;
 
 /// Reason why a conversation was not compressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub(crate) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bo
     // Nearly full is half-way between the threshold and the window: the rest is room for the answer, and for the
     // results of one more round.
     let is_nearly_full = size >= threshold + window.saturating_sub(threshold) / 2;
-    let newest = NEWEST.min(window / 5);
+    let newest = UNMASKED_TOKENS.min(window / 5);
     let done = if is_under_way {
         // No result is masked while a summary is being written: the summary would not fit the conversation any more.
         if !is_nearly_full && !engine.compression.summary.is_there() {
@@ -116,7 +116,7 @@ pub(crate) async fn if_needed(engine: &Engine, cancel: &CancellationToken) -> bo
             mask(engine, MaskLimits { newest: newest / 4, but_last: true, least: 0 }).await;
             // The next summary would hardly be shorter, and each costs as much as the conversation, so none is tried.
             if is_useless {
-                engine.compression.next_size.store(DISABLED, Ordering::Relaxed);
+                engine.compression.next_size.store(DISABLED_SIZE, Ordering::Relaxed);
                 return false;
             }
         }
@@ -230,7 +230,7 @@ async fn take_effect(
     let kept = old.kept(&conversation);
     let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
     let mut short = engine.transcript.lock().record().told(&engine.host.workspace);
-    (short.said, short.unsaid) = old.said(window.unwrap_or(size) * SAID / 100, in_turn);
+    (short.said, short.unsaid) = old.said(window.unwrap_or(size) * MAX_QUOTED_PERCENT / 100, in_turn);
     short.whole = keep_whole(engine, old).await;
     (short.snapshot, short.usage) = (snapshot, usage);
     let from = old.end(&conversation).unwrap_or(engine.log.len());
@@ -261,13 +261,13 @@ async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
     let (outputs, text) = (Arc::clone(&engine.host.outputs), whole(old.news()));
     let keep = move || outputs.name(&outputs.keep("conversation", &text)?);
     files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
-    files.drain(..files.len().saturating_sub(WHOLE));
+    files.drain(..files.len().saturating_sub(MAX_RECORD_FILES));
     files
 }
 
 /// Returns the number of tokens from which on a conversation of `size` tokens is worth compressing again.
 fn grown(size: u64, window: u64) -> u64 {
-    size.saturating_add(window * AGAIN / 100)
+    size.saturating_add(window * RETRY_GROWTH_PERCENT / 100)
 }
 
 /// Returns a share of a window, in tokens.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::compress::beginning::{Beginning, MESSAGES as BEGINNING, prompt_again};
+use super::compress::beginning::{Beginning, BEGINNING_MESSAGES, prompt_again};
 use crate::session::events::event::{Compressed, Masked};
 use tandem_host::outputs::Outputs;
 use tandem_model::{Message, Usage, tokens};
@@ -39,7 +39,7 @@ impl MessageHistory {
 
     /// Returns the messages after the beginning that stands for the compressed messages.
     fn after_beginning(&self) -> &[Arc<Message>] {
-        let beginning = self.begins.as_ref().map_or(0, |_| BEGINNING);
+        let beginning = self.begins.as_ref().map_or(0, |_| BEGINNING_MESSAGES);
         self.messages.get(beginning..).unwrap_or_default()
     }
 

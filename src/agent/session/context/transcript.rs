@@ -8,7 +8,7 @@ use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::compress::beginning::MESSAGES as BEGINNING;
+use super::compress::beginning::BEGINNING_MESSAGES;
 use super::compress::record::WorkRecord;
 use super::conversation::MessageHistory;
 use super::rewind::RewoundParts;
@@ -365,7 +365,7 @@ impl Transcript {
         let (before, now) = self.conversation.compress(short, &self.outputs);
         if let Some((_, begins)) = &mut self.running {
             // If the turn's first message is replaced, the prompt is repeated right after the new beginning.
-            *begins = begins.checked_sub(before).map_or(BEGINNING, |kept| now + kept);
+            *begins = begins.checked_sub(before).map_or(BEGINNING_MESSAGES, |kept| now + kept);
         }
     }
 
@@ -424,7 +424,7 @@ impl Transcript {
                 ToolOutcome::Unknown(outcome) => (outcome.text().unwrap_or_default(), &[][..]),
                 ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted => return,
             };
-            let heading = if self.shell { OUTPUT } else { MENTIONED };
+            let heading = if self.shell { OUTPUT_HEADING } else { MENTIONED_HEADING };
             self.add(Part::Text(format!("{heading}{text}")));
             self.user.extend(media.iter().cloned().map(Part::Media));
         }
@@ -465,7 +465,7 @@ impl Transcript {
         if !self.user.is_empty() {
             if !self.restored.is_empty() {
                 let files = mem::take(&mut self.restored).join("\n");
-                self.user.push(Part::Text(format!("{RESTORED}{files}")));
+                self.user.push(Part::Text(format!("{RESTORED_HEADING}{files}")));
             }
             self.user.extend(self.next.drain(..).map(Part::Text));
             self.conversation.push(Message::User(mem::take(&mut self.user)), self.user_index);
@@ -515,13 +515,13 @@ fn result(call: Call, outcome: Option<ToolOutcome>, begun: bool) -> ToolResult {
         Some(ToolOutcome::Unknown(outcome)) => {
             (unknown_result(&outcome), !outcome.is_done(), Vec::new())
         }
-        Some(ToolOutcome::Rejected) => (REJECTED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Rejected) => (REJECTED_RESULT.to_owned(), true, Vec::new()),
         Some(ToolOutcome::Cancelled) if !begun => (NOT_BEGUN.to_owned(), true, Vec::new()),
-        Some(ToolOutcome::Cancelled) => (CANCELLED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Cancelled) => (CANCELLED_RESULT.to_owned(), true, Vec::new()),
         Some(ToolOutcome::Interrupted) | None if !begun => {
             (INTERRUPTED_BEFORE.to_owned(), true, Vec::new())
         }
-        Some(ToolOutcome::Interrupted) | None => (INTERRUPTED.to_owned(), true, Vec::new()),
+        Some(ToolOutcome::Interrupted) | None => (INTERRUPTED_RESULT.to_owned(), true, Vec::new()),
     };
     ToolResult { call: call.id, name: call.name, text, failed, media }
 }
@@ -532,20 +532,20 @@ fn unknown_result(outcome: &UnknownOutcome) -> String {
     if outcome.is_done() {
         return text.to_owned();
     }
-    format!("{UNKNOWN} Its name: {}\n{text}", outcome.kind()).trim_end().to_owned()
+    format!("{UNKNOWN_RESULT} Its name: {}\n{text}", outcome.kind()).trim_end().to_owned()
 }
 
-const MENTIONED: &str = "\n\n--- Content from referenced files ---\n";
-const OUTPUT: &str = "\n\n--- I ran this myself; its output ---\n";
-const RESTORED: &str = "\n\n--- Since then I have taken back changes of yours ---\nThese files are as \
+const MENTIONED_HEADING: &str = "\n\n--- Content from referenced files ---\n";
+const OUTPUT_HEADING: &str = "\n\n--- I ran this myself; its output ---\n";
+const RESTORED_HEADING: &str = "\n\n--- Since then I have taken back changes of yours ---\nThese files are as \
     they were before the calls named with them:\n";
-const REJECTED: &str = "The user did not allow this call. It was not run. Do not try it again in \
+const REJECTED_RESULT: &str = "The user did not allow this call. It was not run. Do not try it again in \
     another way: go on without it, or ask what they want instead.";
 const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";
-const CANCELLED: &str = "The user cancelled the turn before this call ended. It may have had part \
+const CANCELLED_RESULT: &str = "The user cancelled the turn before this call ended. It may have had part \
     of its effect.";
 const INTERRUPTED_BEFORE: &str = "The agent was stopped before this call began. It was not run.";
-const INTERRUPTED: &str = "The agent was stopped before this call ended. It may have had part of its \
+const INTERRUPTED_RESULT: &str = "The agent was stopped before this call ended. It may have had part of its \
     effect: look before doing it again.";
-const UNKNOWN: &str = "The call ended in a way that this version of the agent does not know. It may have \
+const UNKNOWN_RESULT: &str = "The call ended in a way that this version of the agent does not know. It may have \
     had part of its effect: look before doing it again.";

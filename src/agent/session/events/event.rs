@@ -61,13 +61,13 @@ pub struct ClientName {
 
 impl ClientName {
     /// Maximum number of bytes of a name.
-    const LONGEST: usize = 128;
+    const MAX_NAME_BYTES: usize = 128;
 
     /// Names a client. Control characters of the name that the client has given itself are left out, and a long name is
     /// cut.
     pub fn new(number: u64, name: &str) -> Self {
         let mut name: String = name.chars().filter(|c| !c.is_control()).collect();
-        name.truncate(name.floor_char_boundary(Self::LONGEST));
+        name.truncate(name.floor_char_boundary(Self::MAX_NAME_BYTES));
         Self { name, number, principal: None }
     }
 
@@ -478,12 +478,12 @@ impl StopReason {
 
 /// Version of the format of events. It is raised only if a program that knows this version alone would do harm with
 /// newer events.
-pub const FORMAT: u32 = 1;
+pub const FORMAT_VERSION: u32 = 1;
 
 /// Conditions under which a session begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionStarted {
-    /// Version of the format of the events that follow: [`FORMAT`].
+    /// Version of the format of the events that follow: [`FORMAT_VERSION`].
     pub version: u32,
     /// The session's id, a UUID of version 7: ids sort by the time of their creation.
     pub id: String,
@@ -509,7 +509,7 @@ impl SessionStarted {
             [] => (PathBuf::new(), Vec::new()),
         };
         Self {
-            version: FORMAT,
+            version: FORMAT_VERSION,
             id,
             directory,
             roots,

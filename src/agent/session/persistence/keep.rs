@@ -21,18 +21,18 @@ use crate::session::state::session_state::{SessionState, prompt_title};
 
 /// Minimum time between two writes of chunks of text, which come by the hundred; all other events are written at once.
 /// People don't notice the delay, and the file has one line for several chunks.
-const GAP: Duration = Duration::from_millis(10);
+const MIN_CHUNK_WRITE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Retry interval after a refusal of the store, for a session that goes on without its store. Also the minimum time
 /// between two attempts to save the whole log anew.
-const AGAIN: Duration = Duration::from_secs(10);
+const STORE_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Retry interval after a refusal of the store, for a session that waits for its store.
 const WAITING_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time after which an operation of the store that has not ended is noted as a refusal. While the operation still runs,
 /// it is noted again each time that this time has passed.
-const SLOW: Duration = Duration::from_secs(3);
+const SLOW_OPERATION_TIME: Duration = Duration::from_secs(3);
 
 /// Maximum number of events in a [`Batch`], which is a line of a stored log.
 const LONGEST_BATCH: usize = 512;
@@ -83,7 +83,7 @@ impl Refusals {
 
     /// Returns the time between a refusal of the store and the next attempt.
     fn retry_interval(&self) -> Duration {
-        if self.patience.is_some() { WAITING_RETRY_INTERVAL } else { AGAIN }
+        if self.patience.is_some() { WAITING_RETRY_INTERVAL } else { STORE_RETRY_INTERVAL }
     }
 
     /// Notes a refusal. The first of several is reported: by a notice in the session, or, if the session waits for its
@@ -115,7 +115,7 @@ impl Refusals {
         Some(Abandonment::Refused(why))
     }
 
-    /// Waits for an operation of the store. An operation that takes longer than [`SLOW`] is noted as a refusal in the
+    /// Waits for an operation of the store. An operation that takes longer than [`SLOW_OPERATION_TIME`] is noted as a refusal in the
     /// store's health. If the session waits for its store, this fails with [`StoreError::Refused`] once the session's
     /// patience, counted from the first refusal, is over.
     async fn wait_for<T>(
@@ -128,7 +128,7 @@ impl Refusals {
         loop {
             // Time is counted in steps, because all of it may pass while the process is suspended: then only one step
             // is counted, and the operation is polled again before the session gives up.
-            let step = left.map_or(SLOW, |left| left.min(SLOW));
+            let step = left.map_or(SLOW_OPERATION_TIME, |left| left.min(SLOW_OPERATION_TIME));
             tokio::select! {
                 biased;
                 result = &mut operation => return result,
@@ -370,7 +370,7 @@ impl Keeper {
             biased;
             () = self.log.urgent(self.reader.position()) => {}
             () = closed => {}
-            () = sleep_until(self.written + GAP) => {}
+            () = sleep_until(self.written + MIN_CHUNK_WRITE_INTERVAL) => {}
         }
     }
 
@@ -513,7 +513,7 @@ impl Keeper {
             return;
         }
         // On a disk that loses data again and again, the whole log must not be written each time.
-        let may_renew = self.renewed.is_none_or(|renewed| renewed.elapsed() >= AGAIN);
+        let may_renew = self.renewed.is_none_or(|renewed| renewed.elapsed() >= STORE_RETRY_INTERVAL);
         if let StoreError::Lost(why) = err {
             self.lost = Some(why);
         }

@@ -273,9 +273,9 @@ fn ends(state: &SessionState, policy: ResumePolicy) -> Vec<Event> {
 }
 
 /// Length of a pause, in milliseconds, after which the model is told that files may have changed meanwhile.
-const PAUSE: Millis = 60 * 60 * 1000;
+const LONG_PAUSE_MS: Millis = 60 * 60 * 1000;
 
-/// Text for the model after a pause that is longer than [`PAUSE`].
+/// Text for the model after a pause that is longer than [`LONG_PAUSE_MS`].
 pub(crate) const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
                            processes may have changed since.";
 
@@ -309,7 +309,7 @@ pub(crate) fn resume(
             "{answers} of last time (\"always allow\") no longer counts: you will be asked again."
         )));
     }
-    if last_activity.is_some_and(|last| log::now() - last > PAUSE) {
+    if last_activity.is_some_and(|last| log::now() - last > LONG_PAUSE_MS) {
         events.push(Event::ToldNext(AFTER_PAUSE.to_owned()));
     }
     events

@@ -12,7 +12,7 @@ use crate::session::events::saved_workspace::WorkspaceSave;
 use tandem_model as model;
 
 /// Reason for people why a workspace is not saved, after a panic.
-const PANICKED: &str = "there is a fault in the agent, of which its log (`--log-file`) says more";
+const PANIC_MESSAGE: &str = "there is a fault in the agent, of which its log (`--log-file`) says more";
 
 /// Brings the session's directory to the state in which the last turn has left it. An error is the reason to end the
 /// running turn.
@@ -46,7 +46,7 @@ pub(crate) async fn save(engine: &Engine, cancel: &CancellationToken) {
         return;
     }
     let saving = AssertUnwindSafe(workspace.save(cancel)).catch_unwind().await;
-    let saved = saving.unwrap_or_else(|_| Err(PANICKED.to_owned()));
+    let saved = saving.unwrap_or_else(|_| Err(PANIC_MESSAGE.to_owned()));
     let WorkspaceSave { place, remark } = saved.unwrap_or_else(|why| {
         let remark = format!(
             "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node \

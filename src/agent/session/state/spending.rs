@@ -12,7 +12,7 @@ use tandem_model::{Models, Prices, Usage};
 
 /// Name of the tool whose requests are charged, but whose tokens are not counted. Once the tool is called, the cost of
 /// the session is not known.
-const SEARCH: &str = "google_web_search";
+const SEARCH_TOOL: &str = "google_web_search";
 
 /// A request that is charged.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl ChargedRequest {
         let usage = match &*entry.event {
             Event::AnswerFinished { usage, .. } => *usage,
             Event::Compressed(short) => short.usage,
-            Event::CallStarted(started) if started.call.name == SEARCH => Usage::default(),
+            Event::CallStarted(started) if started.call.name == SEARCH_TOOL => Usage::default(),
             _ => return None,
         };
         Some(Self { at: entry.at, model: model.into(), usage })

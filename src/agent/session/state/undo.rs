@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::session::events::event::{Event, PromptPart, ToolOutcome, TurnId};
 use crate::session::events::log::Log;
 use tandem_host::Host;
-use tandem_host::files::UNCONFIRMED;
+use tandem_host::files::UNCONFIRMED_KIND;
 use tandem_host::preimages::{FileChange, Preimage};
 
 /// A change that a call made in a file.
@@ -131,7 +131,7 @@ impl ChangeHistory {
                 }
                 // A call replaces the file as the last step that can fail, so the file of a failed call is unchanged,
                 // unless the write is unconfirmed.
-                ToolOutcome::Failed(error) if error.kind != UNCONFIRMED => {
+                ToolOutcome::Failed(error) if error.kind != UNCONFIRMED_KIND => {
                     changes.retain(|change| change.is_certain || change.call != *call);
                 }
                 _ => {}

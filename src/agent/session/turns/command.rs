@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::fill::{Template, fill};
-use crate::blocking::{FAULT, blocking};
+use crate::blocking::{FAULT_MESSAGE, blocking};
 use crate::session::context::compress;
 use crate::session::context::memory::MemoryFile;
 use crate::session::context::rewind::{EarlierPrompt, EarlierPrompts};
@@ -265,7 +265,7 @@ impl CommandTurn<'_> {
         let stop = CancellationToken::new();
         let _stop_on_drop = stop.clone().drop_guard();
         let restore = async move { undo.restore(&selection, &stop).await };
-        tokio::spawn(restore).await.map_err(|_| FAULT.to_owned())
+        tokio::spawn(restore).await.map_err(|_| FAULT_MESSAGE.to_owned())
     }
 
     /// Enables or disables an MCP server, and waits until the servers are ready, or the time for that is over.

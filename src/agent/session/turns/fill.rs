@@ -36,9 +36,9 @@ pub enum PromptPiece {
 }
 
 /// Texts that the shell tool puts before, in place of and after a command's output.
-const OUTPUT: &str = "Output: ";
-const EMPTY: &str = "(empty)";
-const EXIT: &str = "\nExit Code: ";
+const OUTPUT_LABEL: &str = "Output: ";
+const EMPTY_OUTPUT: &str = "(empty)";
+const EXIT_CODE_LABEL: &str = "\nExit Code: ";
 
 /// Fills a template. Returns `None` if the turn is cancelled. The error is a text for people; the model is not asked
 /// then.
@@ -86,7 +86,7 @@ pub(super) async fn fill(
                     ToolOutcome::Done(output) => say(&mut parts, &written(&output.text, command)),
                     // A command line that has run and failed has an output, too, and its exit code tells the model of
                     // the failure.
-                    ToolOutcome::Failed(error) if error.message.starts_with(OUTPUT) => {
+                    ToolOutcome::Failed(error) if error.message.starts_with(OUTPUT_LABEL) => {
                         say(&mut parts, &written(&error.message, command));
                     }
                     outcome => return not_run(format!("`{command}`: {}", why(outcome))),
@@ -131,14 +131,14 @@ fn say(parts: &mut Vec<Part>, more: &str) {
 /// Returns the output of a command line without the words that the shell tool adds, and the exit code if the command
 /// line failed.
 fn written(told: &str, command: &str) -> String {
-    let told = told.strip_prefix(OUTPUT).unwrap_or(told);
-    let (output, ended) = match told.rsplit_once(EXIT) {
+    let told = told.strip_prefix(OUTPUT_LABEL).unwrap_or(told);
+    let (output, ended) = match told.rsplit_once(EXIT_CODE_LABEL) {
         Some((output, code)) => {
             (output, format!("\n[Shell command `{command}` exited with code {code}]"))
         }
         None => (told, String::new()),
     };
-    let output = if output == EMPTY { "" } else { output };
+    let output = if output == EMPTY_OUTPUT { "" } else { output };
     format!("{output}{ended}")
 }
 

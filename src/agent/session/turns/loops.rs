@@ -117,8 +117,8 @@ impl LoopDetector {
         let before = std::mem::replace(self, Self::new(engine));
         self.text_counts &= before.text_counts;
         let text = match &found.call {
-            Some(_) => CALLS,
-            None => TEXT,
+            Some(_) => REPEATED_CALLS,
+            None => REPEATED_TEXT,
         };
         if !before.told {
             self.told = true;
@@ -209,11 +209,11 @@ fn tell(engine: &Engine, found: &Loop, text: &str) {
     engine.log.append(Event::Told { call: found.call.clone(), text });
 }
 
-const CALLS: &str = "You have made the same calls again and again, and what came of them was the same \
+const REPEATED_CALLS: &str = "You have made the same calls again and again, and what came of them was the same \
     each time. Making them once more will not change that. Find out why, and go on in another way: \
     with other arguments, with another tool, or by saying what stands in your way. If you wait for \
     something, wait longer before you look again.";
-const TEXT: &str = "What you said was cut off here, because it was the same again and again. Do not \
+const REPEATED_TEXT: &str = "What you said was cut off here, because it was the same again and again. Do not \
     repeat it. Go on with what is to be done in another way, or say in a few words how far you have \
     come, and end.";
 const GO_ON: &str = "The user has seen that you repeat yourself, and lets you go on.";

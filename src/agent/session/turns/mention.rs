@@ -21,7 +21,7 @@ use tandem_model::Call;
 const NOT_READ: &str = "\n\n--- Mentioned and not read ---\n";
 
 /// Maximum number of mentions in a prompt that are looked up.
-const MOST: usize = 100;
+const MAX_MENTIONS: usize = 100;
 
 /// A piece of a prompt that may be a file's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     let MentionedFiles { unasked, asked, mut notices } = wanted;
     if over > 0 {
         notices
-            .push(format!("{over} more mentions: only the first {MOST} of a prompt are looked up"));
+            .push(format!("{over} more mentions: only the first {MAX_MENTIONS} of a prompt are looked up"));
     }
     if !notices.is_empty() {
         let text = format!("{NOT_READ}{}\n", notices.join("\n"));
@@ -153,7 +153,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     true
 }
 
-/// Returns the mentions of a prompt, each once, at most [`MOST`]; also returns the number of further mentions that look
+/// Returns the mentions of a prompt, each once, at most [`MAX_MENTIONS`]; also returns the number of further mentions that look
 /// like names of files.
 fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
     let mut mentions: Vec<Mention> = Vec::new();
@@ -165,7 +165,7 @@ fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
             return;
         }
         let mention = Mention { path, certain };
-        if mentions.len() < MOST {
+        if mentions.len() < MAX_MENTIONS {
             mentions.push(mention);
         } else if mention.is_file_name() {
             over += 1;

@@ -12,8 +12,8 @@ use tandem_model::Call;
 
 /// Maximum number of mentions in one prompt that are looked up. The constant below is the maximum number of resources
 /// that are read.
-const MENTIONS: usize = 100;
-const MOST: usize = 20;
+const MAX_MENTIONS: usize = 100;
+const MAX_RESOURCES: usize = 20;
 
 /// Reads the resources that the prompt mentions. Returns `true` if a mention may name a resource.
 pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[PromptPart]) -> bool {
@@ -24,7 +24,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
         return false;
     }
     engine.servers.settled(turn.cancel).await;
-    for word in words.into_iter().take(MOST) {
+    for word in words.into_iter().take(MAX_RESOURCES) {
         let Some((server, uri)) = hub.resource(&word) else { continue };
         let call = Call {
             id: String::new(),
@@ -40,7 +40,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
 fn words(prompt: &[PromptPart]) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |word: String| {
-        if words.len() < MENTIONS && !words.contains(&word) {
+        if words.len() < MAX_MENTIONS && !words.contains(&word) {
             words.push(word);
         }
     };

@@ -4,7 +4,7 @@
 use serde_json::json;
 use tandem_model::provider::Provider;
 use tandem_model::{Call, Finish, Prompt};
-use tandem_trace::{LOG_TARGET, TARGET, TraceContext, record_newest, record_value};
+use tandem_trace::{LOG_TARGET, TRACE_TARGET, TraceContext, record_newest, record_value};
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -13,11 +13,11 @@ use crate::session::events::event::{PromptPart, StopReason, ToolOutcome, TurnId}
 use tandem_policy::Answer;
 
 /// Names of the attributes with prompts, answers, arguments and results.
-const INSTRUCTIONS: &str = "gen_ai.system_instructions";
-const INPUT: &str = "gen_ai.input.messages";
-const OUTPUT: &str = "gen_ai.output.messages";
-const ARGUMENTS: &str = "gen_ai.tool.call.arguments";
-const RESULT: &str = "gen_ai.tool.call.result";
+const INSTRUCTIONS_KEY: &str = "gen_ai.system_instructions";
+const INPUT_KEY: &str = "gen_ai.input.messages";
+const OUTPUT_KEY: &str = "gen_ai.output.messages";
+const ARGUMENTS_KEY: &str = "gen_ai.tool.call.arguments";
+const RESULT_KEY: &str = "gen_ai.tool.call.result";
 
 /// Returns the span of the work for a session outside of its turns. The span is for log lines only, and is not in
 /// traces.
@@ -33,7 +33,7 @@ pub(super) fn turn(
     caller: &TraceContext,
 ) -> Span {
     let span = tracing::info_span!(
-        target: TARGET,
+        target: TRACE_TARGET,
         parent: None,
         "invoke_agent",
         "otel.name" = "invoke_agent tandem",
@@ -46,7 +46,7 @@ pub(super) fn turn(
         "gen_ai.input.messages" = Empty,
     );
     caller.adopt(&span);
-    record_value(&span, INPUT, || json!([content::prompt(prompt)]));
+    record_value(&span, INPUT_KEY, || json!([content::prompt(prompt)]));
     span
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn chat(model: &str) -> Span {
         _ => provider.name(),
     };
     tracing::info_span!(
-        target: TARGET,
+        target: TRACE_TARGET,
         "chat",
         "otel.name" = format!("chat {model}"),
         "otel.kind" = "client",
@@ -90,15 +90,15 @@ pub(crate) fn chat(model: &str) -> Span {
 /// Records the prompt to the model in the current span, if the user wants content in traces.
 pub(crate) fn chat_asked(prompt: &Prompt) {
     let span = Span::current();
-    record_value(&span, INSTRUCTIONS, || json!([content::text(&prompt.system)]));
+    record_value(&span, INSTRUCTIONS_KEY, || json!([content::text(&prompt.system)]));
     let newest_first = prompt.messages.iter().rev();
-    record_newest(&span, INPUT, newest_first.map(|message| content::message(message)));
+    record_newest(&span, INPUT_KEY, newest_first.map(|message| content::message(message)));
 }
 
 /// Records the tokens of an answer in the current span, and the answer itself if the user wants content in traces.
 pub(crate) fn chat_ended(text: &str, calls: &[Call], finish: &Finish) {
     let span = Span::current();
-    record_value(&span, OUTPUT, || json!([content::answer(text, calls, &finish.reason)]));
+    record_value(&span, OUTPUT_KEY, || json!([content::answer(text, calls, &finish.reason)]));
     let usage = &finish.usage;
     for (name, tokens) in [
         ("gen_ai.usage.input_tokens", usage.input),
@@ -119,7 +119,7 @@ pub(crate) fn failed() {
 pub(crate) fn tool(name: Option<&str>, call: &Call) -> Span {
     let name = name.unwrap_or("unknown");
     let span = tracing::info_span!(
-        target: TARGET,
+        target: TRACE_TARGET,
         "execute_tool",
         "otel.name" = format!("execute_tool {name}"),
         "otel.status_code" = Empty,
@@ -130,7 +130,7 @@ pub(crate) fn tool(name: Option<&str>, call: &Call) -> Span {
         "gen_ai.tool.call.arguments" = Empty,
         "gen_ai.tool.call.result" = Empty,
     );
-    record_value(&span, ARGUMENTS, || call.args.clone());
+    record_value(&span, ARGUMENTS_KEY, || call.args.clone());
     span
 }
 
@@ -139,8 +139,8 @@ pub(crate) fn tool_ended(outcome: &ToolOutcome) {
     let span = Span::current();
     span.record("tandem.outcome", outcome.name());
     match outcome {
-        ToolOutcome::Done(output) => record_value(&span, RESULT, || output.text.as_str().into()),
-        ToolOutcome::Failed(error) => record_value(&span, RESULT, || error.to_string().into()),
+        ToolOutcome::Done(output) => record_value(&span, RESULT_KEY, || output.text.as_str().into()),
+        ToolOutcome::Failed(error) => record_value(&span, RESULT_KEY, || error.to_string().into()),
         ToolOutcome::Rejected
         | ToolOutcome::Cancelled
         | ToolOutcome::Interrupted
@@ -153,7 +153,7 @@ pub(crate) fn tool_ended(outcome: &ToolOutcome) {
 
 /// Returns the span of the wait for an answer to a question.
 pub(crate) fn question() -> Span {
-    tracing::info_span!(target: TARGET, "wait_for_answer", "tandem.answer" = Empty)
+    tracing::info_span!(target: TRACE_TARGET, "wait_for_answer", "tandem.answer" = Empty)
 }
 
 /// Records in the current span the answer to a question, or that the question was withdrawn.

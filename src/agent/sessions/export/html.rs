@@ -8,7 +8,7 @@ use tandem_content::visible::visible_prose;
 
 /// The page's only style sheet. The style sheet loads nothing, and the page's content security policy lets nothing be
 /// loaded or run.
-const STYLE: &str = "\
+const STYLE_SHEET: &str = "\
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0; }
@@ -33,7 +33,7 @@ pub fn to_html(conversation: &Conversation) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
+         <title>{title}</title>\n<style>\n{STYLE_SHEET}</style>\n</head>\n<body>\n<h1>{title}</h1>\n\
          <p class=\"facts\">{}</p>\n",
         escaped(&conversation.facts().join(", "))
     );

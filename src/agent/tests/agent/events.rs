@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tandem_agent::session::{
-    Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT, FileDiff,
+    Access, Answer, CallStarted, Caller, ClientName, Compressed, Event, FORMAT_VERSION, FileDiff,
     FileLocation, Masked, Mode, Origin, PrincipalId, PromptFile, PromptPart, PromptTags,
     PushConfig, Question, QuestionSubject, QuotedMessage, ResultContent, RuleName, SavedPlace,
     Scope, ServerAnswer, Session, SessionStarted, SessionState, ShareRole, StopReason, Summary,
@@ -552,7 +552,7 @@ fn every() -> Vec<Event> {
     let id = "019a0000-0000-7000-8000-000000000000".to_owned();
     let mut all = vec![
         Event::SessionStarted(Arc::new(SessionStarted {
-            version: FORMAT,
+            version: FORMAT_VERSION,
             id,
             directory: "/home/u/p".into(),
             roots: vec!["/home/u/q".into()],
@@ -773,7 +773,7 @@ async fn a_log_begins_with_what_the_session_began_with() {
     let session = lived().await;
     let first = session.events(0).try_next().unwrap();
     let Event::SessionStarted(started) = &*first else { panic!("{first:?}") };
-    assert_eq!((started.version, started.id.as_str()), (FORMAT, session.id()));
+    assert_eq!((started.version, started.id.as_str()), (FORMAT_VERSION, session.id()));
     assert_eq!((&started.directory, started.mode), (&session.roots()[0], Mode::Default));
     assert_eq!(uuid::Uuid::parse_str(session.id()).unwrap().get_version_num(), 7);
     assert!(started.by.starts_with("tandem "), "{started:?}");

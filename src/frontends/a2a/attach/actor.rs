@@ -15,9 +15,9 @@ use super::super::turns;
 use tandem_agent::session::{
     Answer, AnswerError, ClientName, Origin, PromptPart, PromptTags, Session, TurnId,
 };
-use tandem_serve::principals::{self, DRIVE, Principal, SessionRight, WATCH};
+use tandem_serve::principals::{self, DRIVE_RIGHT, Principal, SessionRight, WATCH_RIGHT};
 use tandem_wire::attach::{
-    ANSWER, AnswerParams, CANCEL, EVENTS, FILES, FilesParams, OPEN, OpenedSession, PROMPT, PROMPTS,
+    ANSWER_METHOD, AnswerParams, CANCEL_METHOD, EVENTS_METHOD, FILES_METHOD, FilesParams, OPEN_METHOD, OpenedSession, PROMPT_METHOD, PROMPTS_METHOD,
     PromptParams, SET_MODE, SetModeParams, TAKE_BACK, TurnParams, refused,
 };
 use tandem_wire::jsonrpc::{Error, Params};
@@ -35,9 +35,9 @@ const FILES_NAMED: usize = 20_000;
 /// Returns the right that a call needs.
 pub(super) fn needed(method: &str) -> SessionRight {
     match method {
-        EVENTS | FILES | PROMPTS => WATCH,
-        ANSWER => principals::ANSWER,
-        _ => DRIVE,
+        EVENTS_METHOD | FILES_METHOD | PROMPTS_METHOD => WATCH_RIGHT,
+        ANSWER_METHOD => principals::ANSWER_RIGHT,
+        _ => DRIVE_RIGHT,
     }
 }
 
@@ -76,26 +76,26 @@ pub(in super::super) async fn obey(
     let context = server.open(principal, Some(SessionId::Session(id))).await?;
     let context = context.ok_or_else(|| refused(NOT_SHARED))?;
     let session = Arc::clone(context.session()?);
-    let need = if method == OPEN { WATCH } else { needed(method) };
+    let need = if method == OPEN_METHOD { WATCH_RIGHT } else { needed(method) };
     let checked = server.contexts.of(principal).check(&context, need);
     checked.map_err(|error| refused(error.message))?;
     let raw = to_raw_value(params).map_err(Error::internal)?;
     let params = Params(Some(&raw));
     match method.as_str() {
-        OPEN => to_value(take_in(server, principal, &context, terminal)?),
-        FILES => {
+        OPEN_METHOD => to_value(take_in(server, principal, &context, terminal)?),
+        FILES_METHOD => {
             let files = params.parse::<FilesParams>()?;
             let named = spawn_blocking(move || mentionable(&session, &files)).await;
             to_value(named.map_err(Error::internal)?)
         }
-        PROMPTS => {
+        PROMPTS_METHOD => {
             let commands = spawn_blocking(move || session.own_commands()).await;
             to_value(commands.map_err(Error::internal)?)
         }
         _ => {
             let actor = Actor { server, principal, context: &context, terminal, origin };
             let done = actor.act(&session, method, params)?;
-            if method == PROMPT {
+            if method == PROMPT_METHOD {
                 context.promised().await.map_err(|error| refused(error.message))?;
             }
             Ok(done)
@@ -130,9 +130,9 @@ impl Actor<'_> {
         params: Params<'_>,
     ) -> Result<Value, Error> {
         match method {
-            PROMPT => self.prompt(session, params).map(|()| Value::Null),
+            PROMPT_METHOD => self.prompt(session, params).map(|()| Value::Null),
             SET_MODE => self.set_mode(session, params).map(|()| Value::Null),
-            CANCEL => {
+            CANCEL_METHOD => {
                 let turn = params.parse::<TurnParams>();
                 self.note("cancel");
                 turn.map(|turn| session.cancel(TurnId(turn.turn)).into())
@@ -141,7 +141,7 @@ impl Actor<'_> {
                 let turn = params.parse::<TurnParams>()?;
                 Ok(session.turns().take_back(TurnId(turn.turn)).into())
             }
-            ANSWER => to_value(self.answer(session, &params.parse::<AnswerParams<Answer>>()?)),
+            ANSWER_METHOD => to_value(self.answer(session, &params.parse::<AnswerParams<Answer>>()?)),
             _ => Err(Error::method_not_found(method)),
         }
     }

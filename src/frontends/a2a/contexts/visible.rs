@@ -25,7 +25,7 @@ use tandem_agent::sessions::{
     CreateError, Leased, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
     owned_id, stored_id,
 };
-use tandem_serve::principals::{DRIVE, Principal, SessionRight};
+use tandem_serve::principals::{DRIVE_RIGHT, Principal, SessionRight};
 use tandem_serve::quotas::{QuotaError, Reservation};
 use tandem_wire::a2a::{Fields, error};
 use tandem_wire::jsonrpc::Error;
@@ -453,10 +453,10 @@ impl<'a> VisibleContexts<'a> {
             (None, Some(sessions)) => self.begin(sessions, chosen, begins, settings)?,
             (Some(context), _) => (context, false),
             // The shared context was created together with the server, so it cannot be missing.
-            (None, None) => return Err(Error::new(Error::INTERNAL, "no session")),
+            (None, None) => return Err(Error::new(Error::INTERNAL_ERROR, "no session")),
         };
         if !is_new {
-            self.check(&context, DRIVE)?;
+            self.check(&context, DRIVE_RIGHT)?;
         }
         Ok((context, is_new))
     }

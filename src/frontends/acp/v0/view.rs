@@ -20,13 +20,13 @@ use tandem_wire::acp::v0::{
     UPDATE_PLAN,
 };
 use tandem_wire::jsonrpc::Error;
-use tandem_wire::rpc::{PACKET, Peer, Responder};
+use tandem_wire::rpc::{PACKET_BYTES, Peer, Responder};
 
 /// Number of bytes queued for the editor above which the view waits before it shows the next event.
 const HIGH_WATER: usize = 64 * 1024;
 
-/// Maximum size of the text in one message chunk, in bytes of JSON, so that the chunk's line stays under [`PACKET`].
-const TEXT: usize = PACKET - 160;
+/// Maximum size of the text in one message chunk, in bytes of JSON, so that the chunk's line stays under [`PACKET_BYTES`].
+const MAX_TEXT_BYTES: usize = PACKET_BYTES - 160;
 
 /// Kind of a message chunk: text of the answer, or a thought.
 #[derive(Clone, Copy)]
@@ -203,11 +203,11 @@ impl EditorView {
         turn.is_some() && turn == *self.client.silenced.lock()
     }
 
-    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`TEXT`]
+    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`MAX_TEXT_BYTES`]
     /// bytes, so that a slow editor gets fewer messages.
     fn join<'a>(&mut self, voice: MessageVoice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
-        while self.peer.backlog() >= PACKET && joined.len() < TEXT {
+        while self.peer.backlog() >= PACKET_BYTES && joined.len() < MAX_TEXT_BYTES {
             let Some(next) = self.log.peek() else { break };
             match (voice, &*next) {
                 (MessageVoice::Text, Event::Text(more))
@@ -232,7 +232,7 @@ impl EditorView {
         let text = visible_prose(text);
         let mut rest = &*text;
         while !rest.is_empty() {
-            let (piece, after) = rest.split_at(fitting(rest, TEXT));
+            let (piece, after) = rest.split_at(fitting(rest, MAX_TEXT_BYTES));
             let chunk = match voice {
                 MessageVoice::Text => AssistantMessageChunk::Text(piece),
                 MessageVoice::Thought => AssistantMessageChunk::Thought(piece),

@@ -24,11 +24,11 @@ use tandem_wire::acp::v1::{
 
 /// Minimum time between two updates of a running call's output. Without a terminal, each update replaces the output
 /// before.
-const EVERY: Duration = Duration::from_millis(300);
+const MIN_OUTPUT_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Length of the end of a terminal's text that is searched for in newer output, to find where the output continues; in
 /// bytes.
-const ANCHOR: usize = 256;
+const ANCHOR_BYTES: usize = 256;
 
 /// Calls of a session that the editor shows and that have not ended.
 pub(super) struct Calls {
@@ -108,7 +108,7 @@ impl Calls {
             open.waiting = Some(output.to_owned());
             return;
         }
-        open.next = Some(now + EVERY);
+        open.next = Some(now + MIN_OUTPUT_INTERVAL);
         open.waiting = None;
         show_output(&self.client, id, open, output);
     }
@@ -129,7 +129,7 @@ impl Calls {
             if open.next.is_some_and(|next| next <= now)
                 && let Some(output) = open.waiting.take()
             {
-                open.next = Some(now + EVERY);
+                open.next = Some(now + MIN_OUTPUT_INTERVAL);
                 show_output(&self.client, id, open, &output);
             }
         }
@@ -241,7 +241,7 @@ fn continuation<'a>(shown: &str, output: &'a str) -> &'a str {
     if let Some(new) = output.strip_prefix(shown) {
         return new;
     }
-    let anchor = &shown[shown.ceil_char_boundary(shown.len().saturating_sub(ANCHOR))..];
+    let anchor = &shown[shown.ceil_char_boundary(shown.len().saturating_sub(ANCHOR_BYTES))..];
     match output.rfind(anchor) {
         Some(at) => &output[at + anchor.len()..],
         None => output,

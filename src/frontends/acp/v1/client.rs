@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::call_terminals::CallTerminals;
 use crate::Connection;
 use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
-use tandem_wire::acp::v1::{FileSystemCapabilities, SessionNotification, SessionUpdate, UPDATE};
+use tandem_wire::acp::v1::{FileSystemCapabilities, SessionNotification, SessionUpdate, UPDATE_METHOD};
 use tandem_wire::rpc::{Peer, Responder};
 
 /// Properties of an editor that decide which messages it is sent, and in which form.
@@ -152,6 +152,6 @@ impl SessionClient {
 
     pub(super) fn update(&self, update: SessionUpdate<'_>) {
         let session_id = &self.id;
-        self.peer.notify(UPDATE, &SessionNotification { session_id, update });
+        self.peer.notify(UPDATE_METHOD, &SessionNotification { session_id, update });
     }
 }

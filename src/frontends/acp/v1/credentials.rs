@@ -15,7 +15,7 @@ use tandem_wire::rpc::Responder;
 
 /// Time in which an attempt to open a browser is expected to fail, if it fails. The answer to `authenticate` does not
 /// wait longer, because clients give up after some seconds.
-const LAUNCH: Duration = Duration::from_millis(500);
+const LAUNCH_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Editor {
     /// Checks and stores the key that comes with the request. If neither the request nor the agent has a key, opens a
@@ -50,7 +50,7 @@ impl Editor {
         let shows_page = self.client.lock().shows_pages && self.is_user();
         let elicitation = responder.id().filter(|_| shows_page);
         let elicitation = elicitation.map(|id| Elicitation::new(&self.connection.peer, id));
-        let patience = if elicitation.is_some() { Duration::MAX } else { LAUNCH };
+        let patience = if elicitation.is_some() { Duration::MAX } else { LAUNCH_TIMEOUT };
         let Some(outcome) = self.begin_login(elicitation) else {
             return answer(responder, Ok(Empty {}));
         };

@@ -6,7 +6,7 @@ use tandem_agent::session::Origin;
 use tandem_wire::acp::v1::{
     AgentCapabilities, AgentMeta, AuthCapabilities, AuthMethod, ClientCapabilities, Implementation,
     InitializeParams, InitializeResponse, McpCapabilities, PromptCapabilities, SessionCapabilities,
-    SteeringCapability, Supported, TerminalAuth, TerminalAuthMeta, VERSION,
+    SteeringCapability, Supported, TerminalAuth, TerminalAuthMeta, PROTOCOL_VERSION,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 
@@ -35,7 +35,7 @@ impl Editor {
         };
         let supported = || Supported {};
         Ok(InitializeResponse {
-            protocol_version: VERSION,
+            protocol_version: PROTOCOL_VERSION,
             agent_capabilities: AgentCapabilities {
                 load_session: true,
                 prompt_capabilities: PromptCapabilities {
@@ -60,13 +60,13 @@ impl Editor {
     /// Returns the ways to log in. The ways that need a terminal are not offered to programs that connect over a port:
     /// these have no terminal of the user.
     fn auth_methods(&self, client: &ClientCapabilities) -> Vec<AuthMethod> {
-        const LABEL: &str = "Log in in a terminal";
+        const LOGIN_LABEL: &str = "Log in in a terminal";
         let provider = self.connection.service.login.provider();
         let args = vec!["login".to_owned(), format!("--provider={}", provider.name())];
         let is_editor = self.is_user();
         let command = std::env::current_exe().ok();
         let meta = command.filter(|_| client.meta.terminal_auth && is_editor).map(|command| {
-            let terminal_auth = TerminalAuth { command, args: args.clone(), label: LABEL };
+            let terminal_auth = TerminalAuth { command, args: args.clone(), label: LOGIN_LABEL };
             TerminalAuthMeta { terminal_auth }
         });
         let mut methods = vec![AuthMethod::Agent {
@@ -79,7 +79,7 @@ impl Editor {
             methods.push(AuthMethod::Terminal {
                 r#type: "terminal",
                 id: "login",
-                name: LABEL,
+                name: LOGIN_LABEL,
                 args,
             });
         }

@@ -17,7 +17,7 @@ use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
 
 /// Number of sessions on a page.
-const PAGE: usize = 50;
+const PAGE_SESSIONS: usize = 50;
 
 /// Position in the list: the time of the session's last change, and the session's id. Like the store, the list begins
 /// with the latest change.
@@ -83,7 +83,7 @@ async fn list(
                 info(it.head.id, &it.head.directory, it.title, it.changed, meta)
             })
             .try_filter(|it| ready(follows(it)))
-            .take(PAGE + 1);
+            .take(PAGE_SESSIONS + 1);
         list.extend(stored.try_collect::<Vec<_>>().await.map_err(Error::internal)?);
     }
     Ok(list)
@@ -92,8 +92,8 @@ async fn list(
 /// Returns the first page of the sessions, with a cursor if more sessions follow.
 fn page(mut list: Vec<(Position, SessionInfo)>) -> ListSessionsResponse {
     list.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let is_more = list.len() > PAGE;
-    list.truncate(PAGE);
+    let is_more = list.len() > PAGE_SESSIONS;
+    list.truncate(PAGE_SESSIONS);
     let end = list.last().filter(|_| is_more);
     let next_cursor = end.map(|(Reverse((changed, id)), _)| format!("{changed}:{id}"));
     ListSessionsResponse { sessions: list.into_iter().map(|(_, info)| info).collect(), next_cursor }

@@ -27,7 +27,7 @@ pub(super) struct PendingLogin {
 }
 
 /// Advice at the end of an error message: other ways to log in.
-const ELSE: &str = "Authenticate again, or run `tandem login` in a terminal.";
+const OTHER_WAYS: &str = "Authenticate again, or run `tandem login` in a terminal.";
 
 /// Receiver of a login's outcome, or, if the editor shows the page, of the user's consent to open the page. The error
 /// tells the user what to do.
@@ -145,9 +145,9 @@ impl Elicitation {
         Box::pin(async move {
             match answer.await {
                 Ok(answer) if answer.action == "accept" => Ok(()),
-                Ok(_) => Err(format!("The page that asks for the key was not opened. {ELSE}")),
+                Ok(_) => Err(format!("The page that asks for the key was not opened. {OTHER_WAYS}")),
                 Err(error) => Err(format!(
-                    "The editor could not show the page that asks for the key: {error}. {ELSE}"
+                    "The editor could not show the page that asks for the key: {error}. {OTHER_WAYS}"
                 )),
             }
         })

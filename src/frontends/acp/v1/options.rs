@@ -4,13 +4,13 @@ use tandem_agent::session::{DEFAULT_THINKING, Mode, Session, ThinkingLevels};
 use tandem_wire::acp::v1::{ConfigOption, ConfigValue, SessionMode, SessionModes, SessionOptions};
 
 /// Id of the option that is the approval mode.
-const MODE: &str = "mode";
+const MODE_ID: &str = "mode";
 
 /// Id of the option that is the model.
-const MODEL: &str = "model";
+const MODEL_ID: &str = "model";
 
 /// Id of the option that is the level of thinking.
-const THINKING: &str = "thinking";
+const THINKING_ID: &str = "thinking";
 
 /// A setting that an editor changes.
 pub(super) enum Setting {
@@ -24,11 +24,11 @@ impl Setting {
     /// Reads a value of an option. The error for an unknown option lists the options.
     pub(super) fn read(option: &str, value: String) -> Result<Self, String> {
         match option {
-            MODE => Self::mode(&value).map(Self::Mode),
-            MODEL => Ok(Self::Model(value)),
-            THINKING => Ok(Self::Thinking(Some(value).filter(|level| level != DEFAULT_THINKING))),
+            MODE_ID => Self::mode(&value).map(Self::Mode),
+            MODEL_ID => Ok(Self::Model(value)),
+            THINKING_ID => Ok(Self::Thinking(Some(value).filter(|level| level != DEFAULT_THINKING))),
             _ => Err(format!(
-                "unknown option `{option}`; the options are `{MODE}`, `{MODEL}` and `{THINKING}`"
+                "unknown option `{option}`; the options are `{MODE_ID}`, `{MODEL_ID}` and `{THINKING_ID}`"
             )),
         }
     }
@@ -72,13 +72,13 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
         description: None,
     });
     let mut options = vec![
-        option(MODE, "Approval mode", MODE, modes.current_mode_id.clone(), mode_values.collect()),
-        option(MODEL, "Model", MODEL, current.clone(), ids.collect()),
+        option(MODE_ID, "Approval mode", MODE_ID, modes.current_mode_id.clone(), mode_values.collect()),
+        option(MODEL_ID, "Model", MODEL_ID, current.clone(), ids.collect()),
     ];
     let levels = thinking_values(session.thinking_levels());
     if !levels.is_empty() {
         let level = session.thinking().unwrap_or_else(|| DEFAULT_THINKING.to_owned());
-        options.push(option(THINKING, "Thinking", "thought_level", level, levels));
+        options.push(option(THINKING_ID, "Thinking", "thought_level", level, levels));
     }
     Choices { modes, options }
 }

@@ -19,10 +19,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::answer::answer;
 use super::editor::Editor;
 use crate::Connection;
-use tandem_wire::acp::INITIALIZE;
+use tandem_wire::acp::INITIALIZE_METHOD;
 use tandem_wire::acp::v1::{
-    CLOSE_SESSION, LOAD_SESSION, REQUEST_PERMISSION, RESUME_SESSION, SessionIdParams, UPDATE,
-    VERSION,
+    CLOSE_SESSION, LOAD_SESSION, REQUEST_PERMISSION, RESUME_SESSION, SessionIdParams, UPDATE_METHOD,
+    PROTOCOL_VERSION,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, CallError, Peer, Responder};
@@ -40,10 +40,10 @@ const PIECE_BYTES: usize = 16 << 10;
 pub(super) type RemoteSessions = Arc<Mutex<HashMap<String, Arc<RemoteSession>>>>;
 
 /// Error of a request about a session whose process has ended.
-const GONE: &str = "the process that had this session open has ended; load the session again";
+const PROCESS_GONE: &str = "the process that had this session open has ended; load the session again";
 
 /// Error of a request that another process still carries out when this process ends.
-const CLOSING: &str =
+const SESSION_CLOSING: &str =
     "the agent is ending; what was asked for goes on in the process that has the session open";
 
 /// A session that another process has open. Dropping it ends the connection to that process.
@@ -102,8 +102,8 @@ impl RemoteSession {
         let serving = AbortOnDropHandle::new(serving);
         let peer = peer.await.map_err(|_| "the other process has hung up".to_owned())?;
         let initialized = match introduction {
-            Some(params) => peer.call::<IgnoredAny>(INITIALIZE, &params),
-            None => peer.call(INITIALIZE, &json!({ "protocolVersion": VERSION })),
+            Some(params) => peer.call::<IgnoredAny>(INITIALIZE_METHOD, &params),
+            None => peer.call(INITIALIZE_METHOD, &json!({ "protocolVersion": PROTOCOL_VERSION })),
         };
         let closing = service.closing.clone();
         match timeout(INITIALIZE_TIMEOUT, initialized).await {
@@ -142,7 +142,7 @@ impl RemoteSession {
             // dropping the last reference would end the connection.
             match self.closing.run_until_cancelled(call).await {
                 Some(result) => responder.send(result.map_err(relayed_error)),
-                None => answer(responder, Err::<(), _>(Error::internal(CLOSING))),
+                None => answer(responder, Err::<(), _>(Error::internal(SESSION_CLOSING))),
             }
         });
     }
@@ -193,7 +193,7 @@ impl rpc::Handler for RelayToEditor {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         let is_of_session =
             || params.parse::<SessionIdParams>().is_ok_and(|params| params.session_id == self.id);
-        if !matches!(method, UPDATE | REQUEST_PERMISSION) || !is_of_session() {
+        if !matches!(method, UPDATE_METHOD | REQUEST_PERMISSION) || !is_of_session() {
             return responder.send(Err::<(), _>(Error::method_not_found(method)));
         }
         if responder.id().is_none() {
@@ -225,7 +225,7 @@ impl rpc::Handler for RelayToEditor {
 fn relayed_error(error: CallError) -> Error {
     match error {
         CallError::Refused(error) => error,
-        CallError::Gone => Error::internal(GONE).reasoned(),
+        CallError::Gone => Error::internal(PROCESS_GONE).reasoned(),
         CallError::Unreadable(_) => Error::internal(error).reasoned(),
     }
 }

@@ -24,13 +24,13 @@ use tandem_wire::acp::v1::{
     RequestPermissionParams, SessionUpdate, TextContent,
 };
 use tandem_wire::jsonrpc::Error;
-use tandem_wire::rpc::{CallError, PACKET};
+use tandem_wire::rpc::{CallError, PACKET_BYTES};
 
 /// Number of bytes queued for the editor above which the view waits before it shows the next event.
 const HIGH_WATER: usize = 64 * 1024;
 
 /// Maximum size of the text in one message chunk, in bytes.
-const TEXT: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// Way in which an editor opens a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,11 +297,11 @@ impl View {
         true
     }
 
-    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`TEXT`]
+    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`MAX_TEXT_BYTES`]
     /// bytes, so that a slow editor gets fewer messages.
     fn join<'a>(&mut self, voice: Voice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
-        while self.client.peer.backlog() >= PACKET && joined.len() < TEXT {
+        while self.client.peer.backlog() >= PACKET_BYTES && joined.len() < MAX_TEXT_BYTES {
             let Some(next) = self.log.peek() else { break };
             match (voice, &*next) {
                 (Voice::Text, Event::Text(more)) | (Voice::Thought, Event::Thought(more)) => {
@@ -323,7 +323,7 @@ impl View {
         let text = visible_prose(text);
         let mut rest = &*text;
         while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(TEXT));
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(MAX_TEXT_BYTES));
             let content = TextContent { text: piece.into() };
             let chunk = ContentChunk { message_id: &message_id, content };
             self.client.update(match voice {

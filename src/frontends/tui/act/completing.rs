@@ -4,7 +4,7 @@ use super::super::complete::{self, Completable, FileIndex, KnownModels};
 use super::super::ui::Ui;
 
 /// Maximum number of files that are fetched as candidates.
-const FILES: usize = 20_000;
+const MAX_CANDIDATE_FILES: usize = 20_000;
 
 impl Ui {
     /// Offers completions for the word at the cursor. Files and prompts of MCP servers may change, so they are fetched
@@ -44,7 +44,7 @@ impl Ui {
         if std::mem::replace(&mut self.finding, true) {
             return;
         }
-        self.when(self.session.files(FILES), |ui, files| {
+        self.when(self.session.files(MAX_CANDIDATE_FILES), |ui, files| {
             ui.finding = false;
             ui.files = Some(FileIndex::new(files.unwrap_or_default()));
             ui.offer_found();

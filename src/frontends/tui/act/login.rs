@@ -18,7 +18,7 @@ const SET_MODEL: &str = "/model set";
 pub(super) const GO_ON: &str = "/continue";
 
 /// Id of the demonstration's model.
-const DEMO: &str = "replay";
+const DEMO_MODEL: &str = "replay";
 
 impl Ui {
     /// Returns whether a prompt needs a model for which there is no key.
@@ -80,7 +80,7 @@ impl Ui {
             return self.login.as_ref().map(|login| login(model));
         }
         let model = self.session.model();
-        let before = self.before_demo.as_ref().filter(|_| model == DEMO);
+        let before = self.before_demo.as_ref().filter(|_| model == DEMO_MODEL);
         self.login.as_ref().map(|login| login(before.unwrap_or(&model)))
     }
 
@@ -158,7 +158,7 @@ impl Ui {
         let offer = self.state.offer.take();
         let chosen = offer.as_ref().and_then(|offer| offer.model.clone());
         let current = self.session.model();
-        let before = self.before_demo.take().filter(|_| current == DEMO);
+        let before = self.before_demo.take().filter(|_| current == DEMO_MODEL);
         if let Some(model) = chosen.or(before).filter(|model| *model != current) {
             self.send(&format!("{SET_MODEL} {model}"));
         }
@@ -178,10 +178,10 @@ impl Ui {
     fn take_demo(&mut self) {
         let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
         let model = self.session.model();
-        if model != DEMO {
+        if model != DEMO_MODEL {
             self.before_demo = Some(model);
         }
-        self.send(&format!("{SET_MODEL} {DEMO}"));
+        self.send(&format!("{SET_MODEL} {DEMO_MODEL}"));
         match then {
             Then::Say(typed) => self.send(&typed),
             Then::Nothing | Then::GoOn => {

@@ -5,7 +5,7 @@ use tandem_agent::session::Mode;
 
 /// Modes that Shift+Tab goes through. Yolo is not among them, so that a user does not get there by pressing the key
 /// once too often.
-const ROUND: [Mode; 3] = [Mode::Default, Mode::AutoEdit, Mode::Plan];
+const MODE_ROUND: [Mode; 3] = [Mode::Default, Mode::AutoEdit, Mode::Plan];
 
 impl Ui {
     /// Changes to the next mode that the session allows.
@@ -44,8 +44,8 @@ impl Ui {
 
 /// Returns the mode after `mode` in the round, out of the allowed `modes`; an empty list allows all.
 fn after(mode: Mode, modes: &[Mode]) -> Mode {
-    let next = ROUND.iter().position(|known| *known == mode).map_or(0, |at| at + 1);
-    let mut others = ROUND.iter().cycle().skip(next).take(ROUND.len());
+    let next = MODE_ROUND.iter().position(|known| *known == mode).map_or(0, |at| at + 1);
+    let mut others = MODE_ROUND.iter().cycle().skip(next).take(MODE_ROUND.len());
     *others.find(|mode| modes.is_empty() || modes.contains(mode)).unwrap_or(&mode)
 }
 

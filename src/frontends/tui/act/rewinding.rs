@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::super::rewind::{RewindChoice, RewindMenu};
 use super::super::ui::Ui;
-use super::TWICE;
+use super::DOUBLE_PRESS_TIME;
 
 impl Ui {
     /// Handles Esc where it closes and cancels nothing: the second Esc in a row offers the earlier prompts.
@@ -12,7 +12,7 @@ impl Ui {
         if !self.state.input.is_empty() || self.state.is_lost() {
             return;
         }
-        if self.escaped.take().is_some_and(|at| at.elapsed() < TWICE) {
+        if self.escaped.take().is_some_and(|at| at.elapsed() < DOUBLE_PRESS_TIME) {
             self.offer_rewind();
         } else if !self.state.earlier.is_empty() {
             self.escaped = Some(Instant::now());

@@ -7,7 +7,7 @@ use super::super::item::CallCard;
 use super::super::layout::ItemRows;
 use super::super::markdown;
 use super::super::played::played_lines;
-use super::super::theme::{ASKS, BAD, CODE, DIM, GOOD};
+use super::super::theme::{QUESTION_STYLE, BAD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE};
 use super::super::whole::wrap_words;
 use super::super::wrap::{Margin, cut, fold, width, width_of};
 use super::diff;
@@ -18,21 +18,21 @@ use tandem_agent::session::{
 use tandem_content::visible::visible_line;
 
 /// Maximum number of rows of output, while it grows and afterwards.
-const OUTPUT: usize = 8;
+const MAX_OUTPUT_ROWS: usize = 8;
 
 /// Maximum number of rows of a change.
-const CHANGE: usize = 30;
+const MAX_CHANGE_ROWS: usize = 30;
 
 /// Name of the tool that reads the output of a command in the background.
-const BACKGROUND: &str = "read_background_output";
+const BACKGROUND_TOOL: &str = "read_background_output";
 
 /// Maximum number of rows of any other result.
-const TEXT: usize = 3;
+const MAX_RESULT_ROWS: usize = 3;
 
 /// Returns the rows of a call; all of its result if `open`.
 pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
     let all = |most| if open { usize::MAX } else { most };
-    let output = |text| output(text, runs(&card.started), all(OUTPUT), columns);
+    let output = |text| output(text, runs(&card.started), all(MAX_OUTPUT_ROWS), columns);
     let mut counts = Vec::new();
     let mut shown = match &card.outcome {
         None if card.status == CallStatus::AwaitingAnswer => ItemRows::default(),
@@ -42,7 +42,7 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
             Some(ResultContent::Diff(change)) if change.others.is_empty() => {
                 let lines = change.lines();
                 counts = diff::counts(change, &lines);
-                limited(diff::rows(change, &lines, diff::ALL, columns), all(CHANGE))
+                limited(diff::rows(change, &lines, diff::ALL_LINES, columns), all(MAX_CHANGE_ROWS))
             }
             Some(ResultContent::Diff(change)) => {
                 let rows = change.each().flat_map(|change| named_change(change, columns));
@@ -50,26 +50,26 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
             }
             Some(ResultContent::Markdown(text)) => text_rows(text, all(TEXT), columns),
             Some(ResultContent::Sources(sources)) => {
-                text_rows(&WebSource::list(sources), all(TEXT), columns)
+                text_rows(&WebSource::list(sources), all(MAX_RESULT_ROWS), columns)
             }
             Some(ResultContent::Todos(todos)) => {
                 let margin = columns.saturating_sub(2);
                 ItemRows::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
             }
             Some(ResultContent::Server(answer)) if answer.is_json() => output(&answer.text),
-            Some(ResultContent::Server(answer)) => text_rows(&answer.text, all(TEXT), columns),
+            Some(ResultContent::Server(answer)) => text_rows(&answer.text, all(MAX_RESULT_ROWS), columns),
             None => ItemRows::default(),
         },
         Some(ToolOutcome::Failed(error)) => match &error.shown {
             Some(ResultContent::Server(answer)) => {
-                limited(super::plain(&answer.text, &bar(), BAD, columns), all(TEXT * 2))
+                limited(super::plain(&answer.text, &bar(), BAD_STYLE, columns), all(MAX_RESULT_ROWS * 2))
             }
             Some(ResultContent::Output(text)) => output(text),
-            _ => limited(super::plain(&error.message, &bar(), BAD, columns), all(TEXT * 2)),
+            _ => limited(super::plain(&error.message, &bar(), BAD_STYLE, columns), all(MAX_RESULT_ROWS * 2)),
         },
         Some(ToolOutcome::Unknown(outcome)) => {
             let text = explain_unknown_outcome(outcome);
-            limited(super::plain(&text, &bar(), DIM, columns), all(TEXT * 2))
+            limited(super::plain(&text, &bar(), DIM_STYLE, columns), all(MAX_RESULT_ROWS * 2))
         }
         Some(ToolOutcome::Rejected | ToolOutcome::Cancelled | ToolOutcome::Interrupted) => {
             ItemRows::default()
@@ -80,7 +80,7 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
 }
 
 fn bar() -> Margin {
-    Margin::bar("  │ ", DIM)
+    Margin::bar("  │ ", DIM_STYLE)
 }
 
 /// Returns the rows of the change of one of several files: the file's name and counts, and the lines.
@@ -95,11 +95,11 @@ fn named_change(change: &FileDiff, columns: usize) -> Vec<Line<'static>> {
 
 fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'static> {
     let (mark, style) = match card.status {
-        CallStatus::AwaitingAnswer => ("?", ASKS),
-        CallStatus::Running => ("•", CODE),
-        CallStatus::Succeeded => ("✓", GOOD),
-        CallStatus::Failed | CallStatus::Rejected => ("✗", BAD),
-        CallStatus::Cancelled | CallStatus::Interrupted | CallStatus::Unknown => ("–", DIM),
+        CallStatus::AwaitingAnswer => ("?", QUESTION_STYLE),
+        CallStatus::Running => ("•", CODE_STYLE),
+        CallStatus::Succeeded => ("✓", GOOD_STYLE),
+        CallStatus::Failed | CallStatus::Rejected => ("✗", BAD_STYLE),
+        CallStatus::Cancelled | CallStatus::Interrupted | CallStatus::Unknown => ("–", DIM_STYLE),
     };
     let remark = remark(card);
     let room = columns.saturating_sub(2 + width_of(&counts));
@@ -107,7 +107,7 @@ fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'st
     let rest = room.saturating_sub(width(&label));
     let mut spans = vec![Span::styled(format!("{mark} "), style), Span::raw(label)];
     spans.extend(counts);
-    spans.push(Span::styled(cut(&remark, rest), DIM));
+    spans.push(Span::styled(cut(&remark, rest), DIM_STYLE));
     Line::from(spans)
 }
 
@@ -135,7 +135,7 @@ fn remark(card: &CallCard) -> String {
 
 /// Returns whether a call's output was written by a program for a terminal.
 fn runs(started: &CallStarted) -> bool {
-    matches!(started.access, Access::Execute { .. }) || started.call.name == BACKGROUND
+    matches!(started.access, Access::Execute { .. }) || started.call.name == BACKGROUND_TOOL
 }
 
 /// Returns the last rows of an output. `plays`: the output is shown as a terminal would show it, else with every hidden
@@ -148,7 +148,7 @@ fn output(text: &str, plays: bool, most: usize, columns: usize) -> ItemRows {
     let mut rows = if plays {
         coloured(&text[from..], columns)
     } else {
-        super::plain(&text[from..], &bar(), DIM, columns)
+        super::plain(&text[from..], &bar(), DIM_STYLE, columns)
     };
     let over = rows.len().saturating_sub(most);
     rows.drain(..over);
@@ -167,7 +167,7 @@ fn coloured(text: &str, columns: usize) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
     for mut line in lines {
         for span in &mut line {
-            span.style = if span.style == Style::new() { DIM } else { span.style };
+            span.style = if span.style == Style::new() { DIM_STYLE } else { span.style };
         }
         rows.extend(wrap_words(&line, &bar(), columns));
     }
@@ -175,7 +175,7 @@ fn coloured(text: &str, columns: usize) -> Vec<Line<'static>> {
 }
 
 fn more(rows: usize, place: &str) -> Line<'static> {
-    Line::styled(format!("  │ … {rows} more {place} (Ctrl+O shows all)"), DIM)
+    Line::styled(format!("  │ … {rows} more {place} (Ctrl+O shows all)"), DIM_STYLE)
 }
 
 fn limited(mut rows: Vec<Line<'static>>, most: usize) -> ItemRows {
@@ -191,7 +191,7 @@ fn text_rows(text: &str, most: usize, columns: usize) -> ItemRows {
     let rows = markdown::render(text, columns.saturating_sub(4));
     let barred = rows.into_iter().map(|mut row| {
         row.spans.iter_mut().for_each(|span| span.style = span.style.add_modifier(Modifier::DIM));
-        row.spans.insert(0, Span::styled("  │ ", DIM));
+        row.spans.insert(0, Span::styled("  │ ", DIM_STYLE));
         row
     });
     limited(barred.collect(), most)

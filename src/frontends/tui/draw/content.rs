@@ -6,7 +6,7 @@ use ratatui_core::text::Span;
 use super::super::dialog::Dialog;
 use super::super::highlight::Highlighter;
 use super::super::layout::QuestionRows;
-use super::super::theme::{BOLD, CODE, DIM};
+use super::super::theme::{BOLD_STYLE, CODE_STYLE, DIM_STYLE};
 use super::super::wrap::{Margin, fold, lines};
 use super::diff;
 use tandem_agent::session::{Access, CallStarted, FileDiff, without_sandbox_marks};
@@ -22,13 +22,13 @@ pub(super) fn content(dialog: &Dialog, full: bool, around: usize, columns: usize
     page.content.hidden =
         said.chain(dialog.choices().iter().map(|(.., text)| text)).any(|it| has_hidden(it));
     if full {
-        page.text(super::title(started), BOLD);
+        page.text(super::title(started), BOLD_STYLE);
         page.rule();
     }
     page.subject(started);
     if full {
         page.rule();
-        page.text(&reason.unwrap_or_default(), DIM);
+        page.text(&reason.unwrap_or_default(), DIM_STYLE);
         for (key, _, text) in dialog.choices() {
             page.text(&format!("{key}  {text}"), Style::new());
         }
@@ -76,7 +76,7 @@ impl ContentRows {
             (Access::Fetch { urls, .. }, None) => {
                 for url in urls {
                     self.content.hidden |= hides(url);
-                    self.spans(&[Span::styled(visible_line(url).into_owned(), CODE)]);
+                    self.spans(&[Span::styled(visible_line(url).into_owned(), CODE_STYLE)]);
                 }
             }
             (access @ Access::Connect { command, .. }, None) => {
@@ -139,7 +139,7 @@ impl ContentRows {
     /// Adds a name on one line; line breaks in the name are written out.
     fn name(&mut self, before: &'static str, name: &str) {
         self.content.hidden |= hides(name);
-        let before = Span::styled(before, DIM);
+        let before = Span::styled(before, DIM_STYLE);
         self.spans(&[before, Span::styled(visible_line(name).into_owned(), Style::new())]);
     }
 
@@ -156,7 +156,7 @@ impl ContentRows {
     }
 
     fn rule(&mut self) {
-        self.content.rows.push(super::rule(DIM, self.columns));
+        self.content.rows.push(super::rule(DIM_STYLE, self.columns));
     }
 }
 

@@ -3,12 +3,12 @@
 use ratatui_core::style::{Modifier, Style};
 use ratatui_core::text::{Line, Span};
 
-use super::super::theme::{BAD, CODE, DIM, GOOD};
+use super::super::theme::{BAD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE};
 use super::super::wrap::{Margin, fold};
 use tandem_agent::session::{DiffLine, FileDiff, LineDiff, Side};
 
 /// Value of `around` with which no unchanged line is left out.
-pub(super) const ALL: usize = usize::MAX;
+pub(super) const ALL_LINES: usize = usize::MAX;
 
 /// Mark between two groups of lines, where unchanged lines are left out.
 const LEFT_OUT: &str = "⋮";
@@ -26,13 +26,13 @@ pub(super) fn rows(
     let hunks = diff.hunks.iter().flat_map(|hunk| near_changes(hunk, around));
     for (at, hunk) in hunks.enumerate() {
         if at > 0 {
-            rows.push(Line::styled(format!("  {LEFT_OUT:>digits$}"), DIM));
+            rows.push(Line::styled(format!("  {LEFT_OUT:>digits$}"), DIM_STYLE));
         }
         rows.extend(hunk.into_iter().flat_map(|line| numbered(line, digits, columns)));
     }
     if rows.is_empty() {
         let what = if change.new.is_empty() { "(an empty file)" } else { "(no line is changed)" };
-        rows.push(Line::styled(format!("  {what}"), DIM));
+        rows.push(Line::styled(format!("  {what}"), DIM_STYLE));
     }
     rows
 }
@@ -52,12 +52,12 @@ fn near_changes(hunk: &[DiffLine], around: usize) -> Vec<Vec<&DiffLine>> {
 fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>> {
     let (sign, style) = match line.side {
         Side::Both => (" ", Style::new()),
-        Side::Old => ("-", BAD),
-        Side::New => ("+", GOOD),
+        Side::Old => ("-", BAD_STYLE),
+        Side::New => ("+", GOOD_STYLE),
     };
     let number = format!("  {:>digits$} ", line.number);
     let rest = vec![Span::raw(" ".repeat(number.len() + sign.len()))];
-    let first = vec![Span::styled(number, DIM), Span::styled(sign, style)];
+    let first = vec![Span::styled(number, DIM_STYLE), Span::styled(sign, style)];
     let margin = Margin { first, rest };
     let pieces = line.pieces.iter().map(|(changed, text)| {
         let mark = if *changed { Modifier::UNDERLINED } else { Modifier::empty() };
@@ -66,7 +66,7 @@ fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>
     let mut rows = fold(&pieces.collect::<Vec<_>>(), &margin, columns);
     if line.unended {
         let margin = Margin { first: margin.rest.clone(), rest: margin.rest };
-        let note = Span::styled("\\ No newline at end of file", CODE.add_modifier(Modifier::DIM));
+        let note = Span::styled("\\ No newline at end of file", CODE_STYLE.add_modifier(Modifier::DIM));
         rows.extend(fold(&[note], &margin, columns));
     }
     rows
@@ -75,8 +75,8 @@ fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>
 /// Returns the numbers of added and removed lines, and the special properties of the file.
 pub(super) fn counts(change: &FileDiff, diff: &LineDiff) -> Vec<Span<'static>> {
     let mut counts = vec![
-        Span::styled(format!("  +{}", diff.added), GOOD),
-        Span::styled(format!(" -{}", diff.removed), BAD),
+        Span::styled(format!("  +{}", diff.added), GOOD_STYLE),
+        Span::styled(format!(" -{}", diff.removed), BAD_STYLE),
     ];
     let what = match (&change.old, &change.moved_from) {
         _ if change.removes => Some(" removed"),
@@ -86,7 +86,7 @@ pub(super) fn counts(change: &FileDiff, diff: &LineDiff) -> Vec<Span<'static>> {
     };
     counts.extend(what.map(|what| Span::styled(what, DIM)));
     if diff.crlf {
-        counts.push(Span::styled(" CRLF", DIM));
+        counts.push(Span::styled(" CRLF", DIM_STYLE));
     }
     counts
 }

@@ -5,7 +5,7 @@ use ratatui_core::text::{Line, Span};
 
 use super::super::input::TextInput;
 use super::super::offer::{Cause, LoginOffer, LoginRow, LoginStage, Then};
-use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
+use super::super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
 use super::super::whole::broken;
 use super::super::wrap::{Margin, cut, width_of, wrap};
 use super::{LiveRows, plain, rule, spinner};
@@ -30,55 +30,55 @@ pub(super) fn rows(offer: &LoginOffer, columns: usize, height: usize, now: Milli
         Line::from([margin.first, vec![Span::styled(what, style)]].concat())
     });
     let first = (offer.selected + 1).saturating_sub(room);
-    let mut rows = vec![Line::styled(cut(&title(offer), columns), BOLD)];
+    let mut rows = vec![Line::styled(cut(&title(offer), columns), BOLD_STYLE)];
     rows.extend(choices.skip(first).take(room));
     rows.truncate(height);
     LiveRows { rows, cursor: None }
 }
 
 fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
-    let mut rows = vec![Line::default(), rule(ASKS, columns)];
+    let mut rows = vec![Line::default(), rule(QUESTION_STYLE, columns)];
     let text = |text: &str, style| broken(plain(text, &Margin::default(), style, columns), columns);
-    rows.extend(text(&title(offer), BOLD));
+    rows.extend(text(&title(offer), BOLD_STYLE));
     if matches!(offer.then, Then::Say(_))
         && matches!(offer.stage, LoginStage::Choosing | LoginStage::Providers)
     {
-        rows.extend(text("What you have said waits until then.", DIM));
+        rows.extend(text("What you have said waits until then.", DIM_STYLE));
     }
     if let Some(failure) = &offer.failure {
-        rows.extend(text(failure, BAD));
+        rows.extend(text(failure, BAD_STYLE));
     }
     let mut cursor = None;
     match &offer.stage {
         LoginStage::Providers => {
             rows.extend(choices(offer, columns));
-            rows.extend(text("Esc leaves it for later; /auth brings it back", DIM));
+            rows.extend(text("Esc leaves it for later; /auth brings it back", DIM_STYLE));
         }
         LoginStage::Choosing => {
-            rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM));
+            rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM_STYLE));
             rows.extend(choices(offer, columns));
             if !offer.providers.is_empty() {
-                rows.extend(text("Esc goes back", DIM));
+                rows.extend(text("Esc goes back", DIM_STYLE));
                 return LiveRows { rows, cursor };
             }
-            rows.extend(text("Esc leaves it for later; /auth brings it back", DIM));
+            rows.extend(text("Esc leaves it for later; /auth brings it back", DIM_STYLE));
         }
         LoginStage::Typing(input) => {
-            rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM));
+            rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM_STYLE));
             let (row, column) = typed(input, columns);
             cursor = Some((rows.len(), column));
             rows.push(row);
-            rows.extend(text("Enter checks it and stores it; Esc goes back", DIM));
+            rows.extend(text("Enter checks it and stores it; Esc goes back", DIM_STYLE));
         }
         LoginStage::Checking => rows.push(doing("checking the key", columns, now)),
         LoginStage::Browser(url) => {
             rows.push(doing("waiting for the key from the page in your browser", columns, now));
             if let Some(url) = url {
                 // The address has a row of its own, so that the user can copy it easily.
-                rows.extend(text("If no page has opened, it is at", DIM));
-                rows.extend(text(url, CODE));
+                rows.extend(text("If no page has opened, it is at", DIM_STYLE));
+                rows.extend(text(url, CODE_STYLE));
             }
-            rows.extend(text("Esc goes back", DIM));
+            rows.extend(text("Esc goes back", DIM_STYLE));
         }
     }
     LiveRows { rows, cursor }
@@ -117,8 +117,8 @@ fn choices(offer: &LoginOffer, columns: usize) -> Vec<Line<'static>> {
 /// Returns the margin of a choice, and the style of its text.
 fn mark(offer: &LoginOffer, at: usize, key: char) -> (Margin, Style) {
     let marked = at == offer.selected;
-    let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
-    let words = if marked { BOLD } else { Style::new() };
+    let (mark, style) = if marked { ("› ", USER_STYLE) } else { ("  ", CODE_STYLE) };
+    let words = if marked { BOLD_STYLE } else { Style::new() };
     (Margin::mark(&format!("{mark}{key}  "), style), words)
 }
 
@@ -127,11 +127,11 @@ fn typed(input: &TextInput, columns: usize) -> (Line<'static>, usize) {
     let label = "Key: ";
     let room = columns.saturating_sub(label.len() + 1);
     let length = input.text().chars().count().min(room);
-    let line = Line::from(vec![Span::styled(label, ASKS), Span::raw("•".repeat(length))]);
+    let line = Line::from(vec![Span::styled(label, QUESTION_STYLE), Span::raw("•".repeat(length))]);
     (line, label.len() + length)
 }
 
 fn doing(what: &str, columns: usize, now: Millis) -> Line<'static> {
     let what = super::super::wrap::cut(what, columns.saturating_sub(2));
-    Line::from(vec![Span::styled(spinner(now), ASKS), Span::raw(what)])
+    Line::from(vec![Span::styled(spinner(now), QUESTION_STYLE), Span::raw(what)])
 }

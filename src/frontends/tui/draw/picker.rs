@@ -6,20 +6,20 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
 use super::super::picker::Picker;
-use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
+use super::super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
 use super::super::wrap::{Margin, cut, fitting, width, wrap};
 use super::{LiveRows, rule};
 use tandem_agent::session::{Listed, Millis, explain_age};
 use tandem_content::visible::visible_line;
 
 /// Maximum number of rows of a choice that are shown at once.
-pub(super) const SHOWN: usize = 12;
+pub(super) const MAX_SHOWN_ROWS: usize = 12;
 
 /// Number of columns from which on a row shows facts beside the title.
-const WIDE: usize = 50;
+const MIN_FACTS_COLUMNS: usize = 50;
 
 /// Height in rows from which on the keys may take more than one row.
-const HIGH: usize = 12;
+const MIN_MULTIROW_HEIGHT: usize = 12;
 
 /// Returns the rows of a choice, at most `height`.
 pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) -> LiveRows {
@@ -37,9 +37,9 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
     let filter: String = visible_line(filter).chars().skip(over).collect();
     let mut above = vec![
         Line::default(),
-        rule(ASKS, columns),
-        line(&format!("Go on with a session of {scope}"), BOLD),
-        Line::from(vec![Span::styled(label, ASKS), Span::raw(filter.clone())]),
+        rule(QUESTION_STYLE, columns),
+        line(&format!("Go on with a session of {scope}"), BOLD_STYLE),
+        Line::from(vec![Span::styled(label, QUESTION_STYLE), Span::raw(filter.clone())]),
     ];
     let cursor = (above.len() - 1, label.len() + width(&filter));
     let mut below = Vec::new();
@@ -47,33 +47,33 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
         wrap(&[Span::styled(text.to_owned(), style)], &Margin::default(), columns)
     };
     if let Some(found) = picker.marked_line() {
-        below.push(line(&format!("  {}", visible_line(found)), CODE));
+        below.push(line(&format!("  {}", visible_line(found)), CODE_STYLE));
     }
     match picker.count() {
-        _ if picker.opening => below.push(line("Opening it ...", DIM)),
-        _ if picker.searching => below.push(line("Searching ...", DIM)),
-        None => below.push(line("Reading ...", DIM)),
-        Some(_) if let Some(hits) = picker.hits() => below.push(line(&found(hits), DIM)),
-        Some((0, 0)) if picker.is_first() => below.push(line("There is no session.", DIM)),
-        Some((0, 0)) => below.push(line("There is no other session.", DIM)),
+        _ if picker.opening => below.push(line("Opening it ...", DIM_STYLE)),
+        _ if picker.searching => below.push(line("Searching ...", DIM_STYLE)),
+        None => below.push(line("Reading ...", DIM_STYLE)),
+        Some(_) if let Some(hits) = picker.hits() => below.push(line(&found(hits), DIM_STYLE)),
+        Some((0, 0)) if picker.is_first() => below.push(line("There is no session.", DIM_STYLE)),
+        Some((0, 0)) => below.push(line("There is no other session.", DIM_STYLE)),
         Some((0, _)) => below.extend(text(
             "No session has these words in its title; Ctrl+R searches what was said.",
-            DIM,
+            DIM_STYLE,
         )),
         Some((fitting, all)) if fitting < all => {
-            below.push(line(&format!("{fitting} of {all} sessions"), DIM));
+            below.push(line(&format!("{fitting} of {all} sessions"), DIM_STYLE));
         }
-        Some((_, 1)) => below.push(line("1 session", DIM)),
-        Some((_, all)) => below.push(line(&format!("{all} sessions"), DIM)),
+        Some((_, 1)) => below.push(line("1 session", DIM_STYLE)),
+        Some((_, all)) => below.push(line(&format!("{all} sessions"), DIM_STYLE)),
     }
     if let Some(holder) = picker.marked().and_then(Listed::explain_holder) {
-        below.extend(text(&visible_line(&format!("This session is {holder}")), DIM));
+        below.extend(text(&visible_line(&format!("This session is {holder}")), DIM_STYLE));
     }
     if let Some(why) = &picker.failure {
-        below.extend(text(&visible_line(why), BAD));
+        below.extend(text(&visible_line(why), BAD_STYLE));
     }
     below.extend(keys(picker, other, columns, height));
-    let room = height.saturating_sub(above.len() + below.len()).min(SHOWN);
+    let room = height.saturating_sub(above.len() + below.len()).min(MAX_SHOWN_ROWS);
     let first = (picker.selected + 1).saturating_sub(room);
     let sessions = picker.fitting().enumerate().skip(first).take(room);
     above.extend(sessions.map(|(at, it)| session(picker, it, at == picker.selected, columns, now)));
@@ -89,13 +89,13 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
 fn keys(picker: &Picker, other: &str, columns: usize, height: usize) -> Vec<Line<'static>> {
     let leave = if picker.is_first() { "new session" } else { "go back" };
     let keys = format!("Enter: open; Tab: {other}; Ctrl+R: search contents; Esc: {leave}");
-    if height >= HIGH {
-        return wrap(&[Span::styled(keys, DIM)], &Margin::default(), columns);
+    if height >= MIN_MULTIROW_HEIGHT {
+        return wrap(&[Span::styled(keys, DIM_STYLE)], &Margin::default(), columns);
     }
     let fewer = format!("Enter: open; Tab: {other}; Esc: {leave}");
     let fewest = format!("Enter: open; Esc: {leave}");
     let keys = fitting(&[&keys, &fewer, &fewest], columns);
-    vec![Line::styled(cut(keys, columns), DIM)]
+    vec![Line::styled(cut(keys, columns), DIM_STYLE)]
 }
 
 /// Returns the number of sessions in which a text was found, in words.
@@ -131,16 +131,16 @@ fn session(
 
 /// Returns a row of a choice: a title, and facts at the end if there is room for them.
 pub(super) fn row(title: &str, facts: &str, marked: bool, columns: usize) -> Line<'static> {
-    let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
-    let words = if marked { BOLD } else { Style::new() };
-    let facts = if columns < WIDE { String::new() } else { cut(facts, columns / 2) };
+    let (mark, style) = if marked { ("› ", USER_STYLE) } else { ("  ", CODE_STYLE) };
+    let words = if marked { BOLD_STYLE } else { Style::new() };
+    let facts = if columns < MIN_FACTS_COLUMNS { String::new() } else { cut(facts, columns / 2) };
     let room = columns.saturating_sub(2 + width(&facts));
     let title = cut(title, room);
     let gap = " ".repeat(room - width(&title));
     Line::from(vec![
         Span::styled(mark, style),
         Span::styled(title, words),
-        Span::styled(format!("{gap}{facts}"), DIM),
+        Span::styled(format!("{gap}{facts}"), DIM_STYLE),
     ])
 }
 

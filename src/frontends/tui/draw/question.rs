@@ -3,23 +3,23 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
-use super::super::dialog::{Dialog, NO, VisibleRows};
+use super::super::dialog::{Dialog, NO_KEY, VisibleRows};
 use super::super::input::TextInput;
 use super::super::layout::QuestionRows;
-use super::super::theme::{ASKS, BAD, BOLD, CODE, DIM, USER};
+use super::super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
 use super::super::wrap::{Margin, cut, fitting, width, width_of, wrap};
 use super::content::{content, reason};
-use super::diff::ALL;
+use super::diff::ALL_LINES;
 use super::{LiveRows, rule};
 use tandem_agent::commands::is_share;
 use tandem_agent::session::Access;
 use tandem_content::visible;
 
 /// Number of rows that are left for the conversation above a question.
-const ABOVE: usize = 2;
+const CONVERSATION_ROWS: usize = 2;
 
 /// Maximum number of rows of the sentence that explains a rejection.
-const SAYING: usize = 4;
+const MAX_REASON_ROWS: usize = 4;
 
 /// Wordings of the effect of Enter in that sentence, from the longest to the shortest.
 const SAYING_HELPS: &[&str] = &[
@@ -36,7 +36,7 @@ const SHARE_HELPS: &[&str] = &[
 
 /// Minimum number of content rows, including the row that tells the place in them: details are left out until there is
 /// room for them, or for a third of the screen if that is more.
-const LEAST: usize = 5;
+const MIN_CONTENT_ROWS: usize = 5;
 
 /// The minimum where only the marked choice is shown.
 const LEAST_WITH_KEYS: usize = 2;
@@ -57,7 +57,7 @@ struct DetailLevel {
 }
 
 /// Levels of detail, from the most to the least.
-const DETAILS: [DetailLevel; 6] = [
+const DETAIL_LEVELS: [DetailLevel; 6] = [
     DetailLevel { apart: true, title: 2, reason: 3, choice: 2, keys: true },
     DetailLevel { apart: false, title: 2, reason: 3, choice: 2, keys: true },
     DetailLevel { apart: false, title: 1, reason: 1, choice: 1, keys: true },
@@ -73,7 +73,7 @@ const WITH_ANSWERS: usize = 3;
 const MAX_COMPACTED: usize = 60;
 
 /// Number of unchanged lines that stay before and after a changed one in that case.
-const CONTEXT: usize = 1;
+const CONTEXT_LINES: usize = 1;
 
 /// Rows of a part of a question.
 #[derive(Debug, Default)]
@@ -109,13 +109,13 @@ impl QuestionPart {
 /// shown completely if possible, first with all its unchanged lines and then without most of them; else a part of the
 /// content.
 pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> LiveRows {
-    let mut content = dialog.content.get((columns, false), || content(dialog, false, ALL, columns));
+    let mut content = dialog.content.get((columns, false), || content(dialog, false, ALL_LINES, columns));
     let size = ScreenSize { columns, height };
     let mut laid_out = None;
     if matches!(dialog.started.access, Access::Edit { .. }) {
         laid_out = whole(dialog, &content, open, size);
         if laid_out.is_none() && content.rows.len() <= MAX_COMPACTED {
-            let compact = || self::content(dialog, false, CONTEXT, columns);
+            let compact = || self::content(dialog, false, CONTEXT_LINES, columns);
             let compact = dialog.compact.get(columns, compact);
             laid_out = whole(dialog, &compact, open, size);
             content = if laid_out.is_some() { compact } else { content };
@@ -164,7 +164,7 @@ fn layout(
     let head = head(dialog, content, open, detail, columns);
     let foot = foot(dialog, detail, 0, columns);
     // A question that is separated by a rule leaves rows for the conversation above.
-    let height = if detail.apart { height.saturating_sub(ABOVE) } else { height };
+    let height = if detail.apart { height.saturating_sub(CONVERSATION_ROWS) } else { height };
     let room = height.checked_sub(head.rows.len() + foot.rows.len());
     let fits = room.is_some();
     (Layout { head, foot, room: room.unwrap_or(0), detail }, fits)
@@ -173,7 +173,7 @@ fn layout(
 /// Returns the layout with the most detail that shows the whole content, the reason and all choices; `None` if there is
 /// no room for them.
 fn whole(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) -> Option<Layout> {
-    let layouts = DETAILS[..WITH_ANSWERS].iter();
+    let layouts = DETAIL_LEVELS[..WITH_ANSWERS].iter();
     let layouts = layouts.map(|detail| layout(dialog, content, open, *detail, size));
     let mut fitting = layouts.filter(|(layout, fits)| *fits && layout.room >= content.rows.len());
     fitting.next().map(|(layout, _)| layout)
@@ -181,9 +181,9 @@ fn whole(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize)
 
 /// Returns the layout with the most detail that leaves room for some of the content.
 fn part(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) -> Option<Layout> {
-    let least = content.rows.len().min(LEAST.max(size.height / 3));
+    let least = content.rows.len().min(MIN_CONTENT_ROWS.max(size.height / 3));
     let mut tried = None;
-    for detail in DETAILS {
+    for detail in DETAIL_LEVELS {
         let (layout, fits) = layout(dialog, content, open, detail, size);
         // Where only the marked choice is shown, fewer content rows are enough: the keys of the other choices matter
         // more.
@@ -199,11 +199,11 @@ fn part(dialog: &Dialog, content: &QuestionRows, open: usize, size: ScreenSize) 
 
 /// Returns the rows of a question that is shown on the whole screen.
 pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> LiveRows {
-    let content = dialog.content.get((columns, true), || content(dialog, true, ALL, columns));
-    let detail = DETAILS[DETAILS.len() - 1];
+    let content = dialog.content.get((columns, true), || content(dialog, true, ALL_LINES, columns));
+    let detail = DETAIL_LEVELS[DETAIL_LEVELS.len() - 1];
     let head = head(dialog, &content, 1, detail, columns);
     let foot = format!("Esc: back · answers: {}", answers(dialog));
-    let foot = Line::styled(cut(&foot, columns), DIM);
+    let foot = Line::styled(cut(&foot, columns), DIM_STYLE);
     let room = height.saturating_sub(head.rows.len() + 1);
     let keys = ["PgUp, PgDn", "Up, Down", "Home, End"];
     let content = window(dialog, &content.rows, room, false, (&keys, columns));
@@ -220,11 +220,11 @@ fn head(
 ) -> QuestionPart {
     let mut head = QuestionPart { columns, ..QuestionPart::default() };
     if detail.apart {
-        head.rows.extend([Line::default(), rule(ASKS, columns)]);
+        head.rows.extend([Line::default(), rule(QUESTION_STYLE, columns)]);
     }
     let mut more = content.counts.clone();
     if open > 1 {
-        more.push(Span::styled(format!(" ({} more wait)", open - 1), DIM));
+        more.push(Span::styled(format!(" ({} more wait)", open - 1), DIM_STYLE));
     }
     let title = format!(" {}", super::title(&dialog.started));
     let spans = [vec![asking(), Span::raw(title.clone())], more.clone()].concat();
@@ -236,7 +236,7 @@ fn head(
         head.rows.extend(short_title(&title, more, detail.title, columns));
     }
     if content.hidden {
-        head.text(visible::NOTICE, &Margin::default(), BAD, detail.title);
+        head.text(visible::HIDDEN_NOTICE, &Margin::default(), BAD_STYLE, detail.title);
     }
     head
 }
@@ -269,7 +269,7 @@ fn short_title(
 }
 
 fn asking() -> Span<'static> {
-    Span::styled("Allow this?", ASKS)
+    Span::styled("Allow this?", QUESTION_STYLE)
 }
 
 /// Returns the content rows that are shown. If they are not all, a last row tells their place and as many of the `keys`
@@ -298,7 +298,7 @@ fn window(
                 place.push_str(&format!(" · {keys}"));
             }
         }
-        rows.push(Line::styled(super::super::wrap::cut(&place, columns), DIM));
+        rows.push(Line::styled(super::super::wrap::cut(&place, columns), DIM_STYLE));
     }
     rows
 }
@@ -309,17 +309,17 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
     let mut foot = QuestionPart { columns, ..QuestionPart::default() };
     let reason = reason(&dialog.started).unwrap_or_default();
     if detail.reason > 0 && !reason.is_empty() {
-        foot.text(&reason, &Margin::default(), DIM, detail.reason);
+        foot.text(&reason, &Margin::default(), DIM_STYLE, detail.reason);
     } else {
         foot.cut |= !reason.is_empty();
     }
     if let Some(saying) = &dialog.saying {
-        let (said, (row, column)) = said(saying, columns, SAYING.min(detail.choice.max(1) * 2));
+        let (said, (row, column)) = said(saying, columns, MAX_REASON_ROWS.min(detail.choice.max(1) * 2));
         foot.cursor = Some((foot.rows.len() + row, column));
         foot.rows.extend(said);
         let helps = if is_share(saying.text()) { SHARE_HELPS } else { SAYING_HELPS };
         if detail.keys {
-            foot.rows.push(Line::styled(cut(fitting(helps, columns), columns), DIM));
+            foot.rows.push(Line::styled(cut(fitting(helps, columns), columns), DIM_STYLE));
         }
         return foot;
     }
@@ -330,15 +330,15 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
     };
     for (at, (key, _, what)) in choices.iter().enumerate().skip(first).take(count) {
         let marked = at == dialog.selected;
-        let (mark, style) = if marked { ("› ", USER) } else { ("  ", CODE) };
+        let (mark, style) = if marked { ("› ", USER_STYLE) } else { ("  ", CODE_STYLE) };
         let margin = Margin::mark(&format!("{mark}{key}  "), style);
-        let style = if marked { BOLD } else { Style::new() };
+        let style = if marked { BOLD_STYLE } else { Style::new() };
         foot.text(what, &margin, style, detail.choice.max(1));
     }
     if detail.choice == 0 {
         foot.cut = true;
         if detail.keys {
-            foot.rows.push(Line::styled(cut(&other_choices(dialog, columns), columns), DIM));
+            foot.rows.push(Line::styled(cut(&other_choices(dialog, columns), columns), DIM_STYLE));
         }
     }
     foot
@@ -348,11 +348,11 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
 fn other_choices(dialog: &Dialog, columns: usize) -> String {
     let keys = answers(dialog);
     let all = format!("  Up, Down, or one of {keys}");
-    if width(&all) <= columns || dialog.chosen(NO).is_none() {
+    if width(&all) <= columns || dialog.chosen(NO_KEY).is_none() {
         return all;
     }
     // The list may be cut on the right, so the key for "no" is put first.
-    format!("  {NO}: no · {}", keys.replace(&format!("{NO} "), ""))
+    format!("  {NO_KEY}: no · {}", keys.replace(&format!("{NO_KEY} "), ""))
 }
 
 /// Returns the keys of all choices.
@@ -367,7 +367,7 @@ fn said(saying: &TextInput, columns: usize, most: usize) -> (Vec<Line<'static>>,
     let first = if is_share(saying.text()) { "  › " } else { "No: " };
     let lines = shown.texts.iter().enumerate().map(|(at, line)| {
         let mark = if at == 0 && shown.from_the_start { first } else { "    " };
-        Line::from(vec![Span::styled(mark, ASKS), Span::raw(line.clone())])
+        Line::from(vec![Span::styled(mark, QUESTION_STYLE), Span::raw(line.clone())])
     });
     (lines.collect(), (shown.cursor.0, shown.cursor.1 + 4))
 }

@@ -3,9 +3,9 @@
 use ratatui_core::text::{Line, Span};
 
 use super::super::rewind::{RewindChoice, RewindMenu};
-use super::super::theme::{ASKS, BOLD, CODE, DIM, USER};
+use super::super::theme::{QUESTION_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
 use super::super::wrap::cut;
-use super::picker::{SHOWN, row};
+use super::picker::{MAX_SHOWN_ROWS, row};
 use super::{LiveRows, beginning, rule};
 use tandem_agent::session::{EarlierPrompt, Millis, explain_age};
 use tandem_content::visible::visible_line;
@@ -22,12 +22,12 @@ pub(super) fn rows(menu: &RewindMenu, columns: usize, height: usize, now: Millis
         _ => (
             "Go back to before a prompt".to_owned(),
             "Enter goes back; Esc stays here",
-            prompts(menu, columns, height.saturating_sub(4).clamp(1, SHOWN), now),
+            prompts(menu, columns, height.saturating_sub(4).clamp(1, MAX_SHOWN_ROWS), now),
         ),
     };
-    let mut rows = vec![Line::default(), rule(ASKS, columns), line(&heading, BOLD)];
+    let mut rows = vec![Line::default(), rule(QUESTION_STYLE, columns), line(&heading, BOLD_STYLE)];
     rows.extend(body);
-    rows.push(line(keys, DIM));
+    rows.push(line(keys, DIM_STYLE));
     let over = rows.len().saturating_sub(height);
     rows.drain(..over);
     LiveRows { rows, cursor: None }
@@ -63,7 +63,7 @@ fn choices(prompt: &EarlierPrompt, marked: usize, columns: usize) -> Vec<Line<'s
             }
             RewindChoice::Nothing => "nothing".to_owned(),
         };
-        let (mark, style) = if at == marked { ("› ", USER) } else { ("  ", CODE) };
+        let (mark, style) = if at == marked { ("› ", USER_STYLE) } else { ("  ", CODE_STYLE) };
         let text = cut(&text, columns.saturating_sub(2));
         Line::from(vec![Span::styled(mark, style), Span::raw(text)])
     };

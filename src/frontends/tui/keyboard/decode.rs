@@ -15,10 +15,10 @@ const REST_WAIT: Duration = Duration::from_millis(500);
 
 /// Maximum time without a byte within a paste. The end of the paste may never come, and until then keys would be taken
 /// for pasted text.
-const SILENCE: Duration = Duration::from_secs(2);
+const PASTE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum length of an escape sequence, in bytes: no key has a longer one.
-const LONGEST: usize = 64;
+const MAX_SEQUENCE_BYTES: usize = 64;
 
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
@@ -120,7 +120,7 @@ impl Decoder {
     /// Returns the time limit for the next byte of an incomplete input; `None` if no input is incomplete.
     pub(super) fn patience(&self) -> Option<Duration> {
         if self.paste.is_some() {
-            return Some(SILENCE);
+            return Some(PASTE_TIMEOUT);
         }
         let has_begun = self.bytes.iter().any(|byte| *byte != b'\x1b');
         let wait = if has_begun { REST_WAIT } else { ESCAPE_WAIT };
@@ -141,7 +141,7 @@ impl Decoder {
 
     /// Removes presses of Ctrl+C from the end of the bytes; returns their number.
     fn take_interrupts(&mut self) -> Option<usize> {
-        let longest = self.bytes.len().saturating_sub(LONGEST);
+        let longest = self.bytes.len().saturating_sub(MAX_SEQUENCE_BYTES);
         let mut ends = longest..self.bytes.len();
         let (at, count) = ends.find_map(|at| Some((at, interrupts(&self.bytes[at..])?)))?;
         self.bytes.truncate(at);
@@ -189,7 +189,7 @@ impl Decoder {
 
 /// Returns the number of times that Ctrl+C was pressed, if the bytes contain nothing else.
 fn interrupts(bytes: &[u8]) -> Option<usize> {
-    if bytes.len() > LONGEST {
+    if bytes.len() > MAX_SEQUENCE_BYTES {
         return None;
     }
     let mut alone = Decoder::default();
@@ -302,7 +302,7 @@ fn ss3(rest: &[u8]) -> DecodeStep {
 /// Decodes the bytes after `ESC [`.
 fn csi(rest: &[u8]) -> DecodeStep {
     let length = rest.iter().take_while(|byte| (b' '..=b'?').contains(byte)).count();
-    if length > LONGEST {
+    if length > MAX_SEQUENCE_BYTES {
         return DecodeStep::Took(length, None);
     }
     let Some(last) = rest.get(length) else { return DecodeStep::More };

@@ -7,17 +7,17 @@ pub(super) use self::rows::settle_rows;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag};
 
 /// Extensions of Markdown that are understood.
-pub(in super::super) const OPTIONS: Options =
+pub(in super::super) const PARSE_OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
 
 /// Length of the rest, in bytes, above which a text is cut within a block if possible.
-const LONG: usize = 2000;
+const INNER_CUT_BYTES: usize = 2000;
 
 /// Length of a table, in bytes, above which the table is cut, and its rest gets the head once more.
-const PAGE: usize = 8000;
+const TABLE_CUT_BYTES: usize = 8000;
 
 /// Length of the rest, in bytes, above which a text is cut at any place.
-const MOST: usize = 16_000;
+const FORCED_CUT_BYTES: usize = 16_000;
 
 /// A place at which a growing text can be cut.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(in super::super) fn settled(text: &str, shown: usize) -> Option<CutPoint> {
     let path = last_blocks(text);
     let cut = at_the_top(text, &path).filter(|cut| cut.at > shown);
     let begins = cut.as_ref().map_or(shown, |cut| cut.at);
-    if text.len() - begins <= LONG {
+    if text.len() - begins <= INNER_CUT_BYTES {
         return cut;
     }
     within(text, &path, begins).filter(|cut| cut.at > begins).or(cut)
@@ -78,7 +78,7 @@ fn readable(text: &str) -> &str {
 fn last_blocks(text: &str) -> Vec<OpenBlock> {
     let mut path: Vec<OpenBlock> = Vec::new();
     let mut depth = 0;
-    for (event, range) in Parser::new_ext(text, OPTIONS).into_offset_iter() {
+    for (event, range) in Parser::new_ext(text, PARSE_OPTIONS).into_offset_iter() {
         if let Some(last) = path.last_mut().filter(|_| !matches!(event, Event::End(_))) {
             last.content.get_or_insert(range.start);
         }
@@ -135,7 +135,7 @@ fn at_the_top(text: &str, path: &[OpenBlock]) -> Option<CutPoint> {
 }
 
 /// Finds a place after the byte offset `from` at which the last top-level block can be cut: before the outermost block
-/// nested in a list or a quote that leaves a rest of at most [`LONG`] bytes. If there is none, the place is within the
+/// nested in a list or a quote that leaves a rest of at most [`INNER_CUT_BYTES`] bytes. If there is none, the place is within the
 /// innermost block or, where that cannot be cut, before the innermost block nested in a list or a quote.
 fn within(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let between = (1..path.len()).filter_map(|depth| {
@@ -145,7 +145,7 @@ fn within(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
         (contains && at > outer.start && at > from).then_some((depth, at))
     });
     let between: Vec<_> = between.collect();
-    let short = between.iter().find(|(_, at)| text.len() - at <= LONG);
+    let short = between.iter().find(|(_, at)| text.len() - at <= INNER_CUT_BYTES);
     let cut = short.or(between.last()).map(|(depth, at)| {
         let reopen = context(text, &path[..*depth]);
         CutPoint { at: *at, context: reopen.len(), reopen, ..CutPoint::default() }
@@ -169,11 +169,11 @@ fn innermost(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
         _ => None,
     };
     let cut = cut.filter(|cut| cut.at > from);
-    if cut.is_some() || text.len() - from <= MOST {
+    if cut.is_some() || text.len() - from <= FORCED_CUT_BYTES {
         return cut;
     }
     let reopen = context(text, outer);
-    let at = text.floor_char_boundary(text.len() - LONG / 2);
+    let at = text.floor_char_boundary(text.len() - INNER_CUT_BYTES / 2);
     Some(CutPoint { at, context: reopen.len(), reopen, joined: true, apart: false })
 }
 
@@ -184,7 +184,7 @@ fn between_rows(
     row: &OpenBlock,
     outer: &[OpenBlock],
 ) -> Option<CutPoint> {
-    if text.len() - table.start <= PAGE {
+    if text.len() - table.start <= TABLE_CUT_BYTES {
         return None;
     }
     let last = line_start(text, row.start);
@@ -217,8 +217,8 @@ fn in_code(text: &str, code: &OpenBlock, outer: &[OpenBlock]) -> Option<CutPoint
 /// Cuts before a word that cannot be taken for the beginning of a block.
 fn between_words(text: &str, start: usize, outer: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let from = start.max(from);
-    let end = text.floor_char_boundary(text.len() - LONG / 2);
-    if text.len() - from <= LONG || end <= from {
+    let end = text.floor_char_boundary(text.len() - INNER_CUT_BYTES / 2);
+    if text.len() - from <= INNER_CUT_BYTES || end <= from {
         return None;
     }
     let mut next = ' ';

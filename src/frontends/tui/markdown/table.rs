@@ -3,14 +3,14 @@
 use pulldown_cmark::Alignment;
 use ratatui_core::text::{Line, Span};
 
-use super::super::theme::{BOLD, DIM};
+use super::super::theme::{BOLD_STYLE, DIM_STYLE};
 use super::super::wrap::{Margin, width_of, wrap};
 
 /// Separator between two columns.
-const BETWEEN: &str = " │ ";
+const COLUMN_SEPARATOR: &str = " │ ";
 
 /// Width in columns of the terminal below which no column of the table is narrowed.
-const NARROW: usize = 5;
+const MIN_NARROWED_WIDTH: usize = 5;
 
 /// The cells of a table so far.
 #[derive(Default)]
@@ -38,14 +38,14 @@ impl TableBuilder {
     /// Returns the rows of the terminal for the table, whose first row is its head.
     pub(super) fn rows(mut self, columns: usize) -> Vec<Line<'static>> {
         for span in self.rows.iter_mut().take(1).flatten().flatten() {
-            span.style = span.style.patch(BOLD);
+            span.style = span.style.patch(BOLD_STYLE);
         }
         let widths = self.widths(columns);
         let mut lines = Vec::new();
         for (at, row) in self.rows.iter().enumerate() {
             if at == 1 {
                 let rules: Vec<_> = widths.iter().map(|width| "─".repeat(*width)).collect();
-                lines.push(Line::styled(rules.join("─┼─"), DIM));
+                lines.push(Line::styled(rules.join("─┼─"), DIM_STYLE));
             }
             lines.extend(self.laid_out(row, &widths));
         }
@@ -63,7 +63,7 @@ impl TableBuilder {
         let room = columns.saturating_sub(3 * count.saturating_sub(1));
         let mut over = widths.iter().sum::<usize>().saturating_sub(room);
         while over > 0 {
-            let Some(widest) = widths.iter_mut().max().filter(|width| **width > NARROW) else {
+            let Some(widest) = widths.iter_mut().max().filter(|width| **width > MIN_NARROWED_WIDTH) else {
                 break;
             };
             *widest -= 1;
@@ -83,7 +83,7 @@ impl TableBuilder {
             let mut spans = Vec::new();
             for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
                 if column > 0 {
-                    spans.push(Span::styled(BETWEEN, DIM));
+                    spans.push(Span::styled(COLUMN_SEPARATOR, DIM_STYLE));
                 }
                 let text = cell.get(at).map_or_else(Vec::new, |line| line.spans.clone());
                 let missing = width.saturating_sub(width_of(&text));

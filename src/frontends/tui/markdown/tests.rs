@@ -2,7 +2,7 @@
 
 use ratatui_core::style::Style;
 
-use super::super::theme::{BAD, BOLD, CODE, GOOD};
+use super::super::theme::{BAD_STYLE, BOLD_STYLE, CODE_STYLE, GOOD_STYLE};
 use super::{last_code, render};
 
 #[track_caller]
@@ -149,5 +149,5 @@ fn tasks_have_boxes() {
 fn a_diff_in_a_fence_has_the_colours_of_a_change() {
     let text = "```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n```";
     let styles: Vec<_> = render(text, 40).iter().map(|row| row.spans[0].style).collect();
-    assert_eq!(styles, [BOLD, BOLD, CODE, BAD, GOOD, Style::new()]);
+    assert_eq!(styles, [BOLD_STYLE, BOLD_STYLE, CODE_STYLE, BAD_STYLE, GOOD_STYLE, Style::new()]);
 }

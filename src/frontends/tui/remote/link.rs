@@ -17,16 +17,16 @@ use super::socket::{AttachError, SocketConnection};
 use tandem_agent::session::{Entry, Event};
 use tandem_net::Backoff;
 use tandem_wire::attach::{
-    self, EVENTS, EventsParams, EventsResult, OPEN, OpenParams, OpenResult, REFUSED,
+    self, EVENTS_METHOD, EventsParams, EventsResult, OPEN_METHOD, OpenParams, OpenResult, REFUSED_CODE,
 };
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{CallError, Peer};
 
 /// Upper bound of a request's size without its parameters, in bytes.
-pub(super) const ENVELOPE: usize = 200;
+pub(super) const MAX_ENVELOPE_BYTES: usize = 200;
 
 /// Waiting times before attempts to connect again.
-const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
+const RECONNECT_BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// A request to the session. It is sent again if the connection is lost before the answer comes.
 pub(super) struct PendingRequest {
@@ -59,7 +59,7 @@ pub(super) async fn open(
     agent: &AttachableAgent,
     ask: &OpenParams,
 ) -> Result<OpenResult, AttachError> {
-    connection.peer.call(OPEN, ask).await.map_err(|error| match error {
+    connection.peer.call(OPEN_METHOD, ask).await.map_err(|error| match error {
         CallError::Gone => AttachError::ForNow(format!("{agent} has hung up")),
         CallError::Refused(error) => AttachError::Final(for_people(&error)),
         CallError::Unreadable(err) => {
@@ -124,7 +124,7 @@ impl Link {
                         Ok(happened) => self.happened(happened).await?,
                         Err(CallError::Gone) => return Ok(()),
                         // An agent that is ending refuses this request a moment before it closes the connection.
-                        Err(CallError::Refused(error)) if error.code == Error::INTERNAL => {
+                        Err(CallError::Refused(error)) if error.code == Error::INTERNAL_ERROR => {
                             return Ok(());
                         }
                         Err(CallError::Refused(error)) => return Err(for_people(&error)),
@@ -142,8 +142,8 @@ impl Link {
         &self,
         peer: &Peer,
     ) -> BoxFuture<'static, Result<EventsResult<Box<RawValue>>, CallError>> {
-        let bytes = self.agent.line_bytes.saturating_sub(ENVELOPE);
-        peer.call(EVENTS, &EventsParams { from: self.next, bytes })
+        let bytes = self.agent.line_bytes.saturating_sub(MAX_ENVELOPE_BYTES);
+        peer.call(EVENTS_METHOD, &EventsParams { from: self.next, bytes })
     }
 
     async fn happened(&mut self, happened: EventsResult<Box<RawValue>>) -> Result<(), String> {
@@ -183,7 +183,7 @@ impl Link {
         let mut failures = 0;
         loop {
             failures += 1;
-            tokio::time::sleep(BACKOFF.delay(failures)).await;
+            tokio::time::sleep(RECONNECT_BACKOFF.delay(failures)).await;
             match self.connect().await {
                 Ok(connection) => return Ok(connection),
                 Err(AttachError::Nobody) => {
@@ -224,7 +224,7 @@ fn read(entry: attach::LogEntry<Box<RawValue>>) -> Entry {
 /// Returns the message of an error for people.
 fn for_people(error: &tandem_wire::jsonrpc::Error) -> String {
     match error.details() {
-        Some(details) if error.code == REFUSED => details.into_owned(),
+        Some(details) if error.code == REFUSED_CODE => details.into_owned(),
         _ => error.to_string(),
     }
 }

@@ -27,21 +27,21 @@ use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::agent::{AgentAddress, AttachableAgent};
-use tandem_wire::attach::PATH;
+use tandem_wire::attach::ATTACH_PATH;
 use tandem_wire::jsonrpc::{self, Params};
 use tandem_wire::rpc::{self, Peer, Responder};
 
 /// Time limit for opening a connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Port of https.
-const HTTPS: u16 = 443;
+const HTTPS_PORT: u16 = 443;
 
 /// Path of the endpoint for clients that speak ACP.
 const ACP_PATH: &str = "/acp";
 
 /// Size in bytes of the buffer between the socket and the JSON-RPC calls.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Reason why there is no connection.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ pub(super) struct SocketConnection {
 impl SocketConnection {
     /// Connects to an agent.
     pub(super) async fn open(agent: &AttachableAgent) -> Result<Self, AttachError> {
-        let socket = open_socket(agent, PATH).await?;
-        let (mut ours, theirs) = tokio::io::duplex(BUFFER);
+        let socket = open_socket(agent, ATTACH_PATH).await?;
+        let (mut ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
         let (told, peer) = oneshot::channel();
         let max_line = agent.line_bytes;
         let carrying = tokio::spawn(async move {
@@ -119,7 +119,7 @@ impl SocketConnection {
 /// ends with the connection. The error is a text for the user.
 pub async fn connect_acp(agent: AttachableAgent) -> Result<DuplexStream, String> {
     let socket = open_socket(&agent, ACP_PATH).await.map_err(|failure| failure.why(&agent))?;
-    let (ours, mut theirs) = tokio::io::duplex(BUFFER);
+    let (ours, mut theirs) = tokio::io::duplex(BUFFER_BYTES);
     tokio::spawn(async move { carry(socket, &mut theirs).await });
     Ok(ours)
 }
@@ -136,8 +136,8 @@ async fn open_socket(
         let opened = client_async_with_config(request(agent, path)?, stream, Some(limits)).await;
         opened.map_err(|err| refused(&err, agent))
     };
-    let (socket, _) = timeout(PATIENCE, opening).await.map_err(|_| {
-        AttachError::ForNow(format!("{agent} does not answer within {PATIENCE:?}"))
+    let (socket, _) = timeout(CONNECT_TIMEOUT, opening).await.map_err(|_| {
+        AttachError::ForNow(format!("{agent} does not answer within {CONNECT_TIMEOUT:?}"))
     })??;
     Ok(socket)
 }
@@ -149,7 +149,7 @@ async fn connect(agent: &AttachableAgent) -> Result<AgentStream, AttachError> {
     let connected = match &agent.address {
         AgentAddress::Port(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).await,
         AgentAddress::Url(url) => {
-            TcpStream::connect((host(url), url.port_or_known_default().unwrap_or(HTTPS))).await
+            TcpStream::connect((host(url), url.port_or_known_default().unwrap_or(HTTPS_PORT))).await
         }
     };
     let stream = connected.map_err(|err| unreachable(&err, agent))?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::theme::{DIM, GOOD};
+use super::super::theme::{DIM_STYLE, GOOD_STYLE};
 use super::attached::attached;
 use super::{Stage, asked, call, done, drawn, shell};
 use crate::item::{HistoryItem, ItemBody};
@@ -200,7 +200,7 @@ fn the_output_of_a_command_keeps_its_colours_and_nothing_else() {
     let frame = stage.frame();
     let row = frame.rows.iter().find(|row| row.to_string().contains("ok")).unwrap();
     let spans: Vec<_> = row.spans.iter().map(|span| (&*span.content, span.style)).collect();
-    assert_eq!(spans, [("  │ ", DIM), ("ok", GOOD), (" 1", DIM)]);
+    assert_eq!(spans, [("  │ ", DIM_STYLE), ("ok", GOOD_STYLE), (" 1", DIM_STYLE)]);
 }
 
 #[test]

@@ -10,8 +10,8 @@ const HASH_BYTES: [usize; 2] = [20, 32];
 
 /// Bits of an entry's flags: the first two of the 16 flags of every entry, the others of the 16 extended flags.
 const ASSUMED_UNCHANGED: u16 = 0x8000;
-const EXTENDED: u16 = 0x4000;
-const SKIPPED: u16 = 0x4000;
+const EXTENDED_FLAG: u16 = 0x4000;
+const SKIPPED_FLAG: u16 = 0x4000;
 const TO_BE_ADDED: u16 = 0x2000;
 
 /// Kind of an entry.
@@ -55,7 +55,7 @@ fn read_with(
         let flags = short(index, at)?;
         at += 2;
         let mut further = 0;
-        if version > 2 && flags & EXTENDED != 0 {
+        if version > 2 && flags & EXTENDED_FLAG != 0 {
             further = short(index, at)?;
             at += 2;
         }
@@ -76,7 +76,7 @@ fn read_with(
             return None;
         }
         before.clone_from(&name);
-        let hidden = flags & ASSUMED_UNCHANGED != 0 || further & (SKIPPED | TO_BE_ADDED) != 0;
+        let hidden = flags & ASSUMED_UNCHANGED != 0 || further & (SKIPPED_FLAG | TO_BE_ADDED) != 0;
         match mode >> 12 {
             // An entry for a directory (of a sparse index) stands for files that are not checked out.
             0o4 => {}
@@ -131,7 +131,7 @@ mod tests {
             index.extend([1; 24]);
             index.extend(mode.to_be_bytes());
             index.extend(vec![1; 12 + hash_bytes]);
-            let extended = if more.is_some() { EXTENDED } else { 0 };
+            let extended = if more.is_some() { EXTENDED_FLAG } else { 0 };
             index.extend((flags | extended).to_be_bytes());
             index.extend(more.iter().flat_map(|more| more.to_be_bytes()));
             index.extend(name.as_bytes());
@@ -155,7 +155,7 @@ mod tests {
             (0o120_000, 0, None, "a/link"),
             (0o160_000, 0, None, "sub"),
             (0o100_755, ASSUMED_UNCHANGED, None, "sub.pem"),
-            (0o100_644, 0, Some(SKIPPED), "x.key"),
+            (0o100_644, 0, Some(SKIPPED_FLAG), "x.key"),
             (0o100_644, 0, Some(TO_BE_ADDED), "y.key"),
             (0o100_644, 0, Some(0), "z.key"),
         ];

@@ -8,10 +8,10 @@ use crate::session::events::event::{Event, Masked};
 use tandem_model::{Message, ToolResult, tokens};
 
 /// Bytes from which on a result is large enough to be masked.
-const BULKY: usize = 4000;
+const MIN_MASKED_BYTES: usize = 4000;
 
 /// Maximum number of characters of a masked result.
-const LEFT: usize = 500;
+const MAX_MASKED_CHARS: usize = 500;
 
 /// Limits on the results that are masked.
 pub(super) struct MaskLimits {
@@ -33,7 +33,7 @@ pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
     }
     let mut masked = Vec::new();
     for result in found {
-        let mut text = engine.host.outputs.fit(&result.name, result.text.clone(), LEFT).await;
+        let mut text = engine.host.outputs.fit(&result.name, result.text.clone(), MAX_MASKED_CHARS).await;
         if !result.media.is_empty() {
             text.push_str(&format!("\n[{} attached, not told any more]", result.media.len()));
         }
@@ -58,7 +58,7 @@ fn bulky<'a>(messages: &'a [Arc<Message>], reach: &MaskLimits) -> Vec<&'a ToolRe
     let mut found = Vec::new();
     for result in results.skip(usize::from(reach.but_last)).flatten() {
         newest += tokens::of_result(result);
-        let is_bulky = result.text.len() > BULKY || !result.media.is_empty();
+        let is_bulky = result.text.len() > MIN_MASKED_BYTES || !result.media.is_empty();
         if is_bulky && newest > reach.newest {
             found.push(result);
         }

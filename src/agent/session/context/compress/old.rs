@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::beginning::{Beginning, MESSAGES as BEGINNING, words};
+use super::beginning::{Beginning, BEGINNING_MESSAGES, words};
 use crate::session::context::conversation::MessageHistory;
 use crate::session::events::event::QuotedMessage;
 use tandem_content::shorten::shorten;
 use tandem_model::{Message, tokens};
 
 /// Size of the newest messages that are not summarized, in percent of the conversation.
-const KEPT: u64 = 30;
+const NEWEST_PERCENT: u64 = 30;
 
 /// The messages that a summary replaces.
 pub(super) struct SummarizedMessages {
@@ -24,7 +24,7 @@ pub(super) struct SummarizedMessages {
 impl SummarizedMessages {
     /// Returns all messages but the newest; `None` if these hold no answer of the model that is not summarized yet.
     pub(super) fn of(conversation: &MessageHistory) -> Option<Self> {
-        let split = conversation.split(conversation.tokens() * KEPT / 100);
+        let split = conversation.split(conversation.tokens() * NEWEST_PERCENT / 100);
         let messages = conversation.messages()[..split].to_vec();
         let indexes = conversation.indexes()[..split].to_vec();
         let old = Self { messages, indexes, before: conversation.begins().cloned() };
@@ -38,7 +38,7 @@ impl SummarizedMessages {
     }
 
     fn news_begin(&self) -> usize {
-        self.before.as_ref().map_or(0, |_| BEGINNING)
+        self.before.as_ref().map_or(0, |_| BEGINNING_MESSAGES)
     }
 
     /// Returns the index in the log where the first message after these begins, if there is one.

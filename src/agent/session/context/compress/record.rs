@@ -9,7 +9,7 @@ use tandem_host::workspace::Workspace;
 use tandem_host::{Access, ResultContent, Todo, ToolKind, ToolOutput};
 
 /// Maximum number of changed files, and of read files, that the model is told.
-const FILES: usize = 100;
+const MAX_LISTED_FILES: usize = 100;
 
 /// Files, todos and open calls of a conversation, folded from its events.
 ///
@@ -70,7 +70,7 @@ impl WorkRecord {
             ..Compressed::default()
         };
         for files in [&mut short.changed, &mut short.read] {
-            files.drain(..files.len().saturating_sub(FILES));
+            files.drain(..files.len().saturating_sub(MAX_LISTED_FILES));
         }
         short
     }
@@ -81,8 +81,8 @@ impl WorkRecord {
 fn touch(files: &mut Vec<PathBuf>, file: &Path) {
     files.retain(|known| known != file);
     files.push(file.to_owned());
-    if files.len() > 2 * FILES {
-        files.drain(..FILES);
+    if files.len() > 2 * MAX_LISTED_FILES {
+        files.drain(..MAX_LISTED_FILES);
     }
 }
 

@@ -22,14 +22,14 @@ struct CharLimits {
 }
 
 /// Limits on the messages that are given to the summarizing model.
-const SHORT: CharLimits = CharLimits { result: 2000, arguments: 1000, said: 8000 };
+const SHORT_LIMITS: CharLimits = CharLimits { result: 2000, arguments: 1000, said: 8000 };
 
 /// Maximum number of bytes of a summary.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Maximum number of retries, each with half as many tokens, when the messages exceed the model's
 /// limit.
-const SHORTER: usize = 3;
+const MAX_SHORTER_RETRIES: usize = 3;
 
 /// A summary that the model has written.
 pub(super) struct Summary {
@@ -60,7 +60,7 @@ impl Writing {
     /// if there were too many. Calls `say` for each retry that the model's client reports.
     pub(super) async fn sum_up(&self, about: &str, say: impl Fn(Retry)) -> SummedUp {
         let mut room = self.room;
-        for _ in 0..SHORTER {
+        for _ in 0..MAX_SHORTER_RETRIES {
             let prompt = self.prompt(about, room);
             let half = tokens::of_prompt(&prompt).min(room) / 2;
             match self.ask(prompt, &say).await {
@@ -91,7 +91,7 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
     }
     let mut left = room.saturating_sub(tokens::of_text(&text));
     // The newest messages matter most: the oldest are left out if there is not room for all.
-    let pieces = old.news().iter().rev().map(|message| piece(message, Some(&SHORT)));
+    let pieces = old.news().iter().rev().map(|message| piece(message, Some(&SHORT_LIMITS)));
     let fits = |piece: &String| {
         let tokens = tokens::of_text(piece);
         let fits = tokens <= left;
@@ -110,9 +110,9 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
     if !about.is_empty() {
         text.push_str(&format!("The user wants the snapshot to be above all about: {about}\n\n"));
     }
-    text.push_str(if old.before.is_some() { MERGE } else { WRITE });
+    text.push_str(if old.before.is_some() { MERGE_REQUEST } else { WRITE_REQUEST });
     Prompt {
-        system: SYSTEM.into(),
+        system: SYSTEM_TEXT.into(),
         messages: vec![Arc::new(Message::User(vec![Part::Text(text)]))],
         tools: Arc::default(),
         thinking: None,
@@ -158,13 +158,13 @@ async fn ask(model: &dyn Model, prompt: Prompt, say: impl Fn(Retry)) -> SummedUp
 
 /// Returns the text between the tags, or all of it if there are none.
 fn snapshot(text: &str) -> &str {
-    let text = text.split_once(OPENS).map_or(text, |(_, text)| text);
-    text.rsplit_once(CLOSES).map_or(text, |(text, _)| text).trim()
+    let text = text.split_once(OPENING_TAG).map_or(text, |(_, text)| text);
+    text.rsplit_once(CLOSING_TAG).map_or(text, |(text, _)| text).trim()
 }
 
 /// Returns the title before the snapshot, empty if there is none.
 fn title(text: &str) -> &str {
-    let before = text.split_once(OPENS).map_or("", |(before, _)| before);
+    let before = text.split_once(OPENING_TAG).map_or("", |(before, _)| before);
     let title = before.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
     title.map_or("", |(title, _)| title.trim())
 }
@@ -212,10 +212,10 @@ fn data(text: &str) -> String {
     text.replace("</conversation", "< /conversation").replace("</earlier_", "< /earlier_")
 }
 
-const OPENS: &str = "<state_snapshot>";
-const CLOSES: &str = "</state_snapshot>";
+const OPENING_TAG: &str = "<state_snapshot>";
+const CLOSING_TAG: &str = "</state_snapshot>";
 
-const SYSTEM: &str = "\
+const SYSTEM_TEXT: &str = "\
 You keep the memory of a coding agent. Its conversation with the user has become too long; you write \
 a snapshot that takes the place of the older part. The agent will know nothing else of that part but \
 the user's own words, the names of the files that it touched and its todo list, which it is given \
@@ -242,8 +242,8 @@ exact: names, paths, lines, commands, error messages and numbers as they were. L
 </state_snapshot>
 ";
 
-const WRITE: &str = "Write the snapshot of this conversation now.";
-const MERGE: &str = "Write the snapshot now: of this conversation and of what the earlier snapshot \
+const WRITE_REQUEST: &str = "Write the snapshot of this conversation now.";
+const MERGE_REQUEST: &str = "Write the snapshot now: of this conversation and of what the earlier snapshot \
     says, merged into one. Keep all of the earlier one that still holds; where the two disagree, the \
     conversation is newer.";
 

@@ -8,7 +8,7 @@ use tandem_host::workspace::Workspace;
 const DEFAULT_NAME: &str = "GEMINI.md";
 
 /// Name of memory files that other agents read, too. Such a file is read in addition to the first file found.
-const ALSO: &str = "AGENTS.md";
+const FALLBACK_NAME: &str = "AGENTS.md";
 
 /// Names of memory files, and the directories to search.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub struct Places {
 impl Default for Places {
     fn default() -> Self {
         Self {
-            names: vec![DEFAULT_NAME.to_owned(), ALSO.to_owned()],
+            names: vec![DEFAULT_NAME.to_owned(), FALLBACK_NAME.to_owned()],
             own_names: None,
             user: Vec::new(),
             home: None,
@@ -84,7 +84,7 @@ impl Places {
         let mut files = Vec::new();
         for name in if of_project { &self.names } else { self.own_names() } {
             let file = directory.join(name);
-            if (files.is_empty() || name == ALSO) && file.symlink_metadata().is_ok() {
+            if (files.is_empty() || name == FALLBACK_NAME) && file.symlink_metadata().is_ok() {
                 files.push(file);
             }
         }

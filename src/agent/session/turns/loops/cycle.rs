@@ -7,10 +7,10 @@ use crate::session::events::event::ToolOutcome;
 use tandem_model::Call;
 
 /// Number of times in a row that a sequence of calls must come to count as a loop.
-const TIMES: usize = 5;
+const MIN_CYCLE_REPEATS: usize = 5;
 
 /// Maximum number of calls in a repeated sequence.
-const LENGTH: usize = 5;
+const MAX_CYCLE_CALLS: usize = 5;
 
 /// The last calls, each with its result, as hashes.
 #[derive(Default)]
@@ -29,16 +29,16 @@ impl Cycle {
     }
 
     fn push(&mut self, call: u64) -> Option<usize> {
-        if self.last.len() == LENGTH * TIMES {
+        if self.last.len() == MAX_CYCLE_CALLS * MIN_CYCLE_REPEATS {
             self.last.pop_front();
         }
         self.last.push_back(call);
-        (1..=LENGTH).find(|length| self.comes_again(*length))
+        (1..=MAX_CYCLE_CALLS).find(|length| self.comes_again(*length))
     }
 
-    /// Returns `true` if a sequence of this length comes [`TIMES`] times in a row at the end of the calls.
+    /// Returns `true` if a sequence of this length comes [`MIN_CYCLE_REPEATS`] times in a row at the end of the calls.
     fn comes_again(&self, length: usize) -> bool {
-        let Some(begin) = self.last.len().checked_sub(length * TIMES) else { return false };
+        let Some(begin) = self.last.len().checked_sub(length * MIN_CYCLE_REPEATS) else { return false };
         (begin + length..self.last.len()).all(|at| self.last[at] == self.last[at - length])
     }
 }

@@ -22,7 +22,7 @@ const LOOK_INTERVAL: usize = 256;
 
 /// Length, in bytes, of the end of the text that is searched for in the text just before it. More bytes are compared
 /// only where this end is found.
-const PROBE: usize = 16;
+const PROBE_BYTES: usize = 16;
 
 /// End of the text so far, as much of it as a search needs.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl Repetition {
     /// Returns `true` if the text ends in one piece, over and over.
     fn repeats(&self) -> bool {
         let text = &self.end[..];
-        let Some(last) = text.len().checked_sub(PROBE) else { return false };
+        let Some(last) = text.len().checked_sub(PROBE_BYTES) else { return false };
         let probe = &text[last..];
         let near = &text[last.saturating_sub(MAX_PERIOD)..text.len() - 1];
         let begin = last - last.saturating_sub(MAX_PERIOD);

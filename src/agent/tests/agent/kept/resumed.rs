@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tandem_agent::session::{
-    Answer, Batch, CallStarted, Caller, Event, FORMAT, Head, Origin, Parts, PromptTags, Question,
+    Answer, Batch, CallStarted, Caller, Event, FORMAT_VERSION, Head, Origin, Parts, PromptTags, Question,
     ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, ToolOutcome, TurnId,
     UnknownOutcome, now, read_stored,
 };
@@ -71,7 +71,7 @@ async fn left(after: Vec<Event>) -> Place {
         tag: None,
     };
     let begun = SessionStarted {
-        version: FORMAT,
+        version: FORMAT_VERSION,
         id: ID.to_owned(),
         directory: PathBuf::from("/"),
         roots: Vec::new(),

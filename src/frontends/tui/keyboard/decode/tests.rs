@@ -135,7 +135,7 @@ fn a_paste_is_one_text() {
 fn a_paste_without_an_end_ends_by_itself() {
     let mut decoder = Decoder::default();
     assert_eq!(all(decoder.feed(b"\x1b[200~one\rtwo")), "");
-    assert_eq!(decoder.patience(), Some(SILENCE));
+    assert_eq!(decoder.patience(), Some(PASTE_TIMEOUT));
     assert_eq!(all(decoder.expire()), "part of a paste \"one\\rtwo\"");
     assert_eq!(all(decoder.feed(b"x\x1b[201~y")), "x, y");
     assert_eq!(decoder.patience(), None);

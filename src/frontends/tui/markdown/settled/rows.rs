@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthChar as _;
 
 use super::super::{Growing, render_rest};
-use super::{BlockKind, OPTIONS, context, last_blocks, line_start, margin};
+use super::{BlockKind, PARSE_OPTIONS, context, last_blocks, line_start, margin};
 
 /// Maximum number of places at which a split is tried: more than the number of words in two rows.
 const MAX_TRIED: usize = 64;
@@ -77,7 +77,7 @@ fn is_wide(c: char) -> bool {
 /// Returns the offset of the first mark that later text may turn into the beginning of a code span, of a link or of
 /// emphasis; the end of the text if there is none.
 fn first_open_mark(text: &str, from: usize) -> usize {
-    let events = Parser::new_ext(text, OPTIONS).into_offset_iter();
+    let events = Parser::new_ext(text, PARSE_OPTIONS).into_offset_iter();
     let texts = events.filter(|(event, _)| matches!(event, Event::Text(_)));
     let mut marks = texts.flat_map(|(_, range)| {
         let marks = text[range.clone()].char_indices();
