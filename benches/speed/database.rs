@@ -124,7 +124,7 @@ async fn write(database: &Database<'_>, sessions: usize) -> Written {
     let origin = Instant::now();
     for n in 0..sessions {
         let head = head();
-        let mut claim = node.create(&head).await.unwrap();
+        let mut lease = node.create(&head).await.unwrap();
         if n < READ {
             readers.push(tokio::spawn(read(Arc::clone(&other), head.id, origin)));
         }
@@ -133,14 +133,14 @@ async fn write(database: &Database<'_>, sessions: usize) -> Written {
             let begun = Instant::now();
             while begun.elapsed() < TIME {
                 let before = Instant::now();
-                let next = claim.next();
-                claim.append(vec![batch(next, origin)]).await.unwrap();
+                let next = lease.next();
+                lease.append(vec![batch(next, origin)]).await.unwrap();
                 acknowledged.push(before.elapsed().as_secs_f64() * 1e3);
             }
             let end = (5, Arc::new(Event::Forgotten));
-            let end = Batch { first: claim.next(), events: vec![end], summary: None };
-            claim.append(vec![end]).await.unwrap();
-            claim.release().await;
+            let end = Batch { first: lease.next(), events: vec![end], summary: None };
+            lease.append(vec![end]).await.unwrap();
+            lease.release().await;
             acknowledged
         });
     }

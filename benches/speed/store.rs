@@ -88,7 +88,7 @@ pub(crate) fn write_session(root: &Path, directory: &Path, short_turns: bool) ->
 fn write(store: &FileStore, directory: &Path, rest: impl FnOnce(usize) -> Vec<Batch>) {
     runtime().block_on(async {
         let head = Head { directory: directory.to_owned(), ..head(&id(0)) };
-        let mut claim = store.create(&head).await.unwrap();
+        let mut lease = store.create(&head).await.unwrap();
         let started = SessionStarted {
             version: 1,
             id: id(0),
@@ -102,8 +102,8 @@ fn write(store: &FileStore, directory: &Path, rest: impl FnOnce(usize) -> Vec<Ba
         events.extend(begun(1).map(|event| (1, Arc::new(event))));
         let next = events.len();
         let first = Batch { first: 0, events, summary: None };
-        claim.append(vec![first]).await.unwrap();
-        claim.append(rest(next)).await.unwrap();
+        lease.append(vec![first]).await.unwrap();
+        lease.append(rest(next)).await.unwrap();
     });
 }
 
@@ -163,11 +163,11 @@ pub(crate) fn append() -> Value {
         let dir = TempDir::new().unwrap();
         let store = FileStore::new(dir.path().to_owned());
         ours = ours.min(runtime().block_on(async {
-            let mut claim = store.create(&head(&id(0))).await.unwrap();
+            let mut lease = store.create(&head(&id(0))).await.unwrap();
             let batches = lines(0, EVENTS);
             let before = Instant::now();
             for batch in batches {
-                claim.append(vec![batch]).await.unwrap();
+                lease.append(vec![batch]).await.unwrap();
             }
             before.elapsed().as_secs_f64()
         }));

@@ -52,7 +52,7 @@ pub use self::persistence::followed::FollowedSession;
 pub use self::persistence::recover::{StoredSession, find_orphans, read_stored};
 pub use self::persistence::storage::{Persistence, Storage};
 pub use self::persistence::store::{
-    ActiveSession, Batch, BatchSummary, Claim, CurrentUse, ForkPoint, Head, Holder, Listed, Order,
+    ActiveSession, Batch, BatchSummary, WriteLease, CurrentUse, ForkPoint, Head, Holder, Listed, Order,
     Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog,
 };
 pub use self::persistence::store_health::StoreHealth;
@@ -112,12 +112,12 @@ impl Session {
         if session.engine.store.is_some() {
             // Closes the session once its events are no longer stored. The task holds only a weak reference, so that it
             // does not keep the session alive.
-            let (abandoned, closed) = (session.abandoned(), session.turns().closed());
+            let (fenced, closed) = (session.wait_fenced(), session.turns().closed());
             let weak = Arc::downgrade(&session);
             tokio::spawn(async move {
                 tokio::select! {
                     () = closed => {}
-                    () = abandoned => {
+                    () = fenced => {
                         if let Some(session) = weak.upgrade() {
                             session.close();
                         }
@@ -136,13 +136,13 @@ impl Session {
     /// Returns a reader of the stored events from the index `from` on, past and to come. Front ends are not shown
     /// events that a crash could still lose. While the session is not stored, all events are read.
     pub fn events(&self, from: usize) -> Reader {
-        self.engine.log.read_kept(from)
+        self.engine.log.read_persisted(from)
     }
 
     /// Waits until all events up to now survive a loss of power, as far as the store can tell. A promise to a client
     /// must wait for this.
-    pub async fn synced(&self) {
-        self.engine.log.synced(self.engine.log.len().saturating_sub(1)).await;
+    pub async fn wait_durable(&self) {
+        self.engine.log.wait_durable(self.engine.log.len().saturating_sub(1)).await;
     }
 
     /// Folds the events up to now into the transcript, off the runtime's threads: after a long log was opened, that
@@ -156,30 +156,30 @@ impl Session {
 
     /// Waits until all events up to now are stored, and returns the store. The error says, for people, why they are not
     /// stored.
-    pub async fn stored(&self) -> Result<Arc<dyn Store>, String> {
-        self.engine.stored().await.map(Arc::clone)
+    pub async fn wait_stored(&self) -> Result<Arc<dyn Store>, String> {
+        self.engine.wait_stored().await.map(Arc::clone)
     }
 
     /// Waits until no further event of the session is stored: another process has taken the session over, or its store
     /// has refused for too long. The session is then closed here, and front ends read no further events of it; a client
     /// must open the session again.
-    pub fn abandoned(&self) -> WaitForCancellationFutureOwned {
-        self.engine.log.abandoned()
+    pub fn wait_fenced(&self) -> WaitForCancellationFutureOwned {
+        self.engine.log.wait_fenced()
     }
 
     /// Returns the reason why no further event of the session is stored; `None` if there is no such reason.
-    pub fn abandonment(&self) -> Option<StoreError> {
-        self.engine.abandonment()
+    pub fn fence_error(&self) -> Option<StoreError> {
+        self.engine.fence_error()
     }
 
     /// Returns `true` while the store refuses events, and the conversation goes on without being stored.
-    pub fn is_refused(&self) -> bool {
-        self.engine.log.is_refused()
+    pub fn is_store_bypassed(&self) -> bool {
+        self.engine.log.is_store_bypassed()
     }
 
     /// Returns the index after the last stored event: the place to begin for a reader of future events only.
     pub fn position(&self) -> usize {
-        self.engine.log.kept_len()
+        self.engine.log.persisted_len()
     }
 
     /// Shows people a text that the model need not know.
@@ -189,12 +189,12 @@ impl Session {
 
     /// Calls `look` with the current owner, and the principals with whom the session is shared.
     pub fn with_access<T>(&self, look: impl FnOnce(&SessionAccess) -> T) -> T {
-        self.engine.state.look(|state| look(&state.access))
+        self.engine.state.with_state(|state| look(&state.access))
     }
 
     /// Returns the name that a client has given the session, if one has.
     pub fn context_name(&self) -> Option<String> {
-        self.engine.state.look(|state| state.context_name.clone())
+        self.engine.state.with_state(|state| state.context_name.clone())
     }
 
     /// Logs an event of a front end with A2A tasks.
@@ -238,7 +238,7 @@ impl Session {
 
     /// Returns `true` if a turn was queued since the session began.
     pub fn has_turns(&self) -> bool {
-        self.engine.state.look(|state| state.turns > 0)
+        self.engine.state.with_state(|state| state.turns > 0)
     }
 
     /// Cancels a turn that runs or waits. The turn's end follows as an event; the end of a waiting turn comes after
@@ -345,7 +345,7 @@ impl Session {
 
     /// Returns the session's title; empty before the first prompt.
     pub fn title(&self) -> String {
-        self.engine.state.look(|state| state.title.clone())
+        self.engine.state.with_state(|state| state.title.clone())
     }
 
     /// Returns the id of the model that answers.

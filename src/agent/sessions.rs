@@ -280,14 +280,14 @@ impl Sessions {
         prepare: impl FnOnce(&Session),
     ) -> Result<Option<Leased<LoadedSession>>, LoadError> {
         if let Some(opened) = self.open(id) {
-            opened.begun().await;
+            opened.wait_resumed().await;
             return Ok(Some(opened));
         }
         let Some(store) = &self.store else { return Ok(None) };
         let (name, id) = (id, stored_id(id));
         let _loading = self.loading.lock(&id).await;
         if let Some(opened) = self.open(name) {
-            opened.begun().await;
+            opened.wait_resumed().await;
             return Ok(Some(opened));
         }
         self.wait_unloaded(&id).await;
@@ -321,7 +321,7 @@ impl Sessions {
     pub async fn wait_unloaded(&self, id: &str) {
         let id = stored_id(id);
         let Some(unloading) = self.unloading(&id) else { return };
-        unloading.persistence().ended().await;
+        unloading.persistence().wait_released().await;
         // The entry is removed only now: this future may be dropped earlier, and the next caller must wait, too.
         let mut all = self.unloading.lock();
         if all.get(&id).is_some_and(|session| Arc::ptr_eq(session, &unloading)) {
@@ -340,7 +340,7 @@ impl Sessions {
         let store = self.store.as_ref().ok_or_else(gone)?;
         let _loading = self.loading.lock(&orphan.id).await;
         if let Some(opened) = self.find_live(&orphan.id).and_then(|live| live.lease()) {
-            opened.begun().await;
+            opened.wait_resumed().await;
             return Ok(opened);
         }
         let (log_bytes, policy) = (self.limits.log_bytes, self.policy);
@@ -379,9 +379,9 @@ impl Sessions {
             session.go_on();
             // The session is ready only now. Before, a client could see calls and turns as open that the last process
             // left open, and whose ends are not stored yet.
-            session.synced().await;
+            session.wait_durable().await;
         });
-        loaded.begun().await;
+        loaded.wait_resumed().await;
         Ok(loaded)
     }
 
@@ -437,7 +437,7 @@ impl Sessions {
     /// Unloads a session whose events this process no longer stores, and returns `true`; returns `false` for any other
     /// session. The next request for the session is told which process has it, or loads it as it is stored.
     pub fn forget_abandoned(&self, taken: &Arc<LoadedSession>) -> bool {
-        if taken.session.abandonment().is_none() {
+        if taken.session.fence_error().is_none() {
             return false;
         }
         let removed = {
@@ -479,7 +479,7 @@ impl Sessions {
     /// turns, calls and questions that the last process left open are closed or resumed, and returns the session.
     pub async fn settled(&self, id: &str) -> Option<Arc<LoadedSession>> {
         drop(self.loading.lock(&stored_id(id)).await);
-        self.find_live(id)?.begun().await;
+        self.find_live(id)?.wait_resumed().await;
         self.find_live(id)
     }
 
@@ -491,7 +491,7 @@ impl Sessions {
     /// Streams the stored sessions that are not loaded, of one directory or of all, the last changed first. Checkpoints
     /// are left out, because they cannot be opened. The store is read page by page, so that the cost of reading a few
     /// sessions does not grow with the number of stored sessions.
-    pub fn stored(
+    pub fn stored_sessions(
         &self,
         directory: Option<PathBuf>,
     ) -> impl Stream<Item = Result<Listed, StoreError>> + Send {
@@ -640,13 +640,13 @@ impl Sessions {
     }
 
     /// Waits until all events of the sessions that were closed or unloaded are stored.
-    pub async fn saved(&self) {
+    pub async fn wait_all_stored(&self) {
         for loaded in self.loaded() {
-            loaded.session.persistence().ended().await;
+            loaded.session.persistence().wait_released().await;
         }
         let unloading: Vec<_> = self.unloading.lock().drain().collect();
         for (_, session) in unloading {
-            session.persistence().ended().await;
+            session.persistence().wait_released().await;
         }
     }
 }
@@ -717,7 +717,7 @@ impl LoadedSession {
     }
 
     /// Waits until the turns, calls and questions that the last process left open are closed or resumed.
-    pub fn begun(&self) -> WaitForCancellationFutureOwned {
+    pub fn wait_resumed(&self) -> WaitForCancellationFutureOwned {
         self.begun.clone().cancelled_owned()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tandem_agent::session::{
-    Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+    WriteLease, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -45,16 +45,16 @@ impl Store for CleaningStore {
         Ok(())
     }
 
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+    async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         self.store.create(head).await
     }
 
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
-        self.store.claim(id).await
+    async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
+        self.store.acquire(id).await
     }
 
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
-        self.store.claim_orphan(orphan).await
+    async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
+        self.store.acquire_orphan(orphan).await
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {

@@ -106,12 +106,12 @@ async fn stage(
     first: Batch,
     mut received: mpsc::Receiver<Batch>,
 ) -> Result<(), StoreError> {
-    let mut claim = staging.create(head).await?;
-    claim.append(vec![first]).await?;
+    let mut lease = staging.create(head).await?;
+    lease.append(vec![first]).await?;
     while let Some(batch) = received.recv().await {
-        claim.append(vec![batch]).await?;
+        lease.append(vec![batch]).await?;
     }
-    claim.sync().await
+    lease.sync().await
 }
 
 /// Returns the heads of the stored sessions that were imported, each with its id in Gemini CLI.

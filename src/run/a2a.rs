@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::attach::token;
-use super::ending::{EndSignals, ExitReason, saved};
+use super::ending::{EndSignals, ExitReason, wait_all_stored};
 use super::making::{Making, NewSession};
 use super::workspaces::{SessionWorkspace, Workspaces};
 use super::{store, tokens};
@@ -98,7 +98,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         never = hurry => match never {},
     };
     supervisor.end_all().await;
-    saved(&registry).await;
+    wait_all_stored(&registry).await;
     drop(monitoring);
     served.context("the server failed")??;
     Ok(ExitReason::Signal(signal))

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::attach::token;
-use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, saved};
+use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, wait_all_stored};
 use super::keys::EditorLogin;
 use super::making::Making;
 use super::models::first_provider;
@@ -100,7 +100,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     if let Some(cleanup) = cleanup {
         cleanup.end().await;
     }
-    saved(&sessions).await;
+    wait_all_stored(&sessions).await;
     Ok(end)
 }
 

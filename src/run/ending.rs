@@ -43,8 +43,8 @@ pub(crate) enum ExitReason {
 }
 
 /// Waits until the events of all sessions are stored, at most [`LAST_WORDS`]. The sessions must be closed.
-pub(super) async fn saved(sessions: &Sessions) {
-    if tokio::time::timeout(LAST_WORDS, sessions.saved()).await.is_err() {
+pub(super) async fn wait_all_stored(sessions: &Sessions) {
+    if tokio::time::timeout(LAST_WORDS, sessions.wait_all_stored()).await.is_err() {
         tracing::warn!("not all of the conversation could be stored in time");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::ending::{EndSignals, ExitReason, LAST_WORDS, saved, unread};
+use super::ending::{EndSignals, ExitReason, LAST_WORDS, wait_all_stored, unread};
 use super::making::{Making, OpenedSession};
 use super::session_server::SessionServer;
 use crate::cli::AgentArgs;
@@ -81,7 +81,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
         }
         joined.end().await;
         making.supervisor.end_all().await;
-        saved(&sessions).await;
+        wait_all_stored(&sessions).await;
     };
     tokio::select! {
         () = last_words => {}

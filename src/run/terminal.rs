@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::ending::{EndSignals, ExitReason, saved};
+use super::ending::{EndSignals, ExitReason, wait_all_stored};
 use super::keys::check;
 use super::making::{Making, NOT_STORED, OpenedSession};
 use super::models;
@@ -53,7 +53,7 @@ pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     };
     making.supervisor.end_all().await;
     cleanup.end().await;
-    saved(&opened.0).await;
+    wait_all_stored(&opened.0).await;
     end
 }
 
@@ -141,7 +141,7 @@ async fn show(
     sessions.close(if other.is_some() { TERMINAL_LEFT } else { AGENT_ENDS });
     joined.end().await;
     let Some(other) = other else { return end.map(|end| Shown::End(exit_reason(end))) };
-    saved(sessions).await;
+    wait_all_stored(sessions).await;
     Ok(Shown::Other(other))
 }
 

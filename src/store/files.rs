@@ -1,6 +1,6 @@
 //! Sessions as files. Each session has a directory with its log, the file that names its owner, and its other files.
 
-mod claim;
+mod lease;
 mod directory;
 mod list;
 
@@ -13,12 +13,12 @@ use std::time::{Duration, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    Claim, Head, Listed, Millis, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
+    WriteLease, Head, Listed, Millis, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
     StoredLog, find_orphans,
 };
 use tokio::sync::mpsc;
 
-use self::claim::FileClaim;
+use self::lease::FileLease;
 use self::directory::{
     LOG_FILE, LONGEST_LINE, LockedLog, LogFile, OWNER_FILE, SECRETS_FILE, blocking, lock, named, open, read_head,
     read_head_or_first_event, session_id, store_id,
@@ -93,18 +93,18 @@ impl FileStore {
 
 #[async_trait]
 impl Store for FileStore {
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+    async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         let (dir, head) = (self.session(&head.id)?, head.clone());
-        blocking(move || FileClaim::create(&dir, &head)).await
+        blocking(move || FileLease::create(&dir, &head)).await
     }
 
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+    async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
-        blocking(move || FileClaim::open(&dir).map_err(named(&id))).await
+        blocking(move || FileLease::open(&dir).map_err(named(&id))).await
     }
 
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
-        self.claim(&orphan.id).await
+    async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
+        self.acquire(&orphan.id).await
     }
 
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
@@ -252,7 +252,7 @@ fn read_pieces(
 }
 
 fn read_line(line: &[u8], number: usize) -> Option<Stored> {
-    // The owner may be writing this line. If the owner is dead, the next claim of the session cuts the line off.
+    // The owner may be writing this line. If the owner is dead, the next lease of the session cuts the line off.
     if !line.ends_with(b"\n") || line.trim_ascii().is_empty() {
         return None;
     }

@@ -10,7 +10,7 @@
 
 mod address;
 mod check;
-mod claim;
+mod lease;
 mod connection;
 mod files;
 mod follow;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    ActiveSession, Claim, CurrentUse, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets,
+    ActiveSession, WriteLease, CurrentUse, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets,
     SessionUsage, SharedStore, Store, StoreError, Stored, StoredFile, StoredLog,
 };
 use tokio::runtime::Handle;
@@ -40,7 +40,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::address::{AddressError, DatabaseAddress};
 pub use self::check::DatabaseFinding;
-use self::claim::PostgresClaim;
+use self::lease::PostgresLease;
 use self::connection::Database;
 use self::news::News;
 use self::nodes::{Heart, Life, Nodes};
@@ -176,29 +176,29 @@ fn database(
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+    async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         self.check_node()?;
-        PostgresClaim::create(&self.shared, head).await
+        PostgresLease::create(&self.shared, head).await
     }
 
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+    async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
         self.check_node()?;
         // Sessions in the format of a newer version are read, but not appended to.
         let (version, _) = self.shared.read_head(id).await?;
         if version > FORMAT_VERSION {
             return Err(StoreError::Newer(version));
         }
-        PostgresClaim::claim(&self.shared, id).await
+        PostgresLease::acquire(&self.shared, id).await
     }
 
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+    async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
         self.check_node()?;
         let (version, _) = self.shared.read_head(&orphan.id).await?;
         if version > FORMAT_VERSION {
             return Err(StoreError::Newer(version));
         }
         let seen = i64::try_from(orphan.epoch).unwrap_or(i64::MAX - 1);
-        PostgresClaim::claim_seen(&self.shared, &orphan.id, seen).await
+        PostgresLease::acquire_seen(&self.shared, &orphan.id, seen).await
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
@@ -308,7 +308,7 @@ impl SharedStore for PostgresStore {
         Ok(usize::try_from(next).unwrap_or(0))
     }
 
-    fn look_again(&self, id: &str) {
+    fn refresh_followers(&self, id: &str) {
         self.shared.news.hear(id);
     }
 

@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tandem_agent::session::{
-    Batch, Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+    Batch, WriteLease, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
 };
 
 use super::figures::{Label, TimeFamily, family, time_family};
@@ -69,26 +69,26 @@ pub(super) struct MeasuredStore {
 }
 
 impl MeasuredStore {
-    fn measured(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {
-        Box::new(MeasuredClaim { claim, metrics: self.metrics.clone() })
+    fn measured(&self, lease: Box<dyn WriteLease>) -> Box<dyn WriteLease> {
+        Box::new(MeasuredLease { lease, metrics: self.metrics.clone() })
     }
 }
 
 #[async_trait]
 impl Store for MeasuredStore {
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
-        let claim = self.metrics.time("create", self.store.create(head)).await;
-        claim.map(|claim| self.measured(claim))
+    async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
+        let lease = self.metrics.time("create", self.store.create(head)).await;
+        lease.map(|lease| self.measured(lease))
     }
 
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
-        let claim = self.metrics.time("claim", self.store.claim(id)).await;
-        claim.map(|claim| self.measured(claim))
+    async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
+        let lease = self.metrics.time("claim", self.store.acquire(id)).await;
+        lease.map(|lease| self.measured(lease))
     }
 
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
-        let claim = self.metrics.time("claim", self.store.claim_orphan(orphan)).await;
-        claim.map(|claim| self.measured(claim))
+    async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
+        let lease = self.metrics.time("claim", self.store.acquire_orphan(orphan)).await;
+        lease.map(|lease| self.measured(lease))
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
@@ -170,46 +170,46 @@ impl Drop for Reading {
     }
 }
 
-struct MeasuredClaim {
-    claim: Box<dyn Claim>,
+struct MeasuredLease {
+    lease: Box<dyn WriteLease>,
     metrics: StoreMetrics,
 }
 
 #[async_trait]
-impl Claim for MeasuredClaim {
+impl WriteLease for MeasuredLease {
     fn next(&self) -> usize {
-        self.claim.next()
+        self.lease.next()
     }
 
     fn repaired(&self) -> Option<&str> {
-        self.claim.repaired()
+        self.lease.repaired()
     }
 
     async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
-        self.metrics.time("append", self.claim.append(batches)).await
+        self.metrics.time("append", self.lease.append(batches)).await
     }
 
     async fn sync(&mut self) -> Result<(), StoreError> {
-        self.metrics.time("sync", self.claim.sync()).await
+        self.metrics.time("sync", self.lease.sync()).await
     }
 
     async fn renew(&mut self) -> Result<(), StoreError> {
-        self.claim.renew().await
+        self.lease.renew().await
     }
 
     async fn announce(&mut self, port: u16) -> Result<(), StoreError> {
-        self.claim.announce(port).await
+        self.lease.announce(port).await
     }
 
-    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
-        self.claim.keep_secrets(secrets).await
+    async fn store_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+        self.lease.store_secrets(secrets).await
     }
 
     fn taken_over(&self) -> BoxFuture<'static, ()> {
-        self.claim.taken_over()
+        self.lease.taken_over()
     }
 
     async fn release(&mut self) {
-        self.claim.release().await;
+        self.lease.release().await;
     }
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError,
+    Batch, WriteLease, Event, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError,
     Stored, StoredLog,
 };
 use tokio::sync::watch;
@@ -53,7 +53,7 @@ pub fn ends_everything(events: &[(usize, Event)]) {
 /// A store that does as a test says.
 pub struct Faulty {
     inner: Arc<dyn Store>,
-    /// `false` while opening a session waits, after the session is claimed.
+    /// `false` while opening a session waits, after the session is leased.
     pub opens: watch::Sender<bool>,
     /// `false` while appending waits.
     pub goes_on: watch::Sender<bool>,
@@ -76,29 +76,29 @@ impl Faulty {
         Arc::new(Self { inner, opens, goes_on, confirms, fails, loses, taken })
     }
 
-    fn faulty(&self, claim: Box<dyn Claim>) -> Box<dyn Claim> {
+    fn faulty(&self, lease: Box<dyn WriteLease>) -> Box<dyn WriteLease> {
         let (goes_on, confirms) = (self.goes_on.subscribe(), self.confirms.subscribe());
         let (fails, loses) = (Arc::clone(&self.fails), Arc::clone(&self.loses));
         let taken = self.taken.subscribe();
-        Box::new(FaultyClaim { claim, goes_on, confirms, fails, loses, taken })
+        Box::new(FaultyClaim { lease, goes_on, confirms, fails, loses, taken })
     }
 }
 
 #[async_trait]
 impl Store for Faulty {
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+    async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         if self.fails.load(Ordering::SeqCst) {
             return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
         }
         Ok(self.faulty(self.inner.create(head).await?))
     }
 
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
-        Ok(self.faulty(self.inner.claim(id).await?))
+    async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
+        Ok(self.faulty(self.inner.acquire(id).await?))
     }
 
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
-        self.inner.claim_orphan(orphan).await
+    async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
+        self.inner.acquire_orphan(orphan).await
     }
 
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
@@ -152,7 +152,7 @@ impl Store for Faulty {
 }
 
 struct FaultyClaim {
-    claim: Box<dyn Claim>,
+    lease: Box<dyn WriteLease>,
     goes_on: watch::Receiver<bool>,
     confirms: watch::Receiver<bool>,
     fails: Arc<AtomicBool>,
@@ -161,9 +161,9 @@ struct FaultyClaim {
 }
 
 #[async_trait]
-impl Claim for FaultyClaim {
+impl WriteLease for FaultyClaim {
     fn next(&self) -> usize {
-        self.claim.next()
+        self.lease.next()
     }
 
     fn repaired(&self) -> Option<&str> {
@@ -178,7 +178,7 @@ impl Claim for FaultyClaim {
         if self.fails.load(Ordering::SeqCst) {
             return Err(StoreError::Io(std::io::ErrorKind::StorageFull.into()));
         }
-        let appended = self.claim.append(batches).await;
+        let appended = self.lease.append(batches).await;
         self.confirms.wait_for(|confirms| *confirms).await.unwrap();
         appended
     }
@@ -187,19 +187,19 @@ impl Claim for FaultyClaim {
         if self.loses.swap(false, Ordering::SeqCst) {
             return Err(StoreError::Lost("a test says so"));
         }
-        self.claim.sync().await
+        self.lease.sync().await
     }
 
     async fn renew(&mut self) -> Result<(), StoreError> {
-        self.claim.renew().await
+        self.lease.renew().await
     }
 
     async fn announce(&mut self, port: u16) -> Result<(), StoreError> {
-        self.claim.announce(port).await
+        self.lease.announce(port).await
     }
 
-    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
-        self.claim.keep_secrets(secrets).await
+    async fn store_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+        self.lease.store_secrets(secrets).await
     }
 
     fn taken_over(&self) -> BoxFuture<'static, ()> {

@@ -280,7 +280,7 @@ async fn go_on_in_process(store: Arc<FileStore>, id: &str) {
     let events = until(&mut log, is_end).await;
     assert!(events.iter().any(|it| **it == Event::Text("fine".to_owned())), "{events:?}");
     sessions.close("the test is over");
-    sessions.saved().await;
+    sessions.wait_all_stored().await;
 }
 
 /// Starts the agent again in this home, and has the conversation go on.

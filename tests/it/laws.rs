@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, BatchSummary, Claim, Event, Head, PrincipalId, Query, ShareRole, Shares, Store,
+    Batch, BatchSummary, WriteLease, Event, Head, PrincipalId, Query, ShareRole, Shares, Store,
     StoreError, Stored,
 };
 use tandem_agent::sessions::fork;
@@ -102,16 +102,16 @@ pub(crate) fn is_held<T>(result: Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::Held(..)))
 }
 
-async fn let_go(mut claim: Box<dyn Claim>) {
-    claim.release().await;
+async fn let_go(mut lease: Box<dyn WriteLease>) {
+    lease.release().await;
 }
 
 #[tokio::test]
 async fn what_is_added_is_read_by_everybody_as_it_was() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
-        assert_eq!((claim.next(), claim.repaired()), (0, None));
+        let mut lease = first.create(&head(&id)).await.unwrap();
+        assert_eq!((lease.next(), lease.repaired()), (0, None));
         let unknown = serde_json::from_str(r#"{"Invented":{"a":[1,"\u0000 ä"]}}"#).unwrap();
         let odd = Batch {
             first: 5,
@@ -124,15 +124,15 @@ async fn what_is_added_is_read_by_everybody_as_it_was() {
         // More than a database gives at once.
         let many: Vec<_> = (0..200).map(|n| batch(10 + n * 2, 1)).collect();
         let all = [vec![batch(0, 3), batch(3, 1), odd], many].concat();
-        claim.append(all.clone()).await.unwrap();
-        claim.sync().await.unwrap();
-        assert_eq!(claim.next(), 409);
+        lease.append(all.clone()).await.unwrap();
+        lease.sync().await.unwrap();
+        assert_eq!(lease.next(), 409);
         for store in [&first, &second] {
             assert_eq!(batches(&**store, &id).await, all);
             assert_eq!(store.head(&id).await.unwrap(), head(&id));
         }
-        claim.append(Vec::new()).await.unwrap();
-        assert_eq!(claim.next(), 409);
+        lease.append(Vec::new()).await.unwrap();
+        assert_eq!(lease.next(), 409);
     })
     .await;
 }
@@ -153,19 +153,19 @@ fn random_appends(rng: &mut fastrand::Rng) -> Vec<Vec<Batch>> {
 async fn grow(views: &Views, appends: &[Vec<Batch>]) {
     let mut views = [&views.first, &views.second];
     let id = new_id();
-    let mut claim = views[0].create(&head(&id)).await.unwrap();
+    let mut lease = views[0].create(&head(&id)).await.unwrap();
     let mut expected: Vec<usize> = Vec::new();
     for (n, added) in appends.iter().enumerate() {
-        claim.append(added.clone()).await.unwrap();
+        lease.append(added.clone()).await.unwrap();
         expected.extend(added.iter().flat_map(|batch| batch.first..batch.end()));
         assert!(expected.is_sorted_by(|a, b| a < b));
         assert_eq!(indexes(&**views[n % 2], &id).await, expected);
         if n % 3 == 2 {
-            let_go(claim).await;
+            let_go(lease).await;
             views.reverse();
-            claim = views[0].claim(&id).await.unwrap();
+            lease = views[0].acquire(&id).await.unwrap();
         }
-        assert_eq!(claim.next(), expected.last().unwrap() + 1);
+        assert_eq!(lease.next(), expected.last().unwrap() + 1);
     }
 }
 
@@ -185,25 +185,25 @@ async fn indexes_grow_and_what_was_read_is_the_beginning_of_what_is_read_later()
 async fn a_session_has_one_owner_and_the_next_one_goes_on_where_that_ended() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
-        claim.append(vec![batch(0, 2)]).await.unwrap();
+        let mut lease = first.create(&head(&id)).await.unwrap();
+        lease.append(vec![batch(0, 2)]).await.unwrap();
         for store in [&first, &second] {
-            assert!(is_held(store.claim(&id).await));
+            assert!(is_held(store.acquire(&id).await));
             assert!(is_held(store.delete(&id).await));
             assert!(store.is_held(&id).await.unwrap());
             assert!(store.create(&head(&id)).await.is_err());
             assert_eq!(store.opened().await.unwrap(), std::slice::from_ref(&id));
         }
-        claim.append(vec![batch(2, 1)]).await.unwrap();
-        let_go(claim).await;
+        lease.append(vec![batch(2, 1)]).await.unwrap();
+        let_go(lease).await;
         for (store, other) in [(&second, &first), (&first, &second), (&second, &first)] {
             assert!(!other.is_held(&id).await.unwrap());
             assert_eq!(other.opened().await.unwrap(), [] as [String; 0]);
-            let mut claim = store.claim(&id).await.unwrap();
-            assert!(is_held(other.claim(&id).await));
-            let next = claim.next();
-            claim.append(vec![batch(next, 2)]).await.unwrap();
-            let_go(claim).await;
+            let mut lease = store.acquire(&id).await.unwrap();
+            assert!(is_held(other.acquire(&id).await));
+            let next = lease.next();
+            lease.append(vec![batch(next, 2)]).await.unwrap();
+            let_go(lease).await;
         }
         assert_eq!(indexes(&*first, &id).await, (0..9).collect::<Vec<_>>());
     })
@@ -211,13 +211,13 @@ async fn a_session_has_one_owner_and_the_next_one_goes_on_where_that_ended() {
 }
 
 #[tokio::test]
-async fn a_claim_that_is_only_dropped_is_let_go() {
+async fn a_lease_that_is_only_dropped_is_let_go() {
     everywhere(async |Views { first, .. }| {
         let id = new_id();
         drop(first.create(&head(&id)).await.unwrap());
         for next in 0..3 {
-            let mut claim = first.claim(&id).await.unwrap();
-            claim.append(vec![batch(next, 1)]).await.unwrap();
+            let mut lease = first.acquire(&id).await.unwrap();
+            lease.append(vec![batch(next, 1)]).await.unwrap();
         }
         assert_eq!(indexes(&*first, &id).await, [0, 1, 2]);
         first.delete(&id).await.unwrap();
@@ -226,16 +226,16 @@ async fn a_claim_that_is_only_dropped_is_let_go() {
 }
 
 #[tokio::test]
-async fn of_many_who_claim_a_session_at_once_one_gets_it() {
+async fn of_many_who_lease_a_session_at_once_one_gets_it() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
         let_go(first.create(&head(&id)).await.unwrap()).await;
         for _ in 0..5 {
-            let claims = (0..8).map(|n| if n % 2 == 0 { &first } else { &second }.claim(&id));
-            let claims = futures::future::join_all(claims).await;
-            let mut claims: Vec<_> = claims.into_iter().filter_map(Result::ok).collect();
-            assert_eq!(claims.len(), 1);
-            let_go(claims.remove(0)).await;
+            let leases = (0..8).map(|n| if n % 2 == 0 { &first } else { &second }.acquire(&id));
+            let leases = futures::future::join_all(leases).await;
+            let mut leases: Vec<_> = leases.into_iter().filter_map(Result::ok).collect();
+            assert_eq!(leases.len(), 1);
+            let_go(leases.remove(0)).await;
         }
     })
     .await;
@@ -245,14 +245,14 @@ async fn of_many_who_claim_a_session_at_once_one_gets_it() {
 async fn a_deleted_session_is_gone_for_everybody_with_all_that_belongs_to_it() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
-        claim.append(vec![batch(0, 2)]).await.unwrap();
-        claim.keep_secrets(&BTreeMap::from([("a".to_owned(), json!(1))])).await.unwrap();
-        let_go(claim).await;
+        let mut lease = first.create(&head(&id)).await.unwrap();
+        lease.append(vec![batch(0, 2)]).await.unwrap();
+        lease.store_secrets(&BTreeMap::from([("a".to_owned(), json!(1))])).await.unwrap();
+        let_go(lease).await;
         second.delete(&id).await.unwrap();
         for store in [&first, &second] {
             assert!(is_not_found(store.head(&id).await));
-            assert!(is_not_found(store.claim(&id).await));
+            assert!(is_not_found(store.acquire(&id).await));
             assert!(is_not_found(store.is_held(&id).await));
             assert!(is_not_found(store.delete(&id).await));
             assert!(is_not_found(store.read(&id).await));
@@ -260,8 +260,8 @@ async fn a_deleted_session_is_gone_for_everybody_with_all_that_belongs_to_it() {
             assert!(store.list(&Query::default()).await.unwrap().is_empty());
         }
         // The id is free.
-        let claim = first.create(&head(&id)).await.unwrap();
-        assert_eq!(claim.next(), 0);
+        let lease = first.create(&head(&id)).await.unwrap();
+        assert_eq!(lease.next(), 0);
         assert_eq!(indexes(&*second, &id).await, [] as [usize; 0]);
         assert!(second.secrets(&id).await.unwrap().is_empty());
     })
@@ -300,7 +300,7 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
             Head { tag: Some("mine".to_owned()), ..head(&ids[2]) },
         ];
         for (n, head) in heads.iter().enumerate() {
-            let mut claim = first.create(head).await.unwrap();
+            let mut lease = first.create(head).await.unwrap();
             let summary = |turns, title: Option<&str>, shares: &Shares| BatchSummary {
                 turns,
                 title: title.map(Into::into),
@@ -310,7 +310,7 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
             let shares = Shares::from([("bob".to_owned(), ShareRole::Answer)]);
             let at = tandem_agent::session::now() + i64::try_from(n).unwrap() * 1000;
             let events = vec![(at, Arc::new(text(0)))];
-            claim
+            lease
                 .append(vec![
                     Batch { first: 0, events, summary: Some(summary(1, None, &Shares::new())) },
                     batch(1, 1),
@@ -320,9 +320,9 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
             if n == 0 {
                 let events = vec![(at, Arc::new(text(2)))];
                 let summary = Some(summary(2, Some("better"), &shares));
-                claim.append(vec![Batch { first: 2, events, summary }, batch(3, 1)]).await.unwrap();
+                lease.append(vec![Batch { first: 2, events, summary }, batch(3, 1)]).await.unwrap();
             }
-            let_go(claim).await;
+            let_go(lease).await;
         }
         let list = async |query: Query| {
             let listed = second.list(&query).await.unwrap();
@@ -369,7 +369,7 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
 async fn secrets_are_beside_the_log_and_the_last_ones_count() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
+        let mut lease = first.create(&head(&id)).await.unwrap();
         assert!(second.secrets(&id).await.unwrap().is_empty());
         for secrets in [
             BTreeMap::from([
@@ -379,7 +379,7 @@ async fn secrets_are_beside_the_log_and_the_last_ones_count() {
             BTreeMap::from([("a".to_owned(), json!("other"))]),
             BTreeMap::new(),
         ] {
-            claim.keep_secrets(&secrets).await.unwrap();
+            lease.store_secrets(&secrets).await.unwrap();
             assert_eq!(second.secrets(&id).await.unwrap(), secrets);
         }
         assert_eq!(batches(&*second, &id).await, []);
@@ -391,19 +391,19 @@ async fn secrets_are_beside_the_log_and_the_last_ones_count() {
 async fn a_log_that_is_begun_anew_takes_the_place_of_the_old_one_as_a_whole() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
-        claim.append(vec![batch(0, 9)]).await.unwrap();
-        claim.sync().await.unwrap();
-        claim.renew().await.unwrap();
-        assert_eq!(claim.next(), 0);
-        claim.append(vec![batch(0, 4)]).await.unwrap();
-        claim.append(vec![batch(6, 2)]).await.unwrap();
+        let mut lease = first.create(&head(&id)).await.unwrap();
+        lease.append(vec![batch(0, 9)]).await.unwrap();
+        lease.sync().await.unwrap();
+        lease.renew().await.unwrap();
+        assert_eq!(lease.next(), 0);
+        lease.append(vec![batch(0, 4)]).await.unwrap();
+        lease.append(vec![batch(6, 2)]).await.unwrap();
         assert_eq!(indexes(&*second, &id).await, (0..9).collect::<Vec<_>>());
-        claim.sync().await.unwrap();
+        lease.sync().await.unwrap();
         assert_eq!(indexes(&*second, &id).await, [0, 1, 2, 3, 6, 7]);
-        claim.append(vec![batch(8, 1)]).await.unwrap();
-        let_go(claim).await;
-        assert_eq!(second.claim(&id).await.unwrap().next(), 9);
+        lease.append(vec![batch(8, 1)]).await.unwrap();
+        let_go(lease).await;
+        assert_eq!(second.acquire(&id).await.unwrap().next(), 9);
         assert_eq!(indexes(&*first, &id).await, [0, 1, 2, 3, 6, 7, 8]);
     })
     .await;
@@ -413,12 +413,12 @@ async fn a_log_that_is_begun_anew_takes_the_place_of_the_old_one_as_a_whole() {
 async fn what_was_said_is_found_and_what_was_thought_is_not() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
+        let mut lease = first.create(&head(&id)).await.unwrap();
         let said = ["The \"Wo", "rd\"", " is here"].map(|it| Event::Text(it.to_owned()));
         for (first, event) in said.into_iter().chain([Event::Thought("hidden".into())]).enumerate()
         {
             let events = vec![(1, Arc::new(event))];
-            claim.append(vec![Batch { first, events, summary: None }]).await.unwrap();
+            lease.append(vec![Batch { first, events, summary: None }]).await.unwrap();
         }
         assert!(second.may_say(&id, "\"word\" is").await.unwrap());
         assert!(!second.may_say(&id, "hidden").await.unwrap());
@@ -430,14 +430,14 @@ async fn what_was_said_is_found_and_what_was_thought_is_not() {
 async fn a_copy_is_whole_and_a_session_of_its_own() {
     everywhere(async |Views { first, second }| {
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
-        claim.append(vec![batch(0, 3), batch(5, 2)]).await.unwrap();
+        let mut lease = first.create(&head(&id)).await.unwrap();
+        lease.append(vec![batch(0, 3), batch(5, 2)]).await.unwrap();
         let copy = fork(&*second, &id).await.unwrap();
-        claim.append(vec![batch(7, 1)]).await.unwrap();
+        lease.append(vec![batch(7, 1)]).await.unwrap();
         assert_eq!(indexes(&*first, &copy.id).await, [0, 1, 2, 5, 6]);
-        let_go(claim).await;
+        let_go(lease).await;
         first.delete(&id).await.unwrap();
-        assert_eq!(second.claim(&copy.id).await.unwrap().next(), 7);
+        assert_eq!(second.acquire(&copy.id).await.unwrap().next(), 7);
     })
     .await;
 }
@@ -449,7 +449,7 @@ async fn files_beside_a_log_are_read_as_they_were_by_everybody_who_shares_the_st
         let (id, sizes) = (new_id(), [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20]);
         let refused = owner.put_file(&id, "outputs/a-1.txt", vec![1]).await;
         assert!(matches!(refused, Err(StoreError::TakenOver)), "nobody has the session");
-        let claim = first.create(&head(&id)).await.unwrap();
+        let lease = first.create(&head(&id)).await.unwrap();
         assert_eq!(other.files(&id).await.unwrap(), []);
         let mut rng = fastrand::Rng::with_seed(3);
         let mut files = BTreeMap::new();
@@ -475,7 +475,7 @@ async fn files_beside_a_log_are_read_as_they_were_by_everybody_who_shares_the_st
         owner.remove_file(&id, "outputs/a-1.txt").await.unwrap();
         assert!(other.read_file(&id, "outputs/a-1.txt", 9).await.is_err());
         assert_eq!(other.files(&id).await.unwrap().len(), sizes.len() - 1);
-        let_go(claim).await;
+        let_go(lease).await;
     })
     .await;
 }
@@ -485,12 +485,12 @@ async fn a_copy_has_files_of_its_own_and_a_deleted_session_none() {
     everywhere(async |Views { first, second }| {
         let (Some(owner), Some(other)) = (first.shared(), second.shared()) else { return };
         let id = new_id();
-        let mut claim = first.create(&head(&id)).await.unwrap();
-        claim.append(vec![batch(0, 3)]).await.unwrap();
+        let mut lease = first.create(&head(&id)).await.unwrap();
+        lease.append(vec![batch(0, 3)]).await.unwrap();
         let content = vec![7; (1 << 20) + 5];
         owner.put_file(&id, "blobs/a", content.clone()).await.unwrap();
         let copy = fork(&*second, &id).await.unwrap();
-        let_go(claim).await;
+        let_go(lease).await;
         first.delete(&id).await.unwrap();
         assert_eq!(other.files(&id).await.unwrap(), []);
         assert!(other.read_file(&copy.id, "blobs/a", 2 << 20).await.unwrap() == content);

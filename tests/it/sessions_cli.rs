@@ -363,7 +363,7 @@ fn sessions_are_deleted_by_what_the_list_shows() {
 async fn an_open_session_is_not_deleted() {
     let place = Place::new();
     let (open, closed) = (place.talk("open", "yes"), place.talk("closed", "yes"));
-    let claim = place.store().claim(&open).await.unwrap();
+    let lease = place.store().acquire(&open).await.unwrap();
     let refused = place.run(&["sessions", "delete", "--yes", &open, &closed]);
     let expected = format!(
         "tandem: {open} (open) is not deleted: the session is open in process {}; end that \
@@ -372,7 +372,7 @@ async fn an_open_session_is_not_deleted() {
     );
     assert_eq!((refused.code, refused.err), (Some(1), expected));
     assert_eq!(place.ids(), std::slice::from_ref(&open));
-    drop(claim);
+    drop(lease);
     place.out(&["sessions", "delete", "--yes", &open]);
     assert!(place.ids().is_empty());
 }
@@ -384,7 +384,7 @@ async fn a_session_that_is_open_elsewhere_is_marked_with_the_way_to_it() {
     let list = || place.out(&["sessions"]);
     let json = || serde_json::from_str::<Value>(&place.out(&["sessions", "--json"])).unwrap();
     let pid = std::process::id();
-    let mut claim = place.store().claim(&open).await.unwrap();
+    let mut lease = place.store().acquire(&open).await.unwrap();
     let shown = list();
     let marked = format!(
         "[open] open  {open}\n    open in process {pid}; end that process, or copy the session with \
@@ -394,13 +394,13 @@ async fn a_session_that_is_open_elsewhere_is_marked_with_the_way_to_it() {
     assert_eq!(shown.matches("[open]").count(), 1, "{closed}: {shown}");
     assert_eq!(json()[1]["open"], json!({ "pid": pid }));
     assert_eq!(json()[0].get("open"), None);
-    claim.announce(41242).await.unwrap();
+    lease.announce(41242).await.unwrap();
     let join = format!("tandem attach 41242 --session {open}");
     let shown = list();
     let way = format!("\n    open in process {pid}; `{join}` joins it\n");
     assert!(shown.ends_with(&way), "{shown}");
     assert_eq!(json()[1]["open"], json!({ "pid": pid, "port": 41242, "join": join }));
-    drop(claim);
+    drop(lease);
     // Of a process that was killed.
     fs::write(place.dir(&open).join("owner.json"), r#"{"pid":1}"#).unwrap();
     let shown = list();
@@ -520,7 +520,7 @@ async fn old_sessions_are_removed_only_where_a_person_has_set_that() {
     let script = place.prompt(json!([[{ "text": "yes" }]]), &["-c", "-p", "more"]);
     assert_eq!((script.code, place.ids()), (Some(0), ids.clone()), "a script removes nothing");
     grow_old();
-    let open = place.store().claim(&ids[1]).await.unwrap();
+    let open = place.store().acquire(&ids[1]).await.unwrap();
     assert!(serve().status.success());
     assert_eq!(place.ids(), [ids[1].clone(), ids[3].clone()], "what is open stays");
     drop(open);

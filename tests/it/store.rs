@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use tandem_agent::session::{
-    Batch, BatchSummary, Claim, Event, Head, Holder, Query, Store as _, StoreError, Stored, TurnId,
+    Batch, BatchSummary, WriteLease, Event, Head, Holder, Query, Store as _, StoreError, Stored, TurnId,
 };
 use tandem_store::FileStore;
 
@@ -62,17 +62,17 @@ impl Place {
         self.session(ID).join("log.jsonl")
     }
 
-    async fn create(&self, id: &str) -> Box<dyn Claim> {
+    async fn create(&self, id: &str) -> Box<dyn WriteLease> {
         self.store.create(&head(id)).await.unwrap()
     }
 
     /// A session with three batches and a gap, closed.
     async fn written() -> Self {
         let place = Self::new();
-        let mut claim = place.create(ID).await;
-        claim.append(vec![batch(0, 3), batch(3, 1)]).await.unwrap();
-        claim.append(vec![batch(6, 2)]).await.unwrap();
-        claim.sync().await.unwrap();
+        let mut lease = place.create(ID).await;
+        lease.append(vec![batch(0, 3), batch(3, 1)]).await.unwrap();
+        lease.append(vec![batch(6, 2)]).await.unwrap();
+        lease.sync().await.unwrap();
         place
     }
 
@@ -104,9 +104,9 @@ fn add(path: &Path, bytes: &[u8]) {
 #[tokio::test]
 async fn what_was_appended_is_read_as_it_was_and_goes_on_after_the_last_index() {
     let place = Place::written().await;
-    let mut claim = place.store.claim(ID).await.unwrap();
-    assert_eq!((claim.next(), claim.repaired()), (8, None));
-    claim.append(vec![batch(8, 1)]).await.unwrap();
+    let mut lease = place.store.acquire(ID).await.unwrap();
+    assert_eq!((lease.next(), lease.repaired()), (8, None));
+    lease.append(vec![batch(8, 1)]).await.unwrap();
     assert_eq!(place.read().await, (vec![0, 1, 2, 3, 6, 7, 8], 0));
     assert_eq!(place.store.head(ID).await.unwrap(), head(ID));
 }
@@ -123,32 +123,32 @@ async fn only_the_user_can_read_a_session() {
 #[tokio::test]
 async fn a_session_has_one_writer_and_others_are_told_who_it_is() {
     let place = Place::new();
-    let mut claim = place.create(ID).await;
-    let held = |result: Result<Box<dyn Claim>, StoreError>| match result {
+    let mut lease = place.create(ID).await;
+    let held = |result: Result<Box<dyn WriteLease>, StoreError>| match result {
         Err(StoreError::Held(id, holder)) => {
             assert_eq!(id, ID);
             holder
         }
         Err(err) => panic!("{err}"),
-        Ok(_) => panic!("claimed twice"),
+        Ok(_) => panic!("leased twice"),
     };
     let pid = std::process::id();
-    assert_eq!(held(place.store.claim(ID).await), Holder { pid, ..Holder::default() });
-    claim.announce(41242).await.unwrap();
-    assert_eq!(held(place.store.claim(ID).await), Holder { pid, port: Some(41242), node: None });
+    assert_eq!(held(place.store.acquire(ID).await), Holder { pid, ..Holder::default() });
+    lease.announce(41242).await.unwrap();
+    assert_eq!(held(place.store.acquire(ID).await), Holder { pid, port: Some(41242), node: None });
     // The name of the owner is a courtesy: without it, the session is as closed as before.
     fs::remove_file(place.session(ID).join("owner.json")).unwrap();
-    assert_eq!(held(place.store.claim(ID).await), Holder::default());
+    assert_eq!(held(place.store.acquire(ID).await), Holder::default());
     assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(..))));
     drop(place.create(OTHER).await);
-    drop(claim);
-    place.store.claim(ID).await.unwrap();
+    drop(lease);
+    place.store.acquire(ID).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_session_that_this_process_has_open_is_not_listed_as_open_elsewhere() {
     let place = Place::new();
-    let _claim = place.create(ID).await;
+    let _lease = place.create(ID).await;
     let listed = place.store.list(&Query::default()).await.unwrap();
     assert_eq!(listed.iter().map(|it| &it.held_by).collect::<Vec<_>>(), [&None]);
 }
@@ -169,12 +169,12 @@ async fn whatever_byte_a_log_is_cut_at_all_whole_lines_are_there_and_it_goes_on(
                 _ => (vec![0, 1, 2, 3], 4),
             };
             assert_eq!(place.read().await, (indexes.clone(), 0), "cut at {cut}");
-            let mut claim = place.store.claim(ID).await.unwrap();
-            assert_eq!(claim.next(), next);
+            let mut lease = place.store.acquire(ID).await.unwrap();
+            assert_eq!(lease.next(), next);
             let is_torn = !ends.contains(&cut) || !tail.is_empty();
-            assert_eq!(claim.repaired().is_some(), is_torn, "cut at {cut}");
+            assert_eq!(lease.repaired().is_some(), is_torn, "cut at {cut}");
             assert_eq!(place.session(ID).join("log.torn").exists(), is_torn);
-            claim.append(vec![batch(10, 1)]).await.unwrap();
+            lease.append(vec![batch(10, 1)]).await.unwrap();
             assert_eq!(place.read().await, ([indexes, vec![10]].concat(), 0));
         }
     }
@@ -188,8 +188,8 @@ async fn a_damaged_line_in_the_middle_hides_nothing_behind_it() {
     let damaged = [lines[0], lines[1], "{\"i\":3,\"t\"", "", "\0\0", lines[3]].join("\r\n") + "\n";
     fs::write(place.log(), &damaged).unwrap();
     assert_eq!(place.read().await, (vec![0, 1, 2, 6, 7], 2));
-    let claim = place.store.claim(ID).await.unwrap();
-    assert_eq!((claim.next(), claim.repaired()), (8, None));
+    let lease = place.store.acquire(ID).await.unwrap();
+    assert_eq!((lease.next(), lease.repaired()), (8, None));
     assert_eq!(fs::read_to_string(place.log()).unwrap(), damaged);
 }
 
@@ -199,8 +199,8 @@ async fn what_a_newer_version_wrote_is_read_and_never_added_to() {
     let log = fs::read_to_string(place.log()).unwrap();
     fs::write(place.log(), log.replacen("\"tandem\":1", "\"tandem\":2", 1)).unwrap();
     assert_eq!(place.read().await.0.len(), 6);
-    let claimed = place.store.claim(ID).await;
-    assert!(matches!(claimed, Err(StoreError::Newer(2))));
+    let acquired = place.store.acquire(ID).await;
+    assert!(matches!(acquired, Err(StoreError::Newer(2))));
     assert_eq!(place.store.list(&Query::default()).await.unwrap().len(), 1);
 }
 
@@ -209,7 +209,7 @@ async fn only_a_uuid_leads_to_a_file() {
     let place = Place::written().await;
     for id in ["", ".", "../sessions", "a/b", &ID.to_uppercase().replace('-', ""), OTHER] {
         assert!(matches!(place.store.head(id).await, Err(StoreError::NotFound(_))), "{id}");
-        assert!(matches!(place.store.claim(id).await, Err(StoreError::NotFound(_))), "{id}");
+        assert!(matches!(place.store.acquire(id).await, Err(StoreError::NotFound(_))), "{id}");
         assert!(matches!(place.store.delete(id).await, Err(StoreError::NotFound(_))), "{id}");
     }
 }
@@ -224,7 +224,7 @@ async fn a_session_is_created_once() {
 #[tokio::test]
 async fn a_list_has_the_last_changed_first_with_titles_and_turns() {
     let place = Place::new();
-    let mut claim = place.create(ID).await;
+    let mut lease = place.create(ID).await;
     let queued =
         Event::TurnFinished { turn: TurnId(1), reason: tandem_agent::session::StopReason::EndTurn };
     let summary = |turns, title: Option<&str>| {
@@ -233,13 +233,13 @@ async fn a_list_has_the_last_changed_first_with_titles_and_turns() {
     };
     let ended =
         |first, summary| Batch { first, events: vec![(1, Arc::new(queued.clone()))], summary };
-    claim
+    lease
         .append(vec![ended(0, summary(1, None)), ended(1, summary(2, Some("better")))])
         .await
         .unwrap();
     // Longer than what is read at once from the end.
     let long = Event::Text("x".repeat(100_000));
-    claim
+    lease
         .append(vec![Batch { first: 2, events: vec![(1, Arc::new(long))], summary: None }])
         .await
         .unwrap();
@@ -249,7 +249,7 @@ async fn a_list_has_the_last_changed_first_with_titles_and_turns() {
     let earlier = std::time::SystemTime::now() - std::time::Duration::from_mins(1);
     let file = OpenOptions::new().append(true).open(place.log()).unwrap();
     file.set_modified(earlier).unwrap();
-    drop((claim, other));
+    drop((lease, other));
     // Neither is a session.
     fs::create_dir(place.dir.path().join("sessions/else")).unwrap();
     fs::create_dir(place.session("0199f2c4-0000-7000-8000-000000000003")).unwrap();
@@ -280,8 +280,8 @@ async fn a_foreign_log_is_refused_with_its_reason() {
         let place = Place::new();
         fs::create_dir_all(place.session(ID)).unwrap();
         fs::write(place.log(), content).unwrap();
-        let claimed = place.store.claim(ID).await;
-        assert!(matches!(claimed, Err(StoreError::Invalid(_))), "{content:?}");
+        let acquired = place.store.acquire(ID).await;
+        assert!(matches!(acquired, Err(StoreError::Invalid(_))), "{content:?}");
         assert_eq!(fs::read_to_string(place.log()).unwrap(), content);
     }
 }
@@ -293,10 +293,10 @@ async fn a_log_that_a_killed_process_has_left_without_a_head_is_no_session_and_g
         fs::create_dir_all(place.session(ID)).unwrap();
         fs::write(place.log(), left).unwrap();
         assert!(matches!(place.store.head(ID).await, Err(StoreError::NotFound(_))));
-        assert!(matches!(place.store.claim(ID).await, Err(StoreError::NotFound(_))));
-        let mut claim = place.store.create(&head(ID)).await.unwrap();
-        claim.append(vec![batch(0, 2)]).await.unwrap();
-        drop(claim);
+        assert!(matches!(place.store.acquire(ID).await, Err(StoreError::NotFound(_))));
+        let mut lease = place.store.create(&head(ID)).await.unwrap();
+        lease.append(vec![batch(0, 2)]).await.unwrap();
+        drop(lease);
         assert_eq!(place.store.head(ID).await.unwrap().title, "first");
     }
 }
@@ -325,8 +325,8 @@ async fn a_session_whose_first_line_is_damaged_is_listed_and_can_be_read() {
         }
         assert_eq!((read, damaged.len()), (14, usize::from(!damage.is_empty())), "{damaged:?}");
         // Nothing is added to what nobody understands.
-        let claimed = place.store.claim(ID).await;
-        assert!(matches!(claimed, Err(StoreError::Invalid(_))), "{damage:?}");
+        let acquired = place.store.acquire(ID).await;
+        assert!(matches!(acquired, Err(StoreError::Invalid(_))), "{damage:?}");
         assert_eq!(fs::read_to_string(place.log()).unwrap(), content);
     }
 }
@@ -337,7 +337,7 @@ async fn a_line_of_many_megabytes_is_read() {
     let line =
         format!("{{\"i\":8,\"t\":1,\"e\":[{{\"Invented\":\"{}\"}}]}}\n", "y".repeat(50 << 20));
     add(&place.log(), line.as_bytes());
-    assert_eq!(place.store.claim(ID).await.unwrap().next(), 9);
+    assert_eq!(place.store.acquire(ID).await.unwrap().next(), 9);
     let mut log = place.store.read(ID).await.unwrap();
     let mut events = 0;
     while let Some(pieces) = log.next().await {
@@ -374,7 +374,7 @@ async fn a_stored_log_is_read_by_every_later_version() {
         (n, at, event)
     });
     assert_eq!(read, expected.collect::<Vec<_>>());
-    assert_eq!(place.store.claim(ID).await.unwrap().next(), 17);
+    assert_eq!(place.store.acquire(ID).await.unwrap().next(), 17);
     assert_eq!(place.store.list(&Query::default()).await.unwrap()[0].turns, 1);
     assert!(place.store.may_say(ID, "chunk 2chunk 3chunk 4").await.unwrap());
     assert!(!place.store.may_say(ID, "chunk 6").await.unwrap());
@@ -392,9 +392,9 @@ async fn a_log_that_was_begun_anew_is_released_although_children_are_being_start
         }
     });
     for _ in 0..300 {
-        let mut claim = place.store.claim(ID).await.unwrap();
-        claim.renew().await.unwrap();
-        drop(claim);
+        let mut lease = place.store.acquire(ID).await.unwrap();
+        lease.renew().await.unwrap();
+        drop(lease);
     }
     over.store(true, Ordering::Relaxed);
     starting.join().unwrap();
@@ -404,36 +404,36 @@ async fn a_log_that_was_begun_anew_is_released_although_children_are_being_start
 async fn a_log_that_is_begun_anew_counts_when_all_of_it_is_on_the_disk() {
     let place = Place::written().await;
     let before = fs::read(place.log()).unwrap();
-    let is_held = async || matches!(place.store.claim(ID).await, Err(StoreError::Held(..)));
-    let mut claim = place.store.claim(ID).await.unwrap();
-    claim.renew().await.unwrap();
-    assert_eq!(claim.next(), 0);
-    claim.append(vec![batch(0, 2)]).await.unwrap();
+    let is_held = async || matches!(place.store.acquire(ID).await, Err(StoreError::Held(..)));
+    let mut lease = place.store.acquire(ID).await.unwrap();
+    lease.renew().await.unwrap();
+    assert_eq!(lease.next(), 0);
+    lease.append(vec![batch(0, 2)]).await.unwrap();
     assert!(is_held().await);
     assert_eq!(fs::read(place.log()).unwrap(), before);
     // As if the process ended here.
-    drop(claim);
-    let mut claim = place.store.claim(ID).await.unwrap();
+    drop(lease);
+    let mut lease = place.store.acquire(ID).await.unwrap();
     assert_eq!(fs::read_dir(place.session(ID)).unwrap().count(), 2, "log and owner");
-    claim.renew().await.unwrap();
-    claim.append(vec![batch(0, 4)]).await.unwrap();
-    claim.append(vec![batch(6, 2)]).await.unwrap();
-    claim.sync().await.unwrap();
+    lease.renew().await.unwrap();
+    lease.append(vec![batch(0, 4)]).await.unwrap();
+    lease.append(vec![batch(6, 2)]).await.unwrap();
+    lease.sync().await.unwrap();
     assert_ne!(fs::read(place.log()).unwrap(), before);
     assert_eq!(fs::read(place.session(ID).join("log.old.jsonl")).unwrap(), before);
     assert!(is_held().await);
     assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(..))));
-    claim.append(vec![batch(8, 1)]).await.unwrap();
+    lease.append(vec![batch(8, 1)]).await.unwrap();
     assert_eq!(place.read().await, (vec![0, 1, 2, 3, 6, 7, 8], 0));
     assert_eq!(place.store.list(&Query::default()).await.unwrap().len(), 1);
-    drop(claim);
-    assert_eq!(place.store.claim(ID).await.unwrap().next(), 9);
+    drop(lease);
+    assert_eq!(place.store.acquire(ID).await.unwrap().next(), 9);
 }
 
 #[tokio::test]
 async fn a_log_that_somebody_removes_is_lost_and_another_that_is_open_stays_in_its_place() {
     let place = Place::written().await;
-    let mut first = place.store.claim(ID).await.unwrap();
+    let mut first = place.store.acquire(ID).await.unwrap();
     fs::remove_dir_all(place.dir.path().join("sessions")).unwrap();
     assert!(matches!(first.sync().await, Err(StoreError::Lost(_))));
     assert!(matches!(first.append(vec![batch(8, 1)]).await, Err(StoreError::Lost(_))));
@@ -466,9 +466,9 @@ async fn whoever_looks_whether_a_session_is_open_keeps_nobody_from_opening_it() 
     });
     let looks: Vec<_> = looks.collect();
     for _ in 0..200 {
-        let claim = place.store.claim(ID).await.unwrap();
+        let lease = place.store.acquire(ID).await.unwrap();
         assert!(place.store.is_held(ID).await.unwrap());
-        drop(claim);
+        drop(lease);
     }
     done.cancel();
     for look in looks {
@@ -481,7 +481,7 @@ async fn whoever_looks_whether_a_session_is_open_keeps_nobody_from_opening_it() 
 #[tokio::test]
 async fn a_fork_is_whole_when_its_original_is_deleted() {
     let place = Place::new();
-    let mut claim = place.create(ID).await;
+    let mut lease = place.create(ID).await;
     let outputs = place.session(ID).join("outputs");
     fs::create_dir(&outputs).unwrap();
     fs::write(outputs.join("look-1.txt"), "all of it").unwrap();
@@ -489,9 +489,9 @@ async fn a_fork_is_whole_when_its_original_is_deleted() {
     let said = Event::ToldNext(format!("all of it is in {path}, \"{path}\""));
     let other = Event::Notice(format!("{OTHER} and {ID} are no files"));
     let events = vec![(1, Arc::new(said)), (1, Arc::new(text(1))), (1, Arc::new(other.clone()))];
-    claim.append(vec![Batch { first: 0, events, summary: None }]).await.unwrap();
+    lease.append(vec![Batch { first: 0, events, summary: None }]).await.unwrap();
     let fork = tandem_agent::sessions::fork(&place.store, ID).await.unwrap();
-    drop(claim);
+    drop(lease);
     place.store.delete(ID).await.unwrap();
     let copied = place.session(&fork.id).join("outputs/look-1.txt");
     assert_eq!(fs::read_to_string(&copied).unwrap(), "all of it");
@@ -508,13 +508,13 @@ async fn a_session_is_let_go_although_a_process_that_begins_still_has_its_file()
     use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
     let place = Place::new();
-    let claim = place.create(ID).await;
+    let lease = place.create(ID).await;
     let is_log = |fd: &fs::DirEntry| fs::read_link(fd.path()).is_ok_and(|file| file == place.log());
     let fd = fs::read_dir("/proc/self/fd").unwrap().flatten().find(is_log).unwrap();
     let fd = fd.file_name().into_string().unwrap().parse().unwrap();
     let this = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
     let _copy = pidfd_getfd(this, fd, PidfdGetfdFlags::empty()).unwrap();
     assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(..))));
-    drop(claim);
+    drop(lease);
     place.store.delete(ID).await.unwrap();
 }

@@ -107,7 +107,7 @@ fn typed_tag(args: &str) -> Result<&str, String> {
 async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandReply, String> {
     let tag = typed_tag(request.args)?;
     let not_saved = |why: String| format!("Not saved: {why}.");
-    let store = request.turn.engine.stored().await.map_err(not_saved)?;
+    let store = request.turn.engine.wait_stored().await.map_err(not_saved)?;
     let mut same = all(&request).await?;
     same.retain(|listed| is_tagged(listed, tag));
     let may_overwrite = same.iter().all(|listed| listed.head.served || !request.turn.is_served());

@@ -15,7 +15,7 @@ pub(super) const COMMAND: Command = Command {
 
 async fn fork(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let turn = request.turn;
-    let store = turn.engine.stored().await.map_err(not_copied)?;
+    let store = turn.engine.wait_stored().await.map_err(not_copied)?;
     let copy = fork_ended(&**store, turn.id(), None).await.map_err(not_copied)?;
     // `tandem -r` on a server's machine can open neither sessions in a shared database nor sessions of the server's
     // clients.

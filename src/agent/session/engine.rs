@@ -15,7 +15,7 @@ use crate::session::context::conversation::MessageHistory;
 use crate::session::context::instructions::Instructions;
 use crate::session::context::transcript::Transcript;
 use crate::session::events::event::{Event, Origin};
-use crate::session::events::log::{Abandonment, Log};
+use crate::session::events::log::{FenceReason, Log};
 use crate::session::events::saved_workspace::SavedWorkspace;
 use crate::session::persistence::store::{Store, StoreError};
 use crate::session::persistence::store_health::StoreHealth;
@@ -115,13 +115,13 @@ impl Engine {
 
     /// Waits until all events up to now are stored, and returns the store. The error says, for people, why they are not
     /// stored.
-    pub(crate) async fn stored(&self) -> Result<&Arc<dyn Store>, String> {
+    pub(crate) async fn wait_stored(&self) -> Result<&Arc<dyn Store>, String> {
         let store = self.store()?;
-        let kept = self.log.kept(self.log.len().saturating_sub(1)).await;
-        match self.log.is_stored() {
+        let persisted = self.log.wait_persisted(self.log.len().saturating_sub(1)).await;
+        match self.log.awaits_store() {
             true => Ok(store),
-            false if !kept => Err(self.abandonment().unwrap_or(StoreError::TakenOver).to_string()),
-            false if self.state.look(|state| state.turns) == 0 => Err(NOTHING_SAID.to_owned()),
+            false if !persisted => Err(self.fence_error().unwrap_or(StoreError::TakenOver).to_string()),
+            false if self.state.with_state(|state| state.turns) == 0 => Err(NOTHING_SAID.to_owned()),
             false => Err(NOT_SAVED.to_owned()),
         }
     }
@@ -131,17 +131,17 @@ impl Engine {
     /// act here.
     pub(super) async fn may_begin(&self) -> bool {
         // A session that was begun at a terminal or in an editor is on no other node, so there is nothing to wait for.
-        if !self.state.look(|state| state.served) {
+        if !self.state.with_state(|state| state.served) {
             return true;
         }
-        self.log.kept(self.log.len().saturating_sub(1)).await
+        self.log.wait_persisted(self.log.len().saturating_sub(1)).await
     }
 
     /// Returns the reason why no further event of the session is stored; `None` if there is no such reason.
-    pub(super) fn abandonment(&self) -> Option<StoreError> {
-        self.log.abandonment().map(|reason| match reason {
-            Abandonment::TakenOver => StoreError::TakenOver,
-            Abandonment::Refused(why) => StoreError::Refused(why.clone()),
+    pub(super) fn fence_error(&self) -> Option<StoreError> {
+        self.log.fence_reason().map(|reason| match reason {
+            FenceReason::TakenOver => StoreError::TakenOver,
+            FenceReason::Refused(why) => StoreError::Refused(why.clone()),
         })
     }
 
@@ -171,7 +171,7 @@ impl Engine {
 
     /// Returns the level of thinking that was chosen, if one was.
     pub(crate) fn thinking(&self) -> Option<String> {
-        self.state.look(|state| state.thinking.clone())
+        self.state.with_state(|state| state.thinking.clone())
     }
 
     /// Sets the level of thinking from the next request on; `None` is the level without a choice. The error lists the
@@ -204,7 +204,7 @@ impl Engine {
     pub(super) fn retitle(&self, title: &str) {
         let title = title_of(title);
         let is_better = |state: &SessionState| !state.is_named && state.title != title;
-        if !title.is_empty() && self.state.look(is_better) {
+        if !title.is_empty() && self.state.with_state(is_better) {
             self.log.append(Event::SessionRenamed { title, by_model: true });
         }
     }

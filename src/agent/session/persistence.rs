@@ -2,9 +2,9 @@
 
 pub(crate) mod file_uploads;
 pub(crate) mod followed;
-pub(crate) mod keep;
 pub(crate) mod recover;
 pub(crate) mod resumption;
+pub(crate) mod session_writer;
 pub(crate) mod storage;
 pub(crate) mod store;
 pub(crate) mod store_health;

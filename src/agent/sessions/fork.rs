@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 
 use crate::session::{
-    Batch, BatchSummary, Claim, Event, ForkPoint, Head, SessionStarted, Shares, Store, StoreError,
+    Batch, BatchSummary, WriteLease, Event, ForkPoint, Head, SessionStarted, Shares, Store, StoreError,
     Stored, TaskEvent,
 };
 
@@ -115,28 +115,28 @@ async fn create_whole(
     store: &dyn Store,
     head: &Head,
     batches: Vec<Batch>,
-) -> Result<Box<dyn Claim>, StoreError> {
-    let mut claim = store.create(head).await?;
-    if let Err(err) = fill(store, &mut *claim, head, batches).await {
+) -> Result<Box<dyn WriteLease>, StoreError> {
+    let mut lease = store.create(head).await?;
+    if let Err(err) = fill(store, &mut *lease, head, batches).await {
         // Half a copy would look like a whole session.
-        drop(claim);
+        drop(lease);
         let _ = store.delete(&head.id).await;
         return Err(err);
     }
-    Ok(claim)
+    Ok(lease)
 }
 
 async fn fill(
     store: &dyn Store,
-    claim: &mut dyn Claim,
+    lease: &mut dyn WriteLease,
     head: &Head,
     batches: Vec<Batch>,
 ) -> Result<(), StoreError> {
     if let (Some(shared), Some(original)) = (store.shared(), &head.from) {
         shared.copy_files(&original.id, &head.id).await?;
     }
-    claim.append(batches).await?;
-    claim.sync().await
+    lease.append(batches).await?;
+    lease.sync().await
 }
 
 fn now() -> i64 {

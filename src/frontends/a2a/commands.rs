@@ -234,7 +234,7 @@ impl A2aServer {
         let turn = session.prompt_tagged(prompt, caller.origin.clone(), tags);
         drop(room);
         self.audit.prompted((&caller.principal, &caller.origin), context, turn, text);
-        session.synced().await;
+        session.wait_durable().await;
         Ok(turn)
     }
 }

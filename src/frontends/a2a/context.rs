@@ -99,7 +99,7 @@ impl SessionContext {
 
     /// Creates the context of a session that another node owns, with the first lease.
     pub(super) fn elsewhere(session: FollowedSession) -> Leased<Self> {
-        let name = session.look(|state| state.context_name.clone());
+        let name = session.with_state(|state| state.context_name.clone());
         // Clients may know the session by its id in the store, or by the name that they chose.
         let is_owned = session.with_access(|access| access.owner.is_some());
         let name = name.filter(|name| is_owned || stored_id(name) == session.id());
@@ -206,7 +206,7 @@ impl SessionContext {
     pub(super) fn model(&self) -> String {
         match &self.host {
             SessionHost::Here(session) => session.model(),
-            SessionHost::Elsewhere(followed) => followed.look(|state| state.model.clone()),
+            SessionHost::Elsewhere(followed) => followed.with_state(|state| state.model.clone()),
         }
     }
 
@@ -222,7 +222,7 @@ impl SessionContext {
     pub(super) fn context_name(&self) -> Option<String> {
         match &self.host {
             SessionHost::Here(session) => session.context_name(),
-            SessionHost::Elsewhere(followed) => followed.look(|state| state.context_name.clone()),
+            SessionHost::Elsewhere(followed) => followed.with_state(|state| state.context_name.clone()),
         }
     }
 
@@ -231,7 +231,7 @@ impl SessionContext {
         match &self.host {
             SessionHost::Here(session) => session.questions().is_open(call),
             SessionHost::Elsewhere(followed) => {
-                followed.look(|state| state.open_questions.contains(call))
+                followed.with_state(|state| state.open_questions.contains(call))
             }
         }
     }
@@ -240,7 +240,7 @@ impl SessionContext {
     pub(super) fn running_now(&self) -> Option<TurnId> {
         match &self.host {
             SessionHost::Here(session) => session.turns().running(),
-            SessionHost::Elsewhere(followed) => followed.look(|state| state.running),
+            SessionHost::Elsewhere(followed) => followed.with_state(|state| state.running),
         }
     }
 
@@ -253,15 +253,15 @@ impl SessionContext {
     /// another context, or asks again.
     pub(super) async fn moved(&self) {
         match &self.host {
-            SessionHost::Here(session) => session.abandoned().await,
-            SessionHost::Elsewhere(followed) => followed.ended().await,
+            SessionHost::Here(session) => session.wait_fenced().await,
+            SessionHost::Elsewhere(followed) => followed.wait_ended().await,
         }
     }
 
     /// Returns `true` if no further events of the session can be read from this context.
     pub(super) fn has_moved(&self) -> bool {
         match &self.host {
-            SessionHost::Here(session) => session.abandonment().is_some(),
+            SessionHost::Here(session) => session.fence_error().is_some(),
             SessionHost::Elsewhere(followed) => followed.has_ended(),
         }
     }
@@ -270,7 +270,7 @@ impl SessionContext {
     /// when they are read.
     pub(super) async fn synced(&self) {
         if let SessionHost::Here(session) = &self.host {
-            session.synced().await;
+            session.wait_durable().await;
         }
     }
 
@@ -280,7 +280,7 @@ impl SessionContext {
         let caught_up = async {
             match &self.host {
                 SessionHost::Here(session) => {
-                    session.synced().await;
+                    session.wait_durable().await;
                     Ok(())
                 }
                 SessionHost::Elsewhere(followed) => followed.caught_up().await,
@@ -314,7 +314,7 @@ impl SessionContext {
     /// Fails if no further events of the session are stored from here; the client then asks again.
     pub(super) fn check_own(&self) -> Result<(), Error> {
         let reason = match &self.host {
-            SessionHost::Here(session) => session.abandonment(),
+            SessionHost::Here(session) => session.fence_error(),
             SessionHost::Elsewhere(followed) => {
                 followed.has_ended().then_some(StoreError::TakenOver)
             }
@@ -327,9 +327,9 @@ impl SessionContext {
     /// begin a second turn.
     pub(super) fn check_saved(&self) -> Result<(), Error> {
         let SessionHost::Here(session) = &self.host else { return Ok(()) };
-        match session.abandonment() {
+        match session.fence_error() {
             Some(StoreError::Refused(_)) => self.check_own(),
-            None if session.is_refused() => {
+            None if session.is_store_bypassed() => {
                 let why = StoreError::Refused(String::new()).for_clients();
                 Err(error::unavailable(&why))
             }
@@ -401,7 +401,7 @@ impl SessionContext {
             session.record(TaskEvent::Cancelled { turn });
             // Only durable events are in the story, so the next request must wait for the event before it
             // looks.
-            session.synced().await;
+            session.wait_durable().await;
         }
         is_new
     }

@@ -191,7 +191,7 @@ impl Contexts {
         for context in self.all() {
             if let Ok(session) = context.session() {
                 session.turns().idle().await;
-                session.synced().await;
+                session.wait_durable().await;
             }
         }
     }
@@ -239,7 +239,7 @@ impl Contexts {
         sessions.delete(&context.id);
         if let Some(store) = sessions.store() {
             if let Ok(session) = context.session() {
-                session.persistence().ended().await;
+                session.persistence().wait_released().await;
             }
             if let Err(error) = store.delete(context.session_id()).await {
                 tracing::warn!(id = context.session_id(), "a session cannot be deleted: {error}");
@@ -298,7 +298,7 @@ async fn hand_over(
     loop {
         unanswerable(context, session, sockets).await;
         if session.hand_over(policy) {
-            return session.persistence().ended().await;
+            return session.persistence().wait_released().await;
         }
         sleep(ANSWERABLE_INTERVAL).await;
     }
@@ -308,7 +308,7 @@ async fn hand_over(
 async fn close_when_idle(session: &Session) {
     loop {
         session.turns().idle().await;
-        session.synced().await;
+        session.wait_durable().await;
         // A turn may have started since `idle` returned; then the loop waits again.
         if session.close_if_idle() {
             return;

@@ -134,13 +134,13 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
     while session.turns().is_pending(turn) {
         let event = tokio::select! {
             event = log.next() => event,
-            () = session.abandoned() => return,
+            () = session.wait_fenced() => return,
         };
         if matches!(&*event, Event::TurnFinished { turn: ended, .. } if *ended == turn) {
             break;
         }
     }
-    session.synced().await;
+    session.wait_durable().await;
 }
 
 /// Returns the turn whose end a client has missed since it saw the event `seen`: for the session's task

@@ -183,7 +183,7 @@ impl A2aServer {
             }
             let context = match located {
                 Located::Here(loaded) => {
-                    loaded.begun().await;
+                    loaded.wait_resumed().await;
                     SessionContext::leased(&loaded)
                 }
                 Located::Elsewhere(context) => context,

@@ -35,7 +35,7 @@ pub(super) async fn ask(
     let sql = "insert into tandem.inbox(session, key, asker, body) values ($1, $2, $3, $4) \
                on conflict do nothing";
     shared.database.query(sql, &[&session, &key, &shared.nodes.own(), &body]).await?;
-    // If the session gets another owner meanwhile, that node reads its inbox when it has claimed the session.
+    // If the session gets another owner meanwhile, that node reads its inbox when it has leased the session.
     shared.news.tell(&inbox_of(&owner));
     loop {
         news.forget();

@@ -17,11 +17,11 @@ use super::writer::Writer;
 /// Time between two queries about a node that may be dead.
 const DEATH_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum number of orphans that one query returns. A small number wastes few claims on orphans that other nodes
-/// have claimed meanwhile.
+/// Maximum number of orphans that one query returns. A small number wastes few leases on orphans that other nodes
+/// have leased meanwhile.
 const MAX_QUERIED_ORPHANS: i64 = 16;
 
-/// Parts of a store that the store and its claims share.
+/// Parts of a store that the store and its leases share.
 pub(super) struct Shared {
     pub(super) database: Arc<Database>,
     pub(super) nodes: Arc<Nodes>,
@@ -127,7 +127,7 @@ impl Shared {
     }
 
     /// Returns some of the sessions in which a turn runs or waits although their nodes are dead, or have given them
-    /// up. The order is random, so that nodes that search at the same time claim different sessions.
+    /// up. The order is random, so that nodes that search at the same time lease different sessions.
     pub(super) async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
         let sql = "select s.id, s.epoch from tandem.session s \
                    where s.busy and (s.owner = '' or s.owner = any($1) or \
@@ -150,9 +150,9 @@ impl Shared {
         Holder { pid: 0, port, node: Some(owner.node) }
     }
 
-    /// Notes that this node owns a session, or is about to claim it; returns a token that is cancelled when another
+    /// Notes that this node owns a session, or is about to lease it; returns a token that is cancelled when another
     /// node has taken the session over. Returns `None` if this node has noted the session in this epoch or a later
-    /// one: of two claims of one session, only one is valid.
+    /// one: of two leases of one session, only one is valid.
     pub(super) fn hold(&self, id: &str, epoch: i64) -> Option<CancellationToken> {
         let mut held = self.held.lock();
         if held.get(id).is_some_and(|held| held.epoch >= epoch) {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tandem_a2a::ServedSessions;
 use tandem_agent::session::{
-    Claim, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+    WriteLease, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
 
@@ -37,15 +37,15 @@ impl Away {
 
 #[async_trait]
 impl Store for Away {
-    async fn create(&self, _: &Head) -> Result<Box<dyn Claim>, StoreError> {
+    async fn create(&self, _: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         self.silent()
     }
 
-    async fn claim(&self, _: &str) -> Result<Box<dyn Claim>, StoreError> {
+    async fn acquire(&self, _: &str) -> Result<Box<dyn WriteLease>, StoreError> {
         self.silent()
     }
 
-    async fn claim_orphan(&self, _: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+    async fn acquire_orphan(&self, _: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
         self.silent()
     }
 

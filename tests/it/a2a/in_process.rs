@@ -162,7 +162,7 @@ impl Stored {
     /// Ends all sessions, and waits until they are stored, so that none is written after its directory has gone.
     async fn end(self) {
         self.sessions.close("the test is over");
-        timeout(LONG, self.sessions.saved()).await.unwrap();
+        timeout(LONG, self.sessions.wait_all_stored()).await.unwrap();
     }
 
     /// Says something in a context; returns whether it was new, and the number of messages in it.
@@ -649,7 +649,7 @@ fn left_behind(home: &Path) -> tempfile::TempDir {
 async fn a_list_says_that_an_interrupted_task_has_failed_also_while_its_session_is_loaded() {
     let home = tempfile::tempdir().unwrap();
     let it = Asking::begin(&Faulty::new(Arc::new(FileStore::new(home.path().to_owned())))).await;
-    for (params, is_claimed_only) in [
+    for (params, is_leased_only) in [
         (json!({ "contextId": it.task }), true),
         (json!({ "contextId": it.task }), false),
         (json!({}), true),
@@ -658,12 +658,12 @@ async fn a_list_says_that_an_interrupted_task_has_failed_also_while_its_session_
         let killed = left_behind(home.path());
         let store = Faulty::new(Arc::new(FileStore::new(killed.path().to_owned())));
         let (server, sessions) = Asking::serve(&store).await;
-        let gate = if is_claimed_only { &store.opens } else { &store.goes_on };
+        let gate = if is_leased_only { &store.opens } else { &store.goes_on };
         gate.send_replace(false);
         let load = sessions.load(&it.task, Vec::new(), |_| ());
         let listed = async {
             while !store.is_held(&it.task).await.unwrap()
-                || !is_claimed_only && !sessions.contains(&it.task)
+                || !is_leased_only && !sessions.contains(&it.task)
             {
                 tokio::task::yield_now().await;
             }
@@ -679,10 +679,10 @@ async fn a_list_says_that_an_interrupted_task_has_failed_also_while_its_session_
         let (loaded, listed, ()) =
             timeout(LONG, async { tokio::join!(load, listed, opened) }).await.unwrap();
         let state = &listed["result"]["tasks"][0]["status"]["state"];
-        assert_eq!(state, "TASK_STATE_FAILED", "{params} {is_claimed_only} {listed}");
+        assert_eq!(state, "TASK_STATE_FAILED", "{params} {is_leased_only} {listed}");
         let session = loaded.unwrap().unwrap();
         session.session().close();
-        timeout(LONG, session.session().persistence().ended()).await.unwrap();
+        timeout(LONG, session.session().persistence().wait_released()).await.unwrap();
     }
     it.end().await;
 }
@@ -733,5 +733,5 @@ async fn who_comes_back_after_a_turn_and_before_its_end_is_stored_is_told_that_e
     assert_eq!(last["result"]["final"], true, "{last}");
     assert_eq!(last["result"]["status"]["state"], "completed", "{last}");
     it.session.session().close();
-    timeout(LONG, it.session.session().persistence().ended()).await.unwrap();
+    timeout(LONG, it.session.session().persistence().wait_released()).await.unwrap();
 }

@@ -12,7 +12,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tandem_a2a::ServedSessions;
 use tandem_agent::session::{
-    Batch, Claim, Event, Head, Listed, Millis, Origin, Orphan, PromptPart, PromptTags, Query,
+    Batch, WriteLease, Event, Head, Listed, Millis, Origin, Orphan, PromptPart, PromptTags, Query,
     Secrets, SharedStore, Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
@@ -81,15 +81,15 @@ fn not_found<T>(id: &str) -> Result<T, StoreError> {
 
 #[async_trait]
 impl Store for ManySessions {
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+    async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         not_found(&head.id)
     }
 
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError> {
+    async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
         not_found(id)
     }
 
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError> {
+    async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
         not_found(&orphan.id)
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_agent::session::{Batch, Claim, Event, SharedStore as _, Store as _};
+use tandem_agent::session::{Batch, WriteLease, Event, SharedStore as _, Store as _};
 use tandem_store::PostgresStore;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -161,27 +161,27 @@ async fn a_turn_that_a_newer_version_has_left_goes_on_and_what_that_wrote_stays_
 }
 
 /// Adds events to a session that this process has.
-async fn append(claim: &mut Box<dyn Claim>, events: &[Value]) {
+async fn append(lease: &mut Box<dyn WriteLease>, events: &[Value]) {
     let read = |event: &Value| (5, serde_json::from_value::<Event>(event.clone()).unwrap().into());
     let events = events.iter().map(read).collect();
-    let batch = Batch { first: claim.next(), events, summary: None };
-    claim.append(vec![batch]).await.unwrap();
+    let batch = Batch { first: lease.next(), events, summary: None };
+    lease.append(vec![batch]).await.unwrap();
 }
 
 #[tokio::test]
 async fn who_follows_a_session_of_a_newer_node_is_told_what_is_known() {
     let Some(written) = Written::new().await else { return };
     let newer = written.database.connect().await;
-    let mut claim = newer.claim(&written.id).await.unwrap();
-    append(&mut claim, &begun()).await;
+    let mut lease = newer.acquire(&written.id).await.unwrap();
+    append(&mut lease, &begun()).await;
     let node = written.start().await;
     let mut stream = node.client.stream("tasks/resubscribe", json!({ "id": "c.2" })).await;
-    append(&mut claim, &[unknown(), json!({ "Text": "one" }), unknown()]).await;
+    append(&mut lease, &[unknown(), json!({ "Text": "one" }), unknown()]).await;
     let is_text =
         |event: &Value| kind(event) == "TEXT_CONTENT" && first_part(event)["text"] == "one";
     stream.until(is_text).await;
     let end = json!({ "TurnFinished": { "turn": 2, "reason": { "Evicted": {} } } });
-    append(&mut claim, &[unknown(), json!({ "Text": "two" }), end]).await;
+    append(&mut lease, &[unknown(), json!({ "Text": "two" }), end]).await;
     let rest = stream.rest().await;
     assert_eq!(
         (text(&rest).starts_with("two"), ends(rest.last().unwrap())),
@@ -222,7 +222,7 @@ async fn an_order_of_a_newer_node_is_carried_out_if_it_is_known_and_refused_if_n
 async fn a_reply_of_a_newer_node_that_is_not_known_is_said_to_be_none() {
     let Some(written) = Written::new().await else { return };
     let newer = written.database.connect().await;
-    let _claim = newer.claim(&written.id).await.unwrap();
+    let _lease = newer.acquire(&written.id).await.unwrap();
     let node = written.start().await;
     let client = node.client;
     let sent =

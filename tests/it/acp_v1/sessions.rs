@@ -286,8 +286,8 @@ async fn a_session_whose_process_listens_no_more_is_listed_and_refused_with_the_
     assert_eq!(list["result"]["sessions"][0].get("_meta"), None, "it is open here");
     editor.call("session/close", json!({ "sessionId": session })).await;
     let store = FileStore::new(cwd.parent().unwrap().join(".local/share/tandem/sessions"));
-    let mut claim = store.claim(&session).await.unwrap();
-    claim.announce(41242).await.unwrap();
+    let mut lease = store.acquire(&session).await.unwrap();
+    lease.announce(41242).await.unwrap();
     let way = format!(
         "session is open in process {}; `tandem attach 41242 --session {session}` joins it",
         std::process::id()
@@ -303,7 +303,7 @@ async fn a_session_whose_process_listens_no_more_is_listed_and_refused_with_the_
         assert!(said.contains(&format!("`sessionId`: the {way} (from here")), "{method}: {said}");
         assert!(said.contains("nothing listens on 127.0.0.1:41242"), "{method}: {said}");
     }
-    drop(claim);
+    drop(lease);
     let list = editor.call("session/list", json!({ "cwd": cwd })).await;
     assert_eq!(list["result"]["sessions"][0].get("_meta"), None);
     let opened = editor.call("session/load", params).await;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use futures::StreamExt as _;
-use tandem_agent::session::{Claim, SharedStore as _, Store as _, StoreError, Stored, StoredLog};
+use tandem_agent::session::{WriteLease, SharedStore as _, Store as _, StoreError, Stored, StoredLog};
 use tandem_store::PostgresStore;
 use tokio::time::timeout;
 
@@ -27,11 +27,11 @@ async fn read(log: &mut StoredLog, count: usize) -> Vec<usize> {
     indexes
 }
 
-async fn owned(store: &PostgresStore) -> (String, Box<dyn Claim>) {
+async fn owned(store: &PostgresStore) -> (String, Box<dyn WriteLease>) {
     let id = new_id();
-    let mut claim = store.create(&head(&id)).await.unwrap();
-    claim.append(vec![batch(0, 4)]).await.unwrap();
-    (id, claim)
+    let mut lease = store.create(&head(&id)).await.unwrap();
+    lease.append(vec![batch(0, 4)]).await.unwrap();
+    (id, lease)
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn sessions_are_active_that_other_nodes_have_or_in_which_a_turn_waits_for_
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (owner, other) = (database.connect().await, database.connect().await);
-    let (id, mut claim) = owned(&owner).await;
+    let (id, mut lease) = owned(&owner).await;
     let active = async |store: &PostgresStore| {
         let active = store.active_elsewhere().await.unwrap().into_iter();
         active.map(|it| (it.listed.head.id, it.busy)).collect::<Vec<_>>()
@@ -48,7 +48,7 @@ async fn sessions_are_active_that_other_nodes_have_or_in_which_a_turn_waits_for_
     assert_eq!(active(&owner).await, []);
     database.sql("update tandem.session set busy = true");
     assert_eq!(active(&other).await, [(id.clone(), true)]);
-    claim.release().await;
+    lease.release().await;
     for store in [&owner, &other] {
         assert_eq!(active(store).await, [(id.clone(), true)], "somebody will go on with it");
     }
@@ -68,22 +68,22 @@ async fn a_log_is_read_at_another_node_as_it_grows_from_any_place_on() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (owner, other) = (database.connect().await, database.connect().await);
-    let (id, mut claim) = owned(&owner).await;
+    let (id, mut lease) = owned(&owner).await;
     let mut logs: Vec<_> = (0..6).map(|from| other.follow(&id, from)).collect();
     for (from, log) in logs.iter_mut().enumerate().take(4) {
         assert_eq!(read(log, 4 - from).await, indexes(from, 4));
     }
     // Far more than is read at once, and with a gap.
     let many: Vec<_> = (0..300).map(|n| batch(6 + n, 1)).collect();
-    claim.append([vec![batch(4, 1)], many].concat()).await.unwrap();
+    lease.append([vec![batch(4, 1)], many].concat()).await.unwrap();
     let expected = [vec![4], indexes(6, 306)].concat();
     for log in logs.iter_mut().take(5) {
         assert_eq!(read(log, 301).await, expected);
     }
     assert_eq!(read(&mut logs[5], 300).await, indexes(6, 306));
     assert_eq!(other.position(&id).await.unwrap(), 306);
-    claim.release().await;
-    drop(claim);
+    lease.release().await;
+    drop(lease);
     owner.delete(&id).await.unwrap();
     let end = timeout(HANG, logs[0].next()).await.unwrap().unwrap();
     assert!(matches!(end, Err(StoreError::NotFound(_))));
@@ -94,7 +94,7 @@ async fn events_still_come_when_the_connection_is_cut_on_which_nodes_are_told_of
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (owner, other) = (database.connect().await, database.connect().await);
-    let (id, mut claim) = owned(&owner).await;
+    let (id, mut lease) = owned(&owner).await;
     let mut log = other.follow(&id, 0);
     assert_eq!(read(&mut log, 4).await, indexes(0, 4));
     for n in 4..8 {
@@ -102,7 +102,7 @@ async fn events_still_come_when_the_connection_is_cut_on_which_nodes_are_told_of
             "select count(pg_terminate_backend(pid)) from pg_stat_activity \
              where datname = current_database() and pid <> pg_backend_pid() and query ~ 'listen|pg_notify|select 1'",
         );
-        claim.append(vec![batch(n, 1)]).await.unwrap();
+        lease.append(vec![batch(n, 1)]).await.unwrap();
         assert_eq!(read(&mut log, 1).await, [n]);
     }
 }
@@ -120,7 +120,7 @@ async fn an_order_is_carried_out_by_the_owner_and_replied_to_whoever_has_put_it(
     let database = cluster.database();
     let (owner, first, second) =
         (database.connect().await, database.connect().await, database.connect().await);
-    let (id, claim) = owned(&owner).await;
+    let (id, lease) = owned(&owner).await;
     for n in 0..3 {
         let order = format!("order {n}");
         let asked = async { tokio::join!(first.ask(&id, &order), carry_out(&owner, "first")) };
@@ -150,7 +150,7 @@ async fn an_order_is_carried_out_by_the_owner_and_replied_to_whoever_has_put_it(
     assert_eq!((a.unwrap().as_str(), b.unwrap().as_str()), ("A", "B"));
     assert_eq!(bodies, ["a", "b"]);
     emptied(&database).await;
-    drop(claim);
+    drop(lease);
 }
 
 /// Waits until nothing is in the inbox.
@@ -164,12 +164,12 @@ async fn an_order_that_its_owner_has_not_replied_to_is_for_the_next_owner() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (first, second) = (database.connect().await, database.connect().await);
-    let (id, mut claim) = owned(&first).await;
+    let (id, mut lease) = owned(&first).await;
     let going_on = async {
         let order = first.orders(&HashSet::new()).await.unwrap().remove(0);
-        claim.release().await;
+        lease.release().await;
         assert_eq!(second.unowned_by_others(&[&id]).await.unwrap(), std::slice::from_ref(&id));
-        let _claim = second.claim(&id).await.unwrap();
+        let _lease = second.acquire(&id).await.unwrap();
         assert_eq!(first.unowned_by_others(&[&id]).await.unwrap(), [] as [String; 0]);
         // It has the session no longer.
         first.reply(&order, "too late").await.unwrap();
@@ -185,7 +185,7 @@ async fn orders_that_nobody_waits_for_are_removed() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (owner, other) = (database.connect().await, database.connect().await);
-    let (id, _claim) = owned(&owner).await;
+    let (id, _lease) = owned(&owner).await;
     {
         let asking = other.ask(&id, "go");
         let none = HashSet::new();
@@ -212,7 +212,7 @@ async fn an_order_that_is_gone_is_told_apart_from_a_session_that_is_gone() {
     let Some(cluster) = Cluster::shared() else { return };
     let database = cluster.database();
     let (owner, other) = (database.connect().await, database.connect().await);
-    let (id, _claim) = owned(&owner).await;
+    let (id, _lease) = owned(&owner).await;
     let losing = async {
         let order = owner.orders(&HashSet::new()).await.unwrap().remove(0);
         database.sql("delete from tandem.inbox");

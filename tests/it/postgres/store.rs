@@ -9,7 +9,7 @@ use std::time::Duration;
 use expect_test::expect;
 use futures::future::{join, select};
 use serde_json::json;
-use tandem_agent::session::{Claim, Secrets, SharedStore as _, Store as _, StoreError};
+use tandem_agent::session::{WriteLease, Secrets, SharedStore as _, Store as _, StoreError};
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -43,12 +43,12 @@ impl FrozenNode {
     }
 }
 
-/// Claims a session as soon as its owner counts as dead.
-async fn claim(store: &PostgresStore, id: &str) -> Box<dyn Claim> {
+/// Leases a session as soon as its owner counts as dead.
+async fn acquire(store: &PostgresStore, id: &str) -> Box<dyn WriteLease> {
     let claiming = async {
         loop {
-            match store.claim(id).await {
-                Ok(claim) => return claim,
+            match store.acquire(id).await {
+                Ok(lease) => return lease,
                 Err(StoreError::Held(..)) => sleep(Duration::from_millis(20)).await,
                 Err(err) => panic!("{err}"),
             }
@@ -67,25 +67,25 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
         .iter()
         .map(|id| {
             frozen.run(async |store| {
-                let mut claim = store.create(&head(id)).await.unwrap();
-                claim.append(vec![batch(0, 2)]).await.unwrap();
-                claim
+                let mut lease = store.create(&head(id)).await.unwrap();
+                lease.append(vec![batch(0, 2)]).await.unwrap();
+                lease
             })
         })
         .collect();
     // It is there, and is seen to be.
-    other.run(async |store| while !is_held(store.claim(&ids[0]).await) {});
-    let mut claims: Vec<_> =
-        ids.iter().map(|id| other.run(async |store| claim(store, id).await)).collect();
-    assert_eq!(claims[0].next(), 2);
-    other.run(async |_| claims[0].append(vec![batch(2, 1)]).await.unwrap());
+    other.run(async |store| while !is_held(store.acquire(&ids[0]).await) {});
+    let mut leases: Vec<_> =
+        ids.iter().map(|id| other.run(async |store| acquire(store, id).await)).collect();
+    assert_eq!(leases[0].next(), 2);
+    other.run(async |_| leases[0].append(vec![batch(2, 1)]).await.unwrap());
     // What it adds is refused, and so is all else, and nothing of it is in the log.
     frozen.run(async |store| {
         for _ in 0..2 {
             let refused = zombies[0].append(vec![batch(2, 5)]).await;
             assert!(matches!(refused, Err(StoreError::TakenOver)));
         }
-        let refused = zombies[0].keep_secrets(&[("a".to_owned(), json!(1))].into()).await;
+        let refused = zombies[0].store_secrets(&[("a".to_owned(), json!(1))].into()).await;
         assert!(matches!(refused, Err(StoreError::TakenOver)));
         assert!(matches!(zombies[0].announce(1).await, Err(StoreError::TakenOver)));
         let refused = store.put_file(&ids[0], "outputs/a-1.txt", vec![1]).await;
@@ -99,7 +99,7 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
     other.run(async |store| {
         assert_eq!(indexes(store, &ids[0]).await, [0, 1, 2]);
         assert!(store.secrets(&ids[0]).await.unwrap().is_empty());
-        assert!(is_held(store.claim(&ids[0]).await));
+        assert!(is_held(store.acquire(&ids[0]).await));
     });
 }
 
@@ -110,17 +110,17 @@ fn a_node_whose_other_work_stands_still_is_alive() {
     let (busy, other) = (runtime(), runtime());
     let id = new_id();
     // From here on, nothing runs in its runtime.
-    let (_store, _claim) = busy.block_on(async {
+    let (_store, _lease) = busy.block_on(async {
         let store = database.connect().await;
-        let claim = store.create(&head(&id)).await.unwrap();
-        (store, claim)
+        let lease = store.create(&head(&id)).await.unwrap();
+        (store, lease)
     });
     let store = other.block_on(database.connect());
     let beats = || -> i64 { database.sql("select min(beat) from tandem.node").parse().unwrap() };
     let many = beats() + 20;
     block_until("twenty signs of life", || {
-        let claimed = other.block_on(store.claim(&id));
-        assert!(is_held(claimed), "its session is taken over");
+        let acquired = other.block_on(store.acquire(&id));
+        assert!(is_held(acquired), "its session is taken over");
         beats() >= many
     });
 }
@@ -134,17 +134,17 @@ fn of_several_nodes_that_find_an_owner_dead_one_gets_its_session() {
     for _ in 0..3 {
         let mut dead = FrozenNode::connect(&database);
         let id = new_id();
-        let claim = dead.run(async |store| store.create(&head(&id)).await.unwrap());
+        let lease = dead.run(async |store| store.create(&head(&id)).await.unwrap());
         // Without a word, as if it were killed.
-        std::mem::forget(claim);
+        std::mem::forget(lease);
         drop(dead.store.take());
         drop(dead);
         runtime.block_on(async {
             let begun = std::time::Instant::now();
-            let claims = stores.iter().map(|store| store.claim(&id));
-            let claims = futures::future::join_all(claims).await;
-            let claims: Vec<_> = claims.into_iter().filter_map(Result::ok).collect();
-            assert_eq!(claims.len(), 1);
+            let leases = stores.iter().map(|store| store.acquire(&id));
+            let leases = futures::future::join_all(leases).await;
+            let leases: Vec<_> = leases.into_iter().filter_map(Result::ok).collect();
+            assert_eq!(leases.len(), 1);
             assert!(begun.elapsed() < LIMITS.node_dead, "{:?}", begun.elapsed());
         });
     }
@@ -222,11 +222,11 @@ async fn an_append_whose_request_or_answer_was_lost_is_in_the_log_once() {
     let through: DatabaseAddress = through.parse().unwrap();
     let store = PostgresStore::connect(&through, LIMITS).await.unwrap();
     let id = new_id();
-    let mut claim = store.create(&head(&id)).await.unwrap();
+    let mut lease = store.create(&head(&id)).await.unwrap();
     for n in 0..20 {
         let lost = if n % 2 == 0 { &proxy.requests } else { &proxy.answers };
         lost.store(1, Ordering::SeqCst);
-        claim.append(vec![batch(n, 1)]).await.unwrap();
+        lease.append(vec![batch(n, 1)]).await.unwrap();
         // So that what is lost is what this is about.
         assert_eq!(lost.load(Ordering::SeqCst), 0);
     }
@@ -243,9 +243,9 @@ async fn busy(
 ) -> HashMap<String, usize> {
     let work = (0..sessions).map(|_| async {
         let id = new_id();
-        let mut claim = store.create(&head(&id)).await.unwrap();
+        let mut lease = store.create(&head(&id)).await.unwrap();
         for n in 0..events {
-            claim.append(vec![batch(n, 1)]).await.unwrap();
+            lease.append(vec![batch(n, 1)]).await.unwrap();
             // Others have their turn.
             sleep(Duration::from_millis(1)).await;
         }
@@ -314,11 +314,11 @@ async fn files_and_secrets_wait_for_a_database_that_does_not_answer() {
     let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
     let id = new_id();
-    let mut claim = store.create(&head(&id)).await.unwrap();
+    let mut lease = store.create(&head(&id)).await.unwrap();
     let secrets = Secrets::from([("token".to_owned(), json!("abc"))]);
     cluster.freeze();
     let mut put = store.put_file(&id, "outputs/a-1.txt", vec![7; 9]);
-    let mut kept = claim.keep_secrets(&secrets);
+    let mut kept = lease.store_secrets(&secrets);
     // What has to be answered is refused by then.
     let waited = timeout(limits.patience * 2, select(&mut put, &mut kept)).await;
     cluster.thaw();
@@ -332,7 +332,7 @@ async fn files_and_secrets_wait_for_a_database_that_does_not_answer() {
 /// Adds an event while the database refuses, and returns when it is kept after the refusals have ended.
 async fn append_meanwhile(
     database: &Database<'_>,
-    claim: &mut Box<dyn Claim>,
+    lease: &mut Box<dyn WriteLease>,
     first: usize,
     [refuse, relent]: [&str; 2],
 ) {
@@ -340,7 +340,7 @@ async fn append_meanwhile(
                where datname = current_database() and pid <> pg_backend_pid()";
     database.sql(refuse);
     database.sql(cut);
-    let mut append = claim.append(vec![batch(first, 1)]);
+    let mut append = lease.append(vec![batch(first, 1)]);
     // Longer than the connections have for an answer.
     let early = timeout(Duration::from_secs(2), &mut append).await;
     assert!(early.is_err(), "kept, or given up: {early:?}");
@@ -356,14 +356,14 @@ async fn a_database_that_is_full_or_read_only_for_a_while_has_all_events_afterwa
     let limits = PostgresLimits { patience: Duration::from_secs(1), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
     let id = new_id();
-    let mut claim = store.create(&head(&id)).await.unwrap();
-    claim.append(vec![batch(0, 1)]).await.unwrap();
+    let mut lease = store.create(&head(&id)).await.unwrap();
+    lease.append(vec![batch(0, 1)]).await.unwrap();
     // The error that Postgres has for it when no file can grow.
     let full = "create function no_room() returns trigger language plpgsql as $$ begin \
                 raise 'could not extend file' using errcode = '53100'; end $$; \
                 create trigger no_room before insert on tandem.batch execute function no_room()";
     let room = "drop trigger no_room on tandem.batch";
-    append_meanwhile(&database, &mut claim, 1, [full, room]).await;
+    append_meanwhile(&database, &mut lease, 1, [full, room]).await;
     // As a primary that has become a standby, or one whose disk is nearly full at a provider.
     let name = database_name(&database);
     let setting = |value: &str| {
@@ -371,7 +371,7 @@ async fn a_database_that_is_full_or_read_only_for_a_while_has_all_events_afterwa
             "begin read write; alter database {name} set default_transaction_read_only = {value}; commit"
         )
     };
-    append_meanwhile(&database, &mut claim, 2, [&setting("on"), &setting("off")]).await;
+    append_meanwhile(&database, &mut lease, 2, [&setting("on"), &setting("off")]).await;
     assert_eq!(indexes(&store, &id).await, [0, 1, 2]);
 }
 
@@ -382,14 +382,14 @@ async fn each_connection_may_be_cut_at_any_time() {
     let store = database.connect().await;
     let other = database.connect().await;
     let id = new_id();
-    let mut claim = store.create(&head(&id)).await.unwrap();
+    let mut lease = store.create(&head(&id)).await.unwrap();
     for n in 0..5 {
-        claim.append(vec![batch(n, 1)]).await.unwrap();
+        lease.append(vec![batch(n, 1)]).await.unwrap();
         let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
                    where datname = current_database() and pid <> pg_backend_pid()";
         assert_ne!(database.sql(cut), "0");
         // Whoever has a session keeps it: that the connection is gone is not enough.
-        assert!(is_held(other.claim(&id).await));
+        assert!(is_held(other.acquire(&id).await));
     }
     assert_eq!(indexes(&other, &id).await, [0, 1, 2, 3, 4]);
 }
@@ -400,16 +400,16 @@ async fn a_database_that_has_gone_back_is_given_all_that_is_known() {
     let database = cluster.database();
     let store = database.connect().await;
     let id = new_id();
-    let mut claim = store.create(&head(&id)).await.unwrap();
-    claim.append(vec![batch(0, 2)]).await.unwrap();
-    claim.append(vec![batch(2, 2)]).await.unwrap();
+    let mut lease = store.create(&head(&id)).await.unwrap();
+    lease.append(vec![batch(0, 2)]).await.unwrap();
+    lease.append(vec![batch(2, 2)]).await.unwrap();
     // As after a failover to a standby that had not heard of all.
     database.sql("delete from tandem.batch where first = 2; update tandem.session set next = 2");
-    assert!(matches!(claim.append(vec![batch(4, 1)]).await, Err(StoreError::Lost(_))));
-    claim.renew().await.unwrap();
-    claim.append(vec![batch(0, 5)]).await.unwrap();
-    claim.sync().await.unwrap();
-    claim.append(vec![batch(5, 1)]).await.unwrap();
+    assert!(matches!(lease.append(vec![batch(4, 1)]).await, Err(StoreError::Lost(_))));
+    lease.renew().await.unwrap();
+    lease.append(vec![batch(0, 5)]).await.unwrap();
+    lease.sync().await.unwrap();
+    lease.append(vec![batch(5, 1)]).await.unwrap();
     assert_eq!(indexes(&store, &id).await, [0, 1, 2, 3, 4, 5]);
 }
 
@@ -422,7 +422,7 @@ async fn what_a_newer_version_wrote_is_read_and_never_added_to() {
     store.create(&head(&id)).await.unwrap().append(vec![batch(0, 2)]).await.unwrap();
     database.sql("update tandem.session set head = replace(head, '\"tandem\":1', '\"tandem\":2')");
     assert_eq!(indexes(&store, &id).await, [0, 1]);
-    assert!(matches!(store.claim(&id).await, Err(StoreError::Newer(2))));
+    assert!(matches!(store.acquire(&id).await, Err(StoreError::Newer(2))));
 }
 
 #[tokio::test]
@@ -431,9 +431,9 @@ async fn nodes_that_start_together_make_the_tables_once() {
     let database = cluster.database();
     let stores = futures::future::join_all((0..6).map(|_| database.connect())).await;
     let id = new_id();
-    let _claim = stores[0].create(&head(&id)).await.unwrap();
+    let _lease = stores[0].create(&head(&id)).await.unwrap();
     for store in &stores[1..] {
-        assert!(is_held(store.claim(&id).await));
+        assert!(is_held(store.acquire(&id).await));
     }
     assert_eq!(database.sql("select version from tandem.schema_version"), "1");
     // Rows of nodes that are gone stay for nobody.
@@ -451,14 +451,14 @@ async fn a_table_that_came_later_is_added_while_an_older_node_works() {
     let database = cluster.database();
     let older = database.connect().await;
     let id = new_id();
-    let mut claim = older.create(&head(&id)).await.unwrap();
-    claim.append(vec![batch(0, 1)]).await.unwrap();
+    let mut lease = older.create(&head(&id)).await.unwrap();
+    lease.append(vec![batch(0, 1)]).await.unwrap();
     database.sql("drop table tandem.file");
     let newer = database.connect().await;
-    claim.append(vec![batch(1, 1)]).await.unwrap();
+    lease.append(vec![batch(1, 1)]).await.unwrap();
     assert_eq!(newer.files(&id).await.unwrap(), []);
-    claim.release().await;
-    let _claim = newer.claim(&id).await.unwrap();
+    lease.release().await;
+    let _lease = newer.acquire(&id).await.unwrap();
     newer.put_file(&id, "outputs/a-1.txt", vec![1]).await.unwrap();
     assert_eq!(indexes(&older, &id).await, [0, 1]);
 }
@@ -537,16 +537,16 @@ async fn a_node_needs_to_own_nothing() {
     let address = database.url.replace("tandem@", &format!("{role}@"));
     let store = PostgresStore::connect(&address.parse().unwrap(), LIMITS).await.unwrap();
     let id = new_id();
-    let mut claim = store.create(&head(&id)).await.unwrap();
-    claim.append(vec![batch(0, 2)]).await.unwrap();
-    claim.keep_secrets(&[("a".to_owned(), json!(1))].into()).await.unwrap();
-    claim.renew().await.unwrap();
-    claim.append(vec![batch(0, 3)]).await.unwrap();
-    claim.sync().await.unwrap();
+    let mut lease = store.create(&head(&id)).await.unwrap();
+    lease.append(vec![batch(0, 2)]).await.unwrap();
+    lease.store_secrets(&[("a".to_owned(), json!(1))].into()).await.unwrap();
+    lease.renew().await.unwrap();
+    lease.append(vec![batch(0, 3)]).await.unwrap();
+    lease.sync().await.unwrap();
     assert_eq!(indexes(&store, &id).await, [0, 1, 2]);
     assert!(store.opened().await.unwrap().contains(&id));
-    claim.release().await;
-    drop(claim);
+    lease.release().await;
+    drop(lease);
     store.delete(&id).await.unwrap();
     // Nothing is left of it, and the tables are out of its reach.
     assert_eq!(database.sql("select count(*) from tandem.batch"), "0");

@@ -253,7 +253,7 @@ async fn check(
     }
     let checked = apply_policy(engine, tool, caller, args, access).await;
     let mode = engine.approvals.permissions.mode();
-    if engine.log.is_refused() && mode != Mode::Yolo { checked.unsaved(access) } else { checked }
+    if engine.log.is_store_bypassed() && mode != Mode::Yolo { checked.unsaved(access) } else { checked }
 }
 
 /// Applies the policy to a call of a tool. A command line is parsed and its paths are looked up on disk, which may take
@@ -358,7 +358,7 @@ async fn execute(
         // The start of the call is stored before the call changes anything, so that after a crash the log names every
         // call that may have changed something.
         let begun = engine.log.len().saturating_sub(1);
-        if cancel.run_until_cancelled(engine.log.kept(begun)).await != Some(true) {
+        if cancel.run_until_cancelled(engine.log.wait_persisted(begun)).await != Some(true) {
             return ToolOutcome::Cancelled;
         }
     }
@@ -460,7 +460,7 @@ fn context(
         async move {
             // The tool touches the file only after this announcement is stored, so that a crash leaves no change that
             // is missing in the log.
-            if log.kept(announced).await {
+            if log.wait_persisted(announced).await {
                 return Ok(());
             }
             // Nothing is stored any more: another process runs the session now, or the store has refused for too long.

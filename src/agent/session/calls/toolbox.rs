@@ -139,7 +139,7 @@ impl Toolbox {
 
     /// Returns the names of the tools to which the session is limited; `None` if it is not limited.
     fn limit(&self) -> Option<Arc<[String]>> {
-        self.state.look(|state| state.tools.clone())
+        self.state.with_state(|state| state.tools.clone())
     }
 
     /// Returns the tool declarations for a model, always in the same order. A model is told of one tool to edit files: it

@@ -157,7 +157,7 @@ impl Instructions {
         };
         // A system instruction that is made anew after a compression is often the same as before.
         let is_known =
-            sources.state.look(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
+            sources.state.with_state(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
         if !is_known {
             sources.log.append(Event::SystemPrompt(Arc::clone(&news.system)));
         }

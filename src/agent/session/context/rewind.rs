@@ -47,7 +47,7 @@ struct StartedTurn {
 
 impl EarlierPrompts {
     /// Folds all entries that a reader has now. Returns the prompts.
-    pub(crate) fn of(log: &mut Reader) -> Self {
+    pub(crate) fn from_log(log: &mut Reader) -> Self {
         let mut prompts = Self::default();
         while let Some(entry) = log.try_next_run() {
             prompts.apply(&entry);
@@ -112,7 +112,7 @@ pub(super) struct RewoundParts {
 
 impl RewoundParts {
     /// Finds the parts in all entries that a reader has now.
-    pub(super) fn of(log: &mut Reader) -> Self {
+    pub(super) fn from_log(log: &mut Reader) -> Self {
         let (mut starts, mut parts) = (HashMap::new(), Vec::<Range<usize>>::new());
         while let Some(entry) = log.try_next_run() {
             match &*entry.event {

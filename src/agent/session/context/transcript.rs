@@ -178,7 +178,7 @@ impl Transcript {
     /// Begins again with the first event of the log, now without the rewound parts. All rewinds that the log has by now
     /// are found in one pass, so a log that was read from a store begins anew only once.
     fn begin_anew(&mut self) {
-        let rewound = RewoundParts::of(&mut self.log.restarted());
+        let rewound = RewoundParts::from_log(&mut self.log.restarted());
         let anew = Self::new(self.log.restarted(), Arc::clone(&self.outputs));
         *self = Self { rewound, ..anew };
     }

@@ -5,7 +5,7 @@
 //! its events. If they need too much memory, the oldest are moved to a spill file, on another thread, so that appending
 //! waits for no disk.
 //!
-//! An event is persistent (`kept` in names) if it outlives the process, and durable (`synced` in names) if it outlives
+//! An event is persistent if it outlives the process, and durable if it outlives
 //! a loss of power. If no store decides which events are persistent, every event counts as persistent, so that front
 //! ends are shown it.
 
@@ -54,9 +54,9 @@ struct LogShared {
     /// Number of events. Readers of the session itself wait for its changes.
     count: watch::Sender<usize>,
     /// Number of events that outlive the process, or count as such. Readers of front ends wait for its changes.
-    kept: watch::Sender<usize>,
+    persisted: watch::Sender<usize>,
     /// Number of events that outlive a loss of power.
-    synced: watch::Sender<usize>,
+    durable: watch::Sender<usize>,
     /// Index after the last event that must be written to the store at once.
     urgent: watch::Sender<usize>,
     /// Number of events that a task needs to be durable.
@@ -66,14 +66,14 @@ struct LogShared {
     /// `true` if an event could not be read from the spill file.
     is_damaged: AtomicBool,
     /// Token that fires when no further event will be persistent.
-    abandoned: CancellationToken,
+    fenced: CancellationToken,
     /// Reason why no further event will be persistent.
-    abandonment: OnceLock<Abandonment>,
+    fence_reason: OnceLock<FenceReason>,
 }
 
 /// Reason why no further event of a log is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Abandonment {
+pub(crate) enum FenceReason {
     /// Another process has taken the session over.
     TakenOver,
     /// The store has refused events for too long; the store's reason.
@@ -86,14 +86,14 @@ enum PersistenceState {
     /// No party: there is no store, and every event counts as persistent.
     Unstored,
     /// No party while the store refuses events. Meanwhile every event counts as persistent.
-    Refused,
+    Bypassed,
     /// A store, as soon as an event is worth storing. Until then every event counts as persistent, and nothing is
     /// stored.
-    Unborn,
+    Pending,
     /// The store: an event is persistent once the store has it.
     Stored,
     /// No party any more: the session has ended here, no further event becomes persistent, and clients are shown none.
-    Abandoned,
+    Fenced,
 }
 
 struct LogEvents {
@@ -179,14 +179,14 @@ impl Log {
             shared: Arc::new(LogShared {
                 events: Mutex::new(events),
                 count: watch::Sender::default(),
-                kept: watch::Sender::default(),
-                synced: watch::Sender::default(),
+                persisted: watch::Sender::default(),
+                durable: watch::Sender::default(),
                 urgent: watch::Sender::default(),
                 sync_wanted: watch::Sender::default(),
                 spilling: watch::Sender::default(),
                 is_damaged: AtomicBool::default(),
-                abandoned: CancellationToken::new(),
-                abandonment: OnceLock::new(),
+                fenced: CancellationToken::new(),
+                fence_reason: OnceLock::new(),
             }),
         }
     }
@@ -206,17 +206,17 @@ impl Log {
         let mut events = self.shared.events.lock();
         events.push(now(), Arc::new(event));
         let count = events.slots.len();
-        if is_worth_storing && events.persistence == PersistenceState::Unborn {
+        if is_worth_storing && events.persistence == PersistenceState::Pending {
             events.persistence = PersistenceState::Stored;
         }
         match events.persistence {
-            PersistenceState::Unstored | PersistenceState::Refused | PersistenceState::Unborn => {
-                _ = self.shared.kept.send_replace(count);
+            PersistenceState::Unstored | PersistenceState::Bypassed | PersistenceState::Pending => {
+                _ = self.shared.persisted.send_replace(count);
             }
             PersistenceState::Stored if !is_chunk => _ = self.shared.urgent.send_replace(count),
-            PersistenceState::Stored | PersistenceState::Abandoned => {}
+            PersistenceState::Stored | PersistenceState::Fenced => {}
         }
-        // `count` comes last: a reader that it wakes finds `kept` and `urgent` up to date.
+        // `count` comes last: a reader that it wakes finds `persisted` and `urgent` up to date.
         self.shared.count.send_replace(count);
         LogShared::spill(&self.shared, events);
         count - 1
@@ -224,14 +224,14 @@ impl Log {
 
     /// Appends an event that was read from a store, at its stored index, which must not be lower than [`Self::len`].
     /// Indexes in between, whose events were not stored, stay empty. The event counts as persistent.
-    pub(crate) fn put_back(&self, index: usize, at: Millis, event: Arc<Event>) {
+    pub(crate) fn restore(&self, index: usize, at: Millis, event: Arc<Event>) {
         let mut events = self.shared.events.lock();
         while events.slots.len() < index {
             events.slots.push(LogSlot::Gone);
         }
         events.push(at, event);
         let count = events.slots.len();
-        self.shared.kept.send_replace(count);
+        self.shared.persisted.send_replace(count);
         self.shared.count.send_replace(count);
         LogShared::spill(&self.shared, events);
     }
@@ -266,8 +266,8 @@ impl Log {
 
     /// Returns a reader of the persistent events from the index `from` on, past and to come. Front ends use this, so
     /// that no client is shown an event that a crash could still take back.
-    pub fn read_kept(&self, from: usize) -> Reader {
-        self.reader(from, &self.shared.kept)
+    pub fn read_persisted(&self, from: usize) -> Reader {
+        self.reader(from, &self.shared.persisted)
     }
 
     fn reader(&self, from: usize, count: &watch::Sender<usize>) -> Reader {
@@ -275,39 +275,39 @@ impl Log {
     }
 
     /// Returns the index after the last persistent event.
-    pub(crate) fn kept_len(&self) -> usize {
-        *self.shared.kept.borrow()
+    pub(crate) fn persisted_len(&self) -> usize {
+        *self.shared.persisted.borrow()
     }
 
     /// Waits until the event at an index is persistent. Returns `false` if the event never will be: the caller must not
     /// do anything that depends on the event then.
     #[must_use]
-    pub(crate) async fn kept(&self, index: usize) -> bool {
-        let mut kept = self.shared.kept.subscribe();
+    pub(crate) async fn wait_persisted(&self, index: usize) -> bool {
+        let mut persisted = self.shared.persisted.subscribe();
         tokio::select! {
             biased;
             // Waiting cannot fail: `shared` holds the sender.
-            _ = kept.wait_for(|kept| *kept > index) => true,
-            () = self.shared.abandoned.cancelled() => false,
+            _ = persisted.wait_for(|persisted| *persisted > index) => true,
+            () = self.shared.fenced.cancelled() => false,
         }
     }
 
     /// Waits until no further event will be persistent, because another process has taken the session over, or the
     /// store has refused events for too long.
-    pub(crate) fn abandoned(&self) -> WaitForCancellationFutureOwned {
-        self.shared.abandoned.clone().cancelled_owned()
+    pub(crate) fn wait_fenced(&self) -> WaitForCancellationFutureOwned {
+        self.shared.fenced.clone().cancelled_owned()
     }
 
     /// Returns the reason why no further event will be persistent; `None` while events can still become persistent.
-    pub(crate) fn abandonment(&self) -> Option<&Abandonment> {
-        self.shared.abandonment.get()
+    pub(crate) fn fence_reason(&self) -> Option<&FenceReason> {
+        self.shared.fence_reason.get()
     }
 
     /// Waits until the event at an index is durable, as far as the store can tell. Returns at once if no store decides
     /// which events are persistent, as the event never will be durable then.
-    pub(crate) async fn synced(&self, index: usize) {
-        let mut synced = self.shared.synced.subscribe();
-        if *synced.borrow() > index {
+    pub(crate) async fn wait_durable(&self, index: usize) {
+        let mut durable = self.shared.durable.subscribe();
+        if *durable.borrow() > index {
             return;
         }
         self.shared.sync_wanted.send_if_modified(|wanted| {
@@ -315,67 +315,67 @@ impl Log {
             *wanted = (*wanted).max(index + 1);
             more
         });
-        let mut kept = self.shared.kept.subscribe();
+        let mut persisted = self.shared.persisted.subscribe();
         loop {
-            if *synced.borrow_and_update() > index || !self.is_stored() {
+            if *durable.borrow_and_update() > index || !self.awaits_store() {
                 return;
             }
             tokio::select! {
-                _ = synced.changed() => {}
-                // `kept` also changes when the log goes on without its store. Then the loop ends.
-                _ = kept.changed() => {}
-                () = self.shared.abandoned.cancelled() => {}
+                _ = durable.changed() => {}
+                // `persisted` also changes when the log goes on without its store. Then the loop ends.
+                _ = persisted.changed() => {}
+                () = self.shared.fenced.cancelled() => {}
             }
         }
     }
 
     /// Returns `true` if a store decides which events count as persistent.
-    pub(crate) fn is_stored(&self) -> bool {
+    pub(crate) fn awaits_store(&self) -> bool {
         self.shared.events.lock().persistence == PersistenceState::Stored
     }
 
     /// Returns `true` while the store refuses events, and the events count as persistent nevertheless.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.shared.events.lock().persistence == PersistenceState::Refused
+    pub(crate) fn is_store_bypassed(&self) -> bool {
+        self.shared.events.lock().persistence == PersistenceState::Bypassed
     }
 }
 
-/// Methods for the keeper, which writes the log to the store.
+/// Methods for the session writer, which writes the log to the store.
 impl Log {
     /// Lets a store decide which events count as persistent, from the first event on that is worth storing.
-    pub(crate) fn stored_when_worth_it(&self) {
-        self.shared.events.lock().persistence = PersistenceState::Unborn;
+    pub(crate) fn attach_store_when_needed(&self) {
+        self.shared.events.lock().persistence = PersistenceState::Pending;
     }
 
     /// Lets a store decide which events count as persistent, from now on.
-    pub(crate) fn stored(&self) {
+    pub(crate) fn attach_store(&self) {
         self.shared.events.lock().persistence = PersistenceState::Stored;
     }
 
     /// Counts all events as persistent from now on, because there is no store any more.
-    pub(crate) fn unstored(&self) {
-        self.keep_nothing(PersistenceState::Unstored);
+    pub(crate) fn detach_store(&self) {
+        self.persist_without_store(PersistenceState::Unstored);
     }
 
     /// Counts all events as persistent while the store refuses them.
-    pub(crate) fn refused(&self) {
-        self.keep_nothing(PersistenceState::Refused);
+    pub(crate) fn bypass_store(&self) {
+        self.persist_without_store(PersistenceState::Bypassed);
     }
 
     /// Counts all events as persistent, in a state in which no store decides that.
-    fn keep_nothing(&self, persistence: PersistenceState) {
+    fn persist_without_store(&self, persistence: PersistenceState) {
         let mut events = self.shared.events.lock();
         events.persistence = persistence;
-        self.shared.kept.send_replace(events.slots.len());
+        self.shared.persisted.send_replace(events.slots.len());
     }
 
     /// Ends the log here: from now on no event becomes persistent, and front ends read none. The stored log is
     /// continued after its last event, here or in another process, so that its indexes stay valid.
-    pub(crate) fn abandon(&self, reason: Abandonment) {
-        self.shared.events.lock().persistence = PersistenceState::Abandoned;
+    pub(crate) fn fence(&self, reason: FenceReason) {
+        self.shared.events.lock().persistence = PersistenceState::Fenced;
         // A log may be abandoned for two reasons at once: the first one counts.
-        let _ = self.shared.abandonment.set(reason);
-        self.shared.abandoned.cancel();
+        let _ = self.shared.fence_reason.set(reason);
+        self.shared.fenced.cancel();
     }
 
     /// Returns `true` if an event could not be read from the spill file.
@@ -384,16 +384,16 @@ impl Log {
     }
 
     /// Waits until an event is worth storing, for the first time.
-    pub(crate) async fn born(&self) {
+    pub(crate) async fn wait_worth_storing(&self) {
         let mut urgent = self.shared.urgent.subscribe();
-        while !self.is_stored() {
+        while !self.awaits_store() {
             let _ = urgent.changed().await;
         }
     }
 
     /// Waits until there is an event, from the index `from` on, that must be written at once, or that a task needs to
     /// be durable.
-    pub(crate) async fn urgent(&self, from: usize) {
+    pub(crate) async fn wait_urgent(&self, from: usize) {
         let mut urgent = self.shared.urgent.subscribe();
         let mut wanted = self.shared.sync_wanted.subscribe();
         tokio::select! {
@@ -403,30 +403,30 @@ impl Log {
     }
 
     /// Returns `true` if a task waits for an event to be durable that is not durable yet.
-    pub(crate) fn wants_sync(&self) -> bool {
-        *self.shared.sync_wanted.borrow() > *self.shared.synced.borrow()
+    pub(crate) fn wants_durable(&self) -> bool {
+        *self.shared.sync_wanted.borrow() > *self.shared.durable.borrow()
     }
 
     /// Waits until a task waits for an event to be durable that is not durable yet.
-    pub(crate) async fn sync_wanted(&self) {
+    pub(crate) async fn wait_sync_wanted(&self) {
         let mut wanted = self.shared.sync_wanted.subscribe();
-        let synced = *self.shared.synced.borrow();
-        let _ = wanted.wait_for(|wanted| *wanted > synced).await;
+        let durable = *self.shared.durable.borrow();
+        let _ = wanted.wait_for(|wanted| *wanted > durable).await;
     }
 
     /// Notes that the events before an index are persistent.
-    pub(crate) fn set_kept(&self, end: usize) {
+    pub(crate) fn set_persisted(&self, end: usize) {
         let _events = self.shared.events.lock();
-        self.shared.kept.send_if_modified(|kept| {
-            let more = *kept < end;
-            *kept = (*kept).max(end);
+        self.shared.persisted.send_if_modified(|persisted| {
+            let more = *persisted < end;
+            *persisted = (*persisted).max(end);
             more
         });
     }
 
     /// Notes that the events before an index are durable.
-    pub(crate) fn set_synced(&self, end: usize) {
-        self.shared.synced.send_replace(end);
+    pub(crate) fn set_durable(&self, end: usize) {
+        self.shared.durable.send_replace(end);
     }
 }
 

@@ -80,22 +80,22 @@ impl FollowedSession {
 
     /// Returns a reader of the stored events from the index `from` on, past and to come.
     pub fn events(&self, from: usize) -> Reader {
-        self.log.read_kept(from)
+        self.log.read_persisted(from)
     }
 
     /// Returns the index after the last event that was read.
     pub fn position(&self) -> usize {
-        self.log.kept_len()
+        self.log.persisted_len()
     }
 
     /// Calls `look` with the current state.
-    pub fn look<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
-        self.state.look(look)
+    pub fn with_state<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
+        self.state.with_state(look)
     }
 
     /// Calls `look` with the current owner, and the members with whom the session is shared.
     pub fn with_access<T>(&self, look: impl FnOnce(&SessionAccess) -> T) -> T {
-        self.state.look(|state| look(&state.access))
+        self.state.with_state(|state| look(&state.access))
     }
 
     /// Returns `true` if an order waits for its reply.
@@ -115,8 +115,8 @@ impl FollowedSession {
         if self.position() >= end {
             return Ok(());
         }
-        shared.look_again(&self.id);
-        let mut log = self.log.read_kept(end.saturating_sub(1));
+        shared.refresh_followers(&self.id);
+        let mut log = self.log.read_persisted(end.saturating_sub(1));
         tokio::select! {
             biased;
             () = log.ready() => Ok(()),
@@ -143,7 +143,7 @@ impl FollowedSession {
 
     /// Waits until no further event is read, because the session is deleted, the store no longer has the events that
     /// were read, or the store cannot be read.
-    pub fn ended(&self) -> WaitForCancellationFutureOwned {
+    pub fn wait_ended(&self) -> WaitForCancellationFutureOwned {
         self.ended.clone().cancelled_owned()
     }
 
@@ -166,7 +166,7 @@ async fn read_piece(
             Stored::Batch(batch) if batch.first < log.len() => {}
             Stored::Batch(batch) => {
                 for (n, (at, event)) in batch.events.into_iter().enumerate() {
-                    log.put_back(batch.first + n, at, event);
+                    log.restore(batch.first + n, at, event);
                 }
             }
             Stored::Damaged(why) => tracing::debug!("a piece of a session is left out: {why}"),
@@ -174,7 +174,7 @@ async fn read_piece(
         tokio::task::coop::consume_budget().await;
     }
     // Reads the piece while it is in memory: later it may have been moved to the spill file.
-    state.look(|_| ());
+    state.with_state(|_| ());
     log.spill_finished().await;
     Ok(())
 }

@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use tokio::runtime::Handle;
 
 use super::resumption::{self, Resumption};
-use super::store::{Claim, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
+use super::store::{WriteLease, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
 use crate::session::events::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use crate::session::events::log::{self, Log, Millis};
 use crate::session::state::session_state::{CurrentState, SessionState};
@@ -19,12 +19,12 @@ use tandem_host::stored_files::StoredFile;
 use tandem_model::Model;
 use tandem_policy::Mode;
 
-/// A stored session that this process has claimed, and whose log has been read.
+/// A stored session that this process has leased, and whose log has been read.
 pub struct StoredSession {
     pub(super) store: Arc<dyn Store>,
     pub(super) head: Head,
     pub(super) log: Log,
-    pub(super) claim: Box<dyn Claim>,
+    pub(super) lease: Box<dyn WriteLease>,
     pub(super) state: CurrentState,
     pub(super) directory: Option<PathBuf>,
     pub(super) secrets: Secrets,
@@ -39,7 +39,7 @@ pub struct StoredSession {
 }
 
 impl StoredSession {
-    /// Claims a session and reads its log, of which at most `log_bytes` bytes stay in memory. Questions and calls that
+    /// Acquires the write lease of a session and reads its log, of which at most `log_bytes` bytes stay in memory. Questions and calls that
     /// the last process has left open are ended; turns are ended unless `policy` lets them be resumed. A checkpoint is
     /// refused.
     pub async fn open(
@@ -52,11 +52,11 @@ impl StoredSession {
         if let Some(tag) = head.tag {
             return Err(StoreError::Checkpoint(tag));
         }
-        let claim = store.claim(id).await?;
-        Self::read(store, head, claim, log_bytes, policy).await
+        let lease = store.acquire(id).await?;
+        Self::read(store, head, lease, log_bytes, policy).await
     }
 
-    /// Claims a session that no living process has although a turn runs or waits in it, and reads its log as
+    /// Acquires the write lease of a session that no living process has although a turn runs or waits in it, and reads its log as
     /// [`Self::open`] does.
     pub async fn open_orphan(
         store: &Arc<dyn Store>,
@@ -65,16 +65,16 @@ impl StoredSession {
         policy: ResumePolicy,
     ) -> Result<Self, StoreError> {
         let head = store.head(&orphan.id).await?;
-        let claim = store.claim_orphan(orphan).await?;
-        Self::read(store, head, claim, log_bytes, policy).await
+        let lease = store.acquire_orphan(orphan).await?;
+        Self::read(store, head, lease, log_bytes, policy).await
     }
 
-    /// Reads a claimed session: its log, its secrets and the list of its files. Then appends the events that end what
+    /// Reads a leased session: its log, its secrets and the list of its files. Then appends the events that end what
     /// the last process has left open.
     async fn read(
         store: &Arc<dyn Store>,
         head: Head,
-        claim: Box<dyn Claim>,
+        lease: Box<dyn WriteLease>,
         log_bytes: usize,
         policy: ResumePolicy,
     ) -> Result<Self, StoreError> {
@@ -84,8 +84,8 @@ impl StoredSession {
         let log = Log::new(Arc::new(scratch), log_bytes);
         let (state, damaged) = read(&**store, id, &log).await?;
         let next = log.len();
-        log.stored();
-        let mut notices: Vec<_> = claim.repaired().map(ToOwned::to_owned).into_iter().collect();
+        log.attach_store();
+        let mut notices: Vec<_> = lease.repaired().map(ToOwned::to_owned).into_iter().collect();
         if let Some(first) = damaged.first() {
             notices.push(format!(
                 "{} pieces of this session cannot be read and are left out; the first is {first}.",
@@ -102,7 +102,7 @@ impl StoredSession {
             Some(shared) => shared.files(id).await?,
             None => Vec::new(),
         };
-        let ends = state.look(|state| ends(state, policy));
+        let ends = state.with_state(|state| ends(state, policy));
         let resumption = resumption(&log, &state, policy).await?;
         for event in ends {
             log.append(event);
@@ -112,7 +112,7 @@ impl StoredSession {
             store,
             head,
             log,
-            claim,
+            lease,
             state,
             directory,
             secrets,
@@ -129,7 +129,7 @@ impl StoredSession {
     pub(crate) fn is_abandoned(&self) -> bool {
         // Each notice tells of a stored part that was cut off or cannot be read. The part may hold events, so a session
         // with a notice must not be deleted.
-        self.head.served && self.next == 0 && self.claim.next() == 0 && self.notices.is_empty()
+        self.head.served && self.next == 0 && self.lease.next() == 0 && self.notices.is_empty()
     }
 
     /// Returns the session's head.
@@ -150,7 +150,7 @@ impl StoredSession {
     }
 }
 
-/// Reads the log of a session without claiming the session; at most `log_bytes` bytes of it stay in memory. If no
+/// Reads the log of a session without leasing the session; at most `log_bytes` bytes of it stay in memory. If no
 /// process has the session open, the log in memory (not the stored one) ends with the events that opening the session
 /// would add.
 pub async fn read_stored(
@@ -162,12 +162,12 @@ pub async fn read_stored(
     let scratch = Scratch::new(None);
     let log = Log::new(Arc::new(scratch), log_bytes);
     let (state, _) = read(store, id, &log).await?;
-    let ends = state.look(|state| ends(state, policy));
+    let ends = state.with_state(|state| ends(state, policy));
     // If another process has the session, the open turns, calls and questions go on there.
     if !ends.is_empty() && !store.is_held(id).await? {
         let last = log.read(log.len().saturating_sub(1)).try_next_entry().map_or(0, |last| last.at);
         for event in ends {
-            log.put_back(log.len(), last, Arc::new(event));
+            log.restore(log.len(), last, Arc::new(event));
         }
     }
     Ok(log)
@@ -229,14 +229,14 @@ async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<Str
                 }
                 Stored::Batch(batch) => {
                     for (n, (at, event)) in batch.events.into_iter().enumerate() {
-                        log.put_back(batch.first + n, at, event);
+                        log.restore(batch.first + n, at, event);
                     }
                 }
                 Stored::Damaged(why) => damaged.push(why),
             }
         }
         // Reads the piece while it is in memory: later it may have been moved to the spill file.
-        state.look(|_| ());
+        state.with_state(|_| ());
         log.spill_finished().await;
     }
     Ok((state, damaged))
@@ -248,7 +248,7 @@ async fn resumption(
     state: &CurrentState,
     policy: ResumePolicy,
 ) -> Result<Resumption, StoreError> {
-    let Some(state) = state.look(|state| resumption::goes_on(state, policy).then(|| state.clone()))
+    let Some(state) = state.with_state(|state| resumption::goes_on(state, policy).then(|| state.clone()))
     else {
         return Ok(Resumption::default());
     };

@@ -12,10 +12,10 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::file_uploads::{FileUploads, FilesOfSession};
-use super::keep::{BesideLog, KeptSession, Refusals, StoredProgress, keep_new, keep_on};
+use super::session_writer::{BesideLog, PersistedSession, Refusals, StoredProgress, write_new_session, write_stored_session};
 use super::recover::StoredSession;
 use super::resumption::Resumption;
-use super::store::{BatchSummary, Claim, Head, Secrets, Store};
+use super::store::{BatchSummary, WriteLease, Head, Secrets, Store};
 use crate::session::events::event::{Event, SessionStarted};
 use crate::session::events::log::Log;
 use crate::session::events::saved_workspace::GitOrigin;
@@ -62,7 +62,7 @@ enum Storing {
     New(Arc<dyn Store>, SessionStarted),
     /// A session that was read from a store. `is_served` is `true` if clients of the A2A server began the session.
     Stored {
-        claim: Box<dyn Claim>,
+        lease: Box<dyn WriteLease>,
         progress: StoredProgress,
         is_served: bool,
     },
@@ -128,7 +128,7 @@ impl Storage {
     /// Returns the id of the model that answered last, if the session is not new.
     pub fn model(&self) -> Option<String> {
         match self {
-            Self::Stored(stored) => Some(stored.state.look(|state| state.model.clone())),
+            Self::Stored(stored) => Some(stored.state.with_state(|state| state.model.clone())),
             Self::Nowhere | Self::InMemory(_) | Self::New { .. } => None,
         }
     }
@@ -137,7 +137,7 @@ impl Storage {
     /// gives way to `set`, the mode of the settings, because it may allow more.
     pub(crate) fn mode(&self, set: Mode) -> Mode {
         match self {
-            Self::Stored(stored) if stored.state.look(|state| state.mode) == Mode::Plan => {
+            Self::Stored(stored) if stored.state.with_state(|state| state.mode) == Mode::Plan => {
                 Mode::Plan
             }
             _ => set,
@@ -153,10 +153,10 @@ impl Storage {
         let new_id = || uuid::Uuid::now_v7().to_string();
         let (id, log, store) = match self {
             Self::Stored(stored) => {
-                let StoredSession { head, log, claim, state, secrets, resumption, notices, .. } =
+                let StoredSession { head, log, lease, state, secrets, resumption, notices, .. } =
                     *stored;
-                let progress = state.look(|state| progress(state, &head));
-                let storing = Storing::Stored { claim, progress, is_served: head.served };
+                let progress = state.with_state(|state| progress(state, &head));
+                let storing = Storing::Stored { lease, progress, is_served: head.served };
                 if log.len() == 0 {
                     // The process ended after it had stored the head, and before it had stored the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -175,7 +175,7 @@ impl Storage {
         log.append(Event::SessionStarted(Arc::new(started.clone())));
         let storing = match store {
             Some(store) => {
-                log.stored_when_worth_it();
+                log.attach_store_when_needed();
                 Storing::New(store, started)
             }
             None => Storing::Nowhere,
@@ -201,7 +201,7 @@ fn progress(state: &SessionState, head: &Head) -> StoredProgress {
 impl OpenedLog {
     /// Begins to store the log, and the files beside the log, until the session is closed or dropped. `refusals` makes
     /// the session's [`Refusals`]; it is called with `true` if clients of the A2A server began the session.
-    pub(crate) fn keep(
+    pub(crate) fn persist(
         self,
         files: Option<FileUploads>,
         refusals: impl FnOnce(bool) -> Refusals + Send + 'static,
@@ -212,7 +212,7 @@ impl OpenedLog {
         let beside = watch::Sender::new(BesideLog { port: None, secrets: self.secrets });
         let (changes, ends) = (beside.subscribe(), closed.clone());
         let (log, leaves) = (self.log, handed_over.clone());
-        let session = KeptSession { log, changes, files, closed: ends, handed_over: leaves };
+        let session = PersistedSession { log, changes, files, closed: ends, handed_over: leaves };
         match self.storing {
             Storing::Nowhere => {}
             Storing::New(store, started) => {
@@ -229,10 +229,10 @@ impl OpenedLog {
                     git: self.git,
                     tag: None,
                 };
-                tasks.spawn(keep_new(store, session, head, refusals).instrument(span));
+                tasks.spawn(write_new_session(store, session, head, refusals).instrument(span));
             }
-            Storing::Stored { claim, progress, is_served } => {
-                let keeping = keep_on(claim, progress, session, refusals(is_served));
+            Storing::Stored { lease, progress, is_served } => {
+                let keeping = write_stored_session(lease, progress, session, refusals(is_served));
                 tasks.spawn(keeping.instrument(span));
             }
         }
@@ -271,12 +271,12 @@ impl Persistence {
         self.beside.borrow().secrets.get(name).cloned()
     }
 
-    /// Closes the session: the writer stores the rest of the log, then releases the claim. Does not wait for that.
+    /// Closes the session: the writer stores the rest of the log, then releases the lease. Does not wait for that.
     pub(crate) fn close(&self) {
         self.closed.token().cancel();
     }
 
-    /// Hands the session over to another process: the writer stores all events so far, then releases the claim although
+    /// Hands the session over to another process: the writer stores all events so far, then releases the lease although
     /// a turn runs. Does not wait for that.
     pub(crate) fn hand_over(&self) {
         self.handed_over.cancel();
@@ -288,7 +288,7 @@ impl Persistence {
     }
 
     /// Waits until a closed session is stored completely, and other processes can open the session.
-    pub async fn ended(&self) {
+    pub async fn wait_released(&self) {
         self.tasks.wait().await;
     }
 

@@ -177,7 +177,7 @@ pub struct Query {
 pub struct Orphan {
     /// The session's id.
     pub id: String,
-    /// Epoch of the owner that was found dead. A claim of the orphan fails if the session has another epoch by then. 0
+    /// Epoch of the owner that was found dead. A lease of the orphan fails if the session has another epoch by then. 0
     /// in a store without epochs.
     pub epoch: u64,
 }
@@ -245,7 +245,7 @@ pub enum StoreError {
     Checkpoint(String),
     /// The data are not the log of a stored session; the reason.
     Invalid(String),
-    /// A part of the log that was stored is lost; the reason. [`Claim::renew`] begins the log anew.
+    /// A part of the log that was stored is lost; the reason. [`WriteLease::renew`] begins the log anew.
     Lost(&'static str),
     /// Another process has taken the session over: no event that this process adds will ever be stored.
     TakenOver,
@@ -310,46 +310,46 @@ pub type Secrets = BTreeMap<String, Value>;
 /// A place where logs of sessions are stored.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Creates a session and claims it.
-    async fn create(&self, head: &Head) -> Result<Box<dyn Claim>, StoreError>;
+    /// Creates a session, and acquires its write lease.
+    async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError>;
 
-    /// Claims a session that no process has open. Fails with [`StoreError::Held`] if a process has it.
-    async fn claim(&self, id: &str) -> Result<Box<dyn Claim>, StoreError>;
+    /// Acquires the write lease of a session that no process has open. Fails with [`StoreError::Held`] if a process has it.
+    async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError>;
 
-    /// Claims an orphan. Fails if another process has claimed the orphan first.
-    async fn claim_orphan(&self, orphan: &Orphan) -> Result<Box<dyn Claim>, StoreError>;
+    /// Acquires the write lease of an orphan. Fails if another process has acquired the lease first.
+    async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError>;
 
     /// Returns some of the orphans among the sessions of A2A clients. Their order is random where several processes
-    /// look for orphans, so that two processes seldom try to claim the same one.
+    /// look for orphans, so that two processes seldom try to lease the same one.
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError>;
 
     /// Waits until there may be new orphans. Waits for ever in a store where only this process could make orphans.
     async fn orphaned(&self);
 
-    /// Returns `true` if a process has a session open now. Needs no claim, and does not keep another process from
-    /// claiming the session.
+    /// Returns `true` if a process has a session open now. Needs no lease, and does not keep another process from
+    /// leasing the session.
     async fn is_held(&self, id: &str) -> Result<bool, StoreError>;
 
     /// Returns the unique id of the store itself. A store that has lost its sessions gets a new id.
     async fn id(&self) -> Result<String, StoreError>;
 
-    /// Returns the head of a session. Needs no claim.
+    /// Returns the head of a session. Needs no lease.
     async fn head(&self, id: &str) -> Result<Head, StoreError>;
 
-    /// Reads the events of a session that are stored now, from the beginning, in pieces of any size. Needs no claim.
+    /// Reads the events of a session that are stored now, from the beginning, in pieces of any size. Needs no lease.
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError>;
 
     /// Returns the ids of the sessions that a process has open, or had open when the process was killed.
     async fn opened(&self) -> Result<Vec<String>, StoreError>;
 
-    /// Reads the secrets that are stored beside a session's log. Needs no claim.
+    /// Reads the secrets that are stored beside a session's log. Needs no lease.
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError>;
 
     /// Lists sessions, the last changed first. A session that cannot be listed is left out.
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError>;
 
     /// Returns `false` if a text, given in lower case, is certainly in no prompt and no answer of a session. May return
-    /// `true` although the text is in none. Must be cheaper than reading the log as events. Needs no claim.
+    /// `true` although the text is in none. Must be cheaper than reading the log as events. Needs no lease.
     async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
         let _ = (id, lower);
         Ok(true)
@@ -415,7 +415,7 @@ pub trait SharedStore: Send + Sync {
 
     /// Makes all followers of a session in this process look for new events at once, because the store's notification
     /// may be late.
-    fn look_again(&self, id: &str);
+    fn refresh_followers(&self, id: &str);
 
     /// Returns the ids, out of `ids`, of the sessions that no other process has.
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError>;
@@ -424,10 +424,10 @@ pub trait SharedStore: Send + Sync {
     /// has them. The last changed comes first. Checkpoints are left out.
     async fn active_elsewhere(&self) -> Result<Vec<ActiveSession>, StoreError>;
 
-    /// Lists the files that are stored beside a session's log. Needs no claim.
+    /// Lists the files that are stored beside a session's log. Needs no lease.
     async fn files(&self, id: &str) -> Result<Vec<StoredFile>, StoreError>;
 
-    /// Reads a file of at most `max` bytes that is stored beside a session's log. Needs no claim.
+    /// Reads a file of at most `max` bytes that is stored beside a session's log. Needs no lease.
     async fn read_file(&self, id: &str, name: &str, max: u64) -> Result<Vec<u8>, StoreError>;
 
     /// Stores a file beside the log of a session that this process has. Waits while the store cannot be reached. A file
@@ -466,25 +466,26 @@ pub trait SharedStore: Send + Sync {
     async fn share_current_use(&self, here: &[CurrentUse]) -> Result<Vec<CurrentUse>, StoreError>;
 }
 
-/// The right to add to a session's log. One process has the right, until it drops the claim or ends. In a store that
+/// The write lease of a session: the right to add to the session's log. One process has the lease, until it drops the
+/// lease or ends. (A [`Lease`](crate::sessions::Lease) is another thing: it keeps a session loaded in this process.) In a store that
 /// several machines share, another process that believes this one dead may take the session over. From then on this
-/// claim is fenced: nothing can be added with it ([`StoreError::TakenOver`]).
+/// lease is fenced: nothing can be added with it ([`StoreError::TakenOver`]).
 #[async_trait]
-pub trait Claim: Send + Sync {
+pub trait WriteLease: Send + Sync {
     /// Returns the index after the last event that is stored.
     fn next(&self) -> usize;
 
-    /// Returns a text for people about repairs of the log that claiming the session has made, if any were needed.
+    /// Returns a text for people about repairs of the log that leasing the session has made, if any were needed.
     fn repaired(&self) -> Option<&str>;
 
-    /// Adds batches in order, none of which begins before [`Claim::next`]. When this returns without an error, the
+    /// Adds batches in order, none of which begins before [`WriteLease::next`]. When this returns without an error, the
     /// batches outlive the process. After an error none of them counts as stored, and they may be added again.
     async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError>;
 
     /// Waits until all batches that were added outlive a loss of power, too.
     async fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Begins a new log at index 0, when a part of the stored log is lost. The next [`Claim::sync`] puts the new log in
+    /// Begins a new log at index 0, when a part of the stored log is lost. The next [`WriteLease::sync`] puts the new log in
     /// the place of the old one; until then, the rest of the old log stays. If a step of that fails, the caller begins
     /// with `renew` again.
     async fn renew(&mut self) -> Result<(), StoreError>;
@@ -494,7 +495,7 @@ pub trait Claim: Send + Sync {
 
     /// Stores secrets beside the log, in place of all earlier secrets. Secrets are part of no copy and no export, and
     /// are deleted with the session. When this returns without an error, they outlive a loss of power.
-    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError>;
+    async fn store_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError>;
 
     /// Waits until this process learns that another process has taken the session over. The process learns this even if
     /// it adds nothing to the log.
@@ -502,8 +503,8 @@ pub trait Claim: Send + Sync {
         Box::pin(future::pending())
     }
 
-    /// Prepares to release the session. Other processes can claim the session as soon as this has returned and the
-    /// claim is dropped. Nothing can be added any more. A claim that is dropped without this is released a little
+    /// Prepares to release the session. Other processes can lease the session as soon as this has returned and the
+    /// lease is dropped. Nothing can be added any more. A lease that is dropped without this is released a little
     /// later.
     async fn release(&mut self) {}
 }

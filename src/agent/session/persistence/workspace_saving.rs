@@ -22,7 +22,7 @@ pub(crate) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Resu
     if cancel.run_until_cancelled(is_ours(engine)).await != Some(true) {
         return Err(StopReason::Cancelled { answering: false });
     }
-    let before = engine.state.look(|state| state.ran_before.clone());
+    let before = engine.state.with_state(|state| state.ran_before.clone());
     match workspace.restore(before, cancel).await {
         Ok(None) => Ok(()),
         Ok(Some(lost)) => {
@@ -65,5 +65,5 @@ pub(crate) async fn save(engine: &Engine, cancel: &CancellationToken) {
 /// Waits until all events so far are stored. Returns `true` then, and `false` if they never will be, because another
 /// process has the session or the store has refused for too long.
 async fn is_ours(engine: &Engine) -> bool {
-    engine.log.kept(engine.log.len().saturating_sub(1)).await
+    engine.log.wait_persisted(engine.log.len().saturating_sub(1)).await
 }

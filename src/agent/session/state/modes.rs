@@ -73,7 +73,7 @@ impl Modes {
     /// that mode, or `None` if the mode stays.
     pub(crate) fn end_plan(&self) -> Result<Option<Mode>, String> {
         let _one_at_a_time = self.changes.lock();
-        let before = self.state.look(|state| state.before_plan);
+        let before = self.state.with_state(|state| state.before_plan);
         if let Some(mode) = before {
             self.change(mode, None)?;
         }

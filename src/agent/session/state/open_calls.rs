@@ -28,7 +28,7 @@ impl OpenCalls {
     /// Returns the call with an id that no other call of the session has: its own id, or a new one.
     pub(crate) fn with_unique_id(&self, mut call: Call) -> Call {
         let mut reserved = self.reserved.lock();
-        self.state.look(|state| {
+        self.state.with_state(|state| {
             let is_known = |id: &String| state.calls.contains(id);
             reserved.retain(|id| !is_known(id));
             let mut n = state.calls.len() + reserved.len();

@@ -72,7 +72,7 @@ pub struct SessionState {
 
 impl SessionState {
     /// Folds all events that a reader has now into a state.
-    pub fn of(log: &mut Reader) -> Self {
+    pub fn from_log(log: &mut Reader) -> Self {
         let mut state = Self::default();
         while let Some(entry) = log.try_next_run() {
             state.fold(&entry.event);
@@ -233,7 +233,7 @@ impl CurrentState {
     }
 
     /// Calls `look` with the current state.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
+    pub(crate) fn with_state<T>(&self, look: impl FnOnce(&SessionState) -> T) -> T {
         look(self.0.lock().catch_up())
     }
 

@@ -136,7 +136,7 @@ impl CommandTurn<'_> {
 
     /// Returns `true` if a client of the A2A server began the session.
     pub(crate) fn is_served(&self) -> bool {
-        self.engine.state.look(|state| state.served)
+        self.engine.state.with_state(|state| state.served)
     }
 
     /// Returns the front end that the command came from.
@@ -146,7 +146,7 @@ impl CommandTurn<'_> {
 
     /// Returns the owner of the session, and the principals with whom the session is shared.
     pub(crate) fn access(&self) -> SessionAccess {
-        self.engine.state.look(|state| state.access.clone())
+        self.engine.state.with_state(|state| state.access.clone())
     }
 
     /// Shares the session with a member of the owner's tenant. The role replaces an earlier role of the member.
@@ -189,7 +189,7 @@ impl CommandTurn<'_> {
     /// Returns the prompts to which the conversation can be rewound, oldest first.
     pub(crate) async fn earlier_prompts(&self) -> Result<Vec<EarlierPrompt>, String> {
         let mut log = self.events();
-        blocking(move || Ok(EarlierPrompts::of(&mut log).list())).await
+        blocking(move || Ok(EarlierPrompts::from_log(&mut log).list())).await
     }
 
     /// Takes a prompt, and all that came after it, out of the conversation that the model sees. The log itself stays,
@@ -210,7 +210,7 @@ impl CommandTurn<'_> {
 
     /// Returns the session's title.
     pub(crate) fn title(&self) -> String {
-        self.engine.state.look(|state| state.title.clone())
+        self.engine.state.with_state(|state| state.title.clone())
     }
 
     /// Gives the session another title and returns the title: the first line of `wanted`. Returns `None` if that line

@@ -126,7 +126,7 @@ impl TurnQueue {
         // The lock is held until the turn is queued, or has started: turns are numbered and logged in the order in
         // which they run.
         let mut turns = self.turns.lock();
-        let turn = TurnId(self.engine.state.look(|state| state.turns) + 1);
+        let turn = TurnId(self.engine.state.with_state(|state| state.turns) + 1);
         let queued =
             Event::TurnQueued { turn, prompt: prompt.clone(), origin: origin.clone(), tags };
         self.engine.log.append(queued);
@@ -375,7 +375,7 @@ impl TurnQueue {
         if turns.running.as_ref().is_none_or(|running| running.cancel.is_cancelled()) {
             return false;
         }
-        let asked = self.engine.state.look(|state| {
+        let asked = self.engine.state.with_state(|state| {
             let only_asks = state.progress.is_between_calls() && state.progress.may_go_on(policy);
             only_asks.then(|| state.open_questions.clone())
         });
@@ -405,6 +405,6 @@ impl TurnQueue {
         }
         // `false` means that no further event is stored, for example because another process has the session. Front
         // ends then read nothing more, so there is nothing to wait for.
-        let _ = self.engine.log.kept(self.engine.log.len().saturating_sub(1)).await;
+        let _ = self.engine.log.wait_persisted(self.engine.log.len().saturating_sub(1)).await;
     }
 }

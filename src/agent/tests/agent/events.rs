@@ -749,7 +749,7 @@ async fn lived() -> Arc<Session> {
 #[tokio::test]
 async fn the_state_of_a_session_is_folded_from_what_was_recorded_of_it() {
     let session = lived().await;
-    let live = SessionState::of(&mut session.events(0));
+    let live = SessionState::from_log(&mut session.events(0));
     assert_eq!(live.id, session.id());
     assert_eq!((live.mode, &live.model), (session.modes().current(), &session.model()));
     assert_eq!(live.always, session.permissions().allowed());

@@ -108,7 +108,7 @@ async fn ask(loaded: &LoadedSession, prompt: &str) {
 /// Ends a registry as the program does.
 async fn end(sessions: &Sessions) {
     sessions.close("the test is over");
-    timeout(LONG, sessions.saved()).await.unwrap();
+    timeout(LONG, sessions.wait_all_stored()).await.unwrap();
 }
 
 /// Returns the events of a session, with their indexes.
@@ -257,12 +257,12 @@ async fn a_stored_session_is_read_without_a_trace() {
     ask(&loaded, "first").await;
     let id = loaded.id().to_owned();
     end(&sessions).await;
-    let mut claim = place.store().claim(&id).await.unwrap();
+    let mut lease = place.store().acquire(&id).await.unwrap();
     let (prompt, tags) = (text("second"), PromptTags::default());
     let begun = Event::TurnQueued { turn: TurnId(2), prompt, origin: Origin::Terminal, tags };
-    let (first, events) = (claim.next(), vec![(1, Arc::new(begun))]);
-    claim.append(vec![Batch { first, events, summary: None }]).await.unwrap();
-    drop(claim);
+    let (first, events) = (lease.next(), vec![(1, Arc::new(begun))]);
+    lease.append(vec![Batch { first, events, summary: None }]).await.unwrap();
+    drop(lease);
     // Half a line.
     let log = fs::read_to_string(place.log(&id)).unwrap() + "{\"i\"";
     fs::write(place.log(&id), &log).unwrap();
@@ -275,7 +275,7 @@ async fn a_stored_session_is_read_without_a_trace() {
     assert_eq!(ends().await, 2);
     assert_eq!(fs::read_to_string(place.log(&id)).unwrap(), log);
     assert_eq!(fs::read_dir(place.dir.path().join(&id)).unwrap().count(), 1);
-    let _claim = place.store().claim(&id).await.unwrap();
+    let _lease = place.store().acquire(&id).await.unwrap();
     assert_eq!(ends().await, 1);
 }
 
@@ -286,12 +286,12 @@ async fn store_long(place: &Place, count: usize) -> String {
     ask(&loaded, "first").await;
     let id = loaded.id().to_owned();
     end(&sessions).await;
-    let mut claim = place.store().claim(&id).await.unwrap();
-    for first in (claim.next()..count).step_by(500) {
+    let mut lease = place.store().acquire(&id).await.unwrap();
+    for first in (lease.next()..count).step_by(500) {
         let chunks = (0..499).map(|n| Event::Text(format!("{n} {}", "words ".repeat(48))));
         let events = chunks.chain([Event::Forgotten]);
         let events = events.map(|event| (1, Arc::new(event))).collect();
-        claim.append(vec![Batch { first, events, summary: None }]).await.unwrap();
+        lease.append(vec![Batch { first, events, summary: None }]).await.unwrap();
     }
     id
 }

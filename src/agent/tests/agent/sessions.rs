@@ -357,7 +357,7 @@ async fn a_load_that_is_given_up_leaves_the_next_one_waiting_for_the_end_of_the_
     let loaded = timeout(LONG, sessions.load(&id, Vec::new(), |_| ())).await.unwrap();
     assert_eq!(loaded.unwrap().unwrap().id(), id);
     sessions.close("The end.");
-    timeout(LONG, sessions.saved()).await.unwrap();
+    timeout(LONG, sessions.wait_all_stored()).await.unwrap();
 }
 
 #[tokio::test]
@@ -391,5 +391,5 @@ async fn a_session_is_loaded_again_while_it_is_unloaded() {
         unloaded.await.unwrap();
     }
     sessions.close("The end.");
-    timeout(LONG, sessions.saved()).await.unwrap();
+    timeout(LONG, sessions.wait_all_stored()).await.unwrap();
 }

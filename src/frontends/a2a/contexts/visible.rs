@@ -34,7 +34,7 @@ use tandem_wire::jsonrpc::Error;
 /// a retry of each is recognized after a restart.
 const MESSAGE_USES: usize = 32;
 
-/// Number of times that a log is read again because its session was claimed meanwhile.
+/// Number of times that a log is read again because its session was leased meanwhile.
 const READ_AGAIN: usize = 2;
 
 /// The longest id that a client may choose.
@@ -149,7 +149,7 @@ impl<'a> VisibleContexts<'a> {
     pub(in super::super) fn all(&self) -> Vec<Arc<SessionContext>> {
         let loaded = self.all.registry().loaded().into_iter();
         // A session whose events are no longer stored from this node is left out: its state here is out of date.
-        let live = loaded.filter(|it| self.sees(it) && it.session().abandonment().is_none());
+        let live = loaded.filter(|it| self.sees(it) && it.session().fence_error().is_none());
         live.map(|it| SessionContext::of(&it)).collect()
     }
 
@@ -160,7 +160,7 @@ impl<'a> VisibleContexts<'a> {
             loop {
                 let loaded = self.all.registry().loaded();
                 let waited = loaded.iter().filter(|it| !it.has_begun() && self.sees(it));
-                let waits: Vec<_> = waited.map(|it| it.begun()).collect();
+                let waits: Vec<_> = waited.map(|it| it.wait_resumed()).collect();
                 if waits.is_empty() {
                     return;
                 }
@@ -185,7 +185,7 @@ impl<'a> VisibleContexts<'a> {
     pub(in super::super) fn stored(self) -> BoxStream<'a, Result<Listed, Error>> {
         let Some(sessions) = self.all.sessions() else { return stream::empty().boxed() };
         sessions
-            .stored(None)
+            .stored_sessions(None)
             .map_err(move |error| self.store_error(&error))
             .try_filter(move |listed| ready(self.is_listed(listed)))
             .boxed()
@@ -237,7 +237,7 @@ impl<'a> VisibleContexts<'a> {
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
         let log = if_available(read_stored(&**store, &head.id, bytes, policy).await)?;
         let Some(log) = log else { return Ok(false) };
-        let state = tokio::task::spawn_blocking(move || SessionState::of(&mut log.read(0))).await;
+        let state = tokio::task::spawn_blocking(move || SessionState::from_log(&mut log.read(0))).await;
         access.shares = state.map(|state| state.access.shares).unwrap_or_default();
         Ok(self.principal.right(&access).is_some())
     }
@@ -269,7 +269,7 @@ impl<'a> VisibleContexts<'a> {
                 tracing::debug!(id, "a stored session is not listed: {error}");
             });
             let Some(log) = if_available(log)? else { return Ok(None) };
-            // A session that was claimed meanwhile still shows the turn that the claim is about to end.
+            // A session that was leased meanwhile still shows the turn that the new owner is about to end.
             if tries < READ_AGAIN && sessions.is_loaded_or_loading(id) {
                 tries += 1;
                 continue;

@@ -76,7 +76,7 @@ async fn list(
     // A program that connects over a port may know loaded sessions only.
     if service.origin == Origin::Editor {
         let stored = sessions
-            .stored(real.clone())
+            .stored_sessions(real.clone())
             .try_filter(|it| ready(it.turns > 0))
             .map_ok(|it| {
                 let meta = meta(&it);

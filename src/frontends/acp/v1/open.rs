@@ -326,7 +326,7 @@ async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
         return;
     }
     service.sessions.delete(opened.loaded.id());
-    session.persistence().ended().await;
+    session.persistence().wait_released().await;
 }
 
 async fn delete(service: &EditorService, id: &str) -> Result<(), Error> {

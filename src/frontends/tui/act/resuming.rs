@@ -101,7 +101,7 @@ impl Ui {
     pub(super) fn fork_session(&mut self, typed: &str) {
         let Some(session) = self.session.session().cloned() else { return };
         let copy = async move {
-            let store = session.stored().await?;
+            let store = session.wait_stored().await?;
             let copy = fork_ended(&*store, session.id(), None).await;
             copy.map(|head| head.id).map_err(|error| error.to_string())
         };

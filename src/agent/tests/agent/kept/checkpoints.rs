@@ -62,7 +62,7 @@ async fn a_checkpoint_has_what_was_said_and_stays_as_it_is() {
         matches!(&refused, LoadError::Store(StoreError::Checkpoint(tag)) if tag == "here"),
         "{refused}"
     );
-    let listed: Vec<_> = sessions.stored(None).try_collect().await.unwrap();
+    let listed: Vec<_> = sessions.stored_sessions(None).try_collect().await.unwrap();
     assert!(listed.is_empty(), "no client is offered one");
     // A copy of it goes on without what came after it.
     let copy = tandem_agent::sessions::fork(&*place.store(), checkpoint).await.unwrap();
@@ -137,7 +137,7 @@ async fn what_is_not_stored_or_not_begun_is_not_copied() {
         let place = Place::new();
         let (sessions, _) = registry(place.store(), vec![], vec![]);
         let loaded = create(&sessions);
-        assert!(loaded.session().stored().await.is_err());
+        assert!(loaded.session().wait_stored().await.is_err());
         assert!(said(&loaded, command).await.is_err(), "{command}");
         assert!(place.store().list(&Query::default()).await.unwrap().is_empty(), "not itself");
         end(&sessions).await;

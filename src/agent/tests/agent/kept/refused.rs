@@ -69,7 +69,7 @@ async fn a_clients_session_waits_for_a_store_that_refuses_and_goes_on_as_if_noth
     until(&mut log, is_end).await;
     assert_eq!(ran.load(Ordering::SeqCst), 1);
     assert_eq!(super::notices(session), 0);
-    session.synced().await;
+    session.wait_durable().await;
     assert_eq!(stored(&*place.store(), loaded.id()).await, events(session));
     end(&sessions).await;
 }
@@ -85,13 +85,13 @@ async fn a_clients_session_that_could_not_be_saved_for_long_ends_with_the_reason
     let mut log = session.events(0);
     session.prompt(text("first"), client());
     until(&mut log, is_end).await;
-    session.synced().await;
+    session.wait_durable().await;
     let before = events(&session);
     store.fails.store(true, Ordering::SeqCst);
     session.prompt(text("second"), client());
-    timeout(PATIENCE * 2, session.abandoned()).await.unwrap();
+    timeout(PATIENCE * 2, session.wait_fenced()).await.unwrap();
     timeout(LONG, session.turns().closed()).await.unwrap();
-    let reason = session.abandonment().unwrap();
+    let reason = session.fence_error().unwrap();
     assert!(
         matches!(&reason, StoreError::Refused(why) if why.contains("no storage space")),
         "{reason}"
@@ -118,10 +118,10 @@ async fn a_clients_new_session_that_cannot_be_stored_acknowledges_nothing() {
     let shown = session.position();
     session.prompt(text("first"), client());
     session.prompt(text("second"), client());
-    timeout(PATIENCE * 2, session.abandoned()).await.unwrap();
+    timeout(PATIENCE * 2, session.wait_fenced()).await.unwrap();
     timeout(LONG, session.turns().closed()).await.unwrap();
     assert_eq!((session.position(), ran.load(Ordering::SeqCst)), (shown, 0));
-    assert!(matches!(session.abandonment(), Some(StoreError::Refused(_))));
+    assert!(matches!(session.fence_error(), Some(StoreError::Refused(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +135,7 @@ async fn a_clients_session_that_is_closed_while_its_store_refuses_shows_nothing_
     let mut log = session.events(0);
     session.prompt(text("first"), client());
     until(&mut log, is_end).await;
-    session.synced().await;
+    session.wait_durable().await;
     let before = events(&session);
     store.fails.store(true, Ordering::SeqCst);
     session.prompt(text("second"), client());
@@ -170,7 +170,7 @@ async fn a_person_whose_session_cannot_be_saved_is_asked_before_something_is_don
         "this conversation is not being saved, and nothing would tell later that this was done \
          [built-in rule unsaved]"
     );
-    assert!(session.is_refused());
+    assert!(session.is_store_bypassed());
     session.answer(&call.call.id, Answer::Once { edited: None }, Origin::Terminal).unwrap();
     until(&mut log, is_end).await;
     end(&sessions).await;

@@ -81,8 +81,8 @@ async fn left(after: Vec<Event>) -> Place {
     };
     let all = [vec![Event::SessionStarted(Arc::new(begun))], after].concat();
     let events = all.into_iter().map(|event| (now(), Arc::new(event))).collect();
-    let mut claim = place.store().create(&head).await.unwrap();
-    claim.append(vec![Batch { first: 0, events, summary: None }]).await.unwrap();
+    let mut lease = place.store().create(&head).await.unwrap();
+    lease.append(vec![Batch { first: 0, events, summary: None }]).await.unwrap();
     place
 }
 

@@ -35,12 +35,12 @@ async fn what_a_session_does_after_it_was_taken_over_is_neither_stored_nor_shown
     yield_now().await;
     store.taken.send_replace(true);
     store.goes_on.send_replace(true);
-    timeout(LONG, session.abandoned()).await.unwrap();
+    timeout(LONG, session.wait_fenced()).await.unwrap();
     timeout(LONG, session.turns().closed()).await.unwrap();
     // Nobody waits for ever for what is never stored.
     timeout(LONG, session.turns().idle()).await.unwrap();
-    timeout(LONG, session.synced()).await.unwrap();
-    assert!(session.stored().await.is_err());
+    timeout(LONG, session.wait_durable()).await.unwrap();
+    assert!(session.wait_stored().await.is_err());
     unloaded(&sessions, &id).await;
     assert_eq!(events(&session), before);
     assert_eq!(stored(&*place.store(), &id).await, before);

@@ -111,7 +111,7 @@ impl Stage {
     /// Ends the session, and waits until all of it is stored.
     async fn end(&self) {
         self.session.close();
-        self.session.persistence().ended().await;
+        self.session.persistence().wait_released().await;
     }
 
     /// Ends the session, and goes on with it as another process would.
@@ -124,7 +124,7 @@ impl Stage {
         let storage = Storage::Stored(Box::new(stored));
         self.session = session_of(Arc::clone(&self.model), self.project.path(), storage);
         // That the turn at hand was interrupted is nobody's next turn.
-        self.session.synced().await;
+        self.session.wait_durable().await;
     }
 
     /// Ends the session, and takes what was stored after the conversation went back away again.

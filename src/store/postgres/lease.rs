@@ -1,11 +1,11 @@
-//! The claim of a session in a database: the right of this node to append to its log.
+//! The write lease of a session in a database: the right of this node to append to its log.
 
 use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use tandem_agent::session::{Batch, Claim, Head, Secrets, StoreError};
+use tandem_agent::session::{Batch, WriteLease, Head, Secrets, StoreError};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -16,12 +16,12 @@ use super::writer::{RowSummary, Write};
 use crate::lines;
 
 /// Statement that gives up a session which this node owns in this epoch. It compares the node's name too: of two
-/// nodes that create or claim a session at once, both count the same epoch.
+/// nodes that create or lease a session at once, both count the same epoch.
 const RELEASE_STATEMENT: &str =
     "update tandem.session set owner = '', port = null where id = $1 and epoch = $2 and owner = $3";
 
-/// The claim of a session in one of its epochs.
-pub(super) struct PostgresClaim {
+/// The lease of a session in one of its epochs.
+pub(super) struct PostgresLease {
     shared: Arc<Shared>,
     id: String,
     epoch: i64,
@@ -42,16 +42,16 @@ struct Encoded {
     summary: RowSummary,
 }
 
-impl PostgresClaim {
+impl PostgresLease {
     /// Creates a session, unless the database has one of that id.
     pub(super) async fn create(
         shared: &Arc<Shared>,
         head: &Head,
-    ) -> Result<Box<dyn Claim>, StoreError> {
+    ) -> Result<Box<dyn WriteLease>, StoreError> {
         let line = lines::write_head(head).map_err(io::Error::from)?;
         let line = text(line)?;
         let epoch = 1;
-        let claim = Self::hold(shared, &head.id, epoch).ok_or(StoreError::TakenOver)?;
+        let lease = Self::hold(shared, &head.id, epoch).ok_or(StoreError::TakenOver)?;
         let sql = "insert into tandem.session\
                    (id, epoch, owner, head, directory, is_checkpoint, title, changed, tenant) \
                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict(id) do nothing returning id";
@@ -84,27 +84,27 @@ impl PostgresClaim {
                 return Err(StoreError::TakenOver);
             }
         }
-        Ok(Box::new(claim))
+        Ok(Box::new(lease))
     }
 
-    /// Claims a session that no live node owns.
-    pub(super) async fn claim(
+    /// Acquires the lease of a session that no live node owns.
+    pub(super) async fn acquire(
         shared: &Arc<Shared>,
         id: &str,
-    ) -> Result<Box<dyn Claim>, StoreError> {
+    ) -> Result<Box<dyn WriteLease>, StoreError> {
         let seen = shared.unowned(id).await?;
-        Self::claim_seen(shared, id, seen.epoch).await
+        Self::acquire_seen(shared, id, seen.epoch).await
     }
 
-    /// Claims a session whose owner was seen dead in the epoch `seen`, if the session is still in that epoch.
-    pub(super) async fn claim_seen(
+    /// Acquires the lease of a session whose owner was seen dead in the epoch `seen`, if the session is still in that epoch.
+    pub(super) async fn acquire_seen(
         shared: &Arc<Shared>,
         id: &str,
         seen: i64,
-    ) -> Result<Box<dyn Claim>, StoreError> {
+    ) -> Result<Box<dyn WriteLease>, StoreError> {
         let epoch = seen + 1;
         let own = shared.nodes.own();
-        if let Some(mut claim) = Self::hold(shared, id, epoch) {
+        if let Some(mut lease) = Self::hold(shared, id, epoch) {
             // The epoch in the condition decides the race: if another node has found the same owner dead and was
             // faster, this updates nothing. The statement may run twice, so the row is read afterwards to learn who
             // owns it.
@@ -113,17 +113,17 @@ impl PostgresClaim {
             shared.database.query(sql, &[&id, &epoch, &own]).await?;
             let owner = shared.owner(id).await?;
             if owner.node == own && owner.epoch == epoch {
-                claim.next = index(owner.next)?;
+                lease.next = index(owner.next)?;
                 // The inbox may already have orders for this session.
                 shared.news.hear(&inbox_of(own));
-                return Ok(Box::new(claim));
+                return Ok(Box::new(lease));
             }
         }
         let owner = shared.owner(id).await?;
         Err(StoreError::Held(id.to_owned(), shared.holder(owner)))
     }
 
-    /// Returns the claim of a session that this node is about to own; `None` if this node owns it already.
+    /// Returns the lease of a session that this node is about to own; `None` if this node owns it already.
     fn hold(shared: &Arc<Shared>, id: &str, epoch: i64) -> Option<Self> {
         let taken_over = shared.hold(id, epoch)?;
         let (shared, id) = (Arc::clone(shared), id.to_owned());
@@ -181,7 +181,7 @@ impl PostgresClaim {
 }
 
 #[async_trait]
-impl Claim for PostgresClaim {
+impl WriteLease for PostgresLease {
     fn next(&self) -> usize {
         self.next
     }
@@ -236,7 +236,7 @@ impl Claim for PostgresClaim {
         self.fenced(sql, &i32::from(port)).await
     }
 
-    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+    async fn store_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
         let body = serde_json::to_string(secrets).map_err(io::Error::from)?;
         let sql = "with s as (select id from tandem.session where id = $1 and epoch = $2 for update) \
                    insert into tandem.secret(session, body) select id, $3 from s \
@@ -259,14 +259,14 @@ impl Claim for PostgresClaim {
     }
 }
 
-impl Drop for PostgresClaim {
+impl Drop for PostgresLease {
     fn drop(&mut self) {
         if self.is_released {
             return;
         }
         self.shared.let_go(&self.id, self.epoch);
         let (shared, id, epoch) = (Arc::clone(&self.shared), self.id.clone(), self.epoch);
-        // Without a runtime the process is ending. Other nodes then see that this node is dead, and can claim the
+        // Without a runtime the process is ending. Other nodes then see that this node is dead, and can lease the
         // session.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {

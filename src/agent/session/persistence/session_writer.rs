@@ -1,6 +1,6 @@
 //! Writer of a session's log to its store: stores events as the log grows, and tells the log which events are stored.
 //!
-//! The [`Keeper`] reads the log like any other reader, so that appending an event never waits for a disk.
+//! The [`SessionWriter`] reads the log like any other reader, so that appending an event never waits for a disk.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::file_uploads::FileUploads;
-use super::store::{Batch, BatchSummary, Claim, Head, Secrets, Store, StoreError};
+use super::store::{Batch, BatchSummary, WriteLease, Head, Secrets, Store, StoreError};
 use super::store_health::StoreHealth;
 use crate::session::events::event::{Event, TaskEvent, TurnId};
-use crate::session::events::log::{Abandonment, Log, Reader};
+use crate::session::events::log::{FenceReason, Log, Reader};
 use crate::session::events::principal::Shares;
 use crate::session::state::session_state::{SessionState, prompt_title};
 
@@ -63,7 +63,7 @@ pub(super) struct StoredProgress {
 pub(crate) struct Refusals {
     /// Time for which the session waits for a store that refuses, before the session ends. `None`: the session goes on
     /// without the store.
-    patience: Option<Duration>,
+    max_wait: Option<Duration>,
     /// Time of the first refusal since the store last took events; `None` if it does not refuse now.
     since: Option<Instant>,
     health: StoreHealth,
@@ -71,10 +71,10 @@ pub(crate) struct Refusals {
 
 impl Refusals {
     /// Makes the record of a session's refusals, which is empty at first. If A2A clients began the session
-    /// (`is_served`), it waits `patience` for its store, because events that clients are told must be stored. A session
+    /// (`is_served`), it waits `max_wait` for its store, because events that clients are told must be stored. A session
     /// of a terminal or an editor goes on without its store.
-    pub(crate) fn new(is_served: bool, patience: Duration, health: StoreHealth) -> Self {
-        Self { patience: is_served.then_some(patience), since: None, health }
+    pub(crate) fn new(is_served: bool, max_wait: Duration, health: StoreHealth) -> Self {
+        Self { max_wait: is_served.then_some(max_wait), since: None, health }
     }
 
     fn is_failing(&self) -> bool {
@@ -83,19 +83,19 @@ impl Refusals {
 
     /// Returns the time between a refusal of the store and the next attempt.
     fn retry_interval(&self) -> Duration {
-        if self.patience.is_some() { WAITING_RETRY_INTERVAL } else { STORE_RETRY_INTERVAL }
+        if self.max_wait.is_some() { WAITING_RETRY_INTERVAL } else { STORE_RETRY_INTERVAL }
     }
 
     /// Notes a refusal. The first of several is reported: by a notice in the session, or, if the session waits for its
     /// store, to the server's operator. Returns the reason to end the session, if it has waited for as long as it may.
-    fn note(&mut self, log: &Log, error: &StoreError) -> Option<Abandonment> {
+    fn note_refusal(&mut self, log: &Log, error: &StoreError) -> Option<FenceReason> {
         let now = Instant::now();
         let is_first = self.since.is_none();
         let since = *self.since.get_or_insert(now);
         self.health.note_refusal();
-        let Some(patience) = self.patience else {
+        let Some(max_wait) = self.max_wait else {
             if is_first {
-                log.refused();
+                log.bypass_store();
                 log.append(not_saved(error));
             }
             return None;
@@ -105,25 +105,25 @@ impl Refusals {
         }
         let why = match error {
             StoreError::Refused(why) => why.clone(),
-            _ if now.duration_since(since) < patience => return None,
+            _ if now.duration_since(since) < max_wait => return None,
             error => error.to_string(),
         };
         tracing::error!(
             "a session ends, as it could not be saved for {} s: {why}",
-            patience.as_secs()
+            max_wait.as_secs()
         );
-        Some(Abandonment::Refused(why))
+        Some(FenceReason::Refused(why))
     }
 
     /// Waits for an operation of the store. An operation that takes longer than [`SLOW_OPERATION_TIME`] is noted as a refusal in the
-    /// store's health. If the session waits for its store, this fails with [`StoreError::Refused`] once the session's
-    /// patience, counted from the first refusal, is over.
+    /// store's health. If the session waits for its store, this fails with [`StoreError::Refused`] once
+    /// `max_wait`, counted from the first refusal, is over.
     async fn wait_for<T>(
         &self,
         operation: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let waited = self.since.map_or(Duration::ZERO, |since| since.elapsed());
-        let mut left = self.patience.map(|patience| patience.saturating_sub(waited));
+        let mut left = self.max_wait.map(|max_wait| max_wait.saturating_sub(waited));
         tokio::pin!(operation);
         loop {
             // Time is counted in steps, because all of it may pass while the process is suspended: then only one step
@@ -136,7 +136,7 @@ impl Refusals {
             }
             left = left.map(|left| left.saturating_sub(step));
             if left == Some(Duration::ZERO) {
-                let seconds = self.patience.unwrap_or_default().as_secs();
+                let seconds = self.max_wait.unwrap_or_default().as_secs();
                 let why = format!("its store has not answered for {seconds} s");
                 return Err(StoreError::Refused(why));
             }
@@ -144,25 +144,25 @@ impl Refusals {
     }
 
     /// Notes that the store has taken events. Returns `true` if the store had refused before.
-    fn end(&mut self, log: &Log) -> bool {
+    fn note_success(&mut self, log: &Log) -> bool {
         self.health.note_success();
         let has_refused = self.since.take().is_some();
         if has_refused {
-            log.stored();
+            log.attach_store();
         }
         has_refused
     }
 
-    /// Returns the reason to abandon the log, if the session ends while a store that it waits for refuses.
-    fn at_end(&self) -> Option<Abandonment> {
-        (self.is_failing() && self.patience.is_some()).then(|| {
-            Abandonment::Refused("the session has ended before it could be saved".to_owned())
+    /// Returns the reason to fence the log, if the session ends while a store that it waits for refuses.
+    fn fence_reason_at_end(&self) -> Option<FenceReason> {
+        (self.is_failing() && self.max_wait.is_some()).then(|| {
+            FenceReason::Refused("the session has ended before it could be saved".to_owned())
         })
     }
 }
 
 /// Parts of a session that are stored: the log, and the data and files beside the log.
-pub(super) struct KeptSession {
+pub(super) struct PersistedSession {
     pub(super) log: Log,
     pub(super) changes: watch::Receiver<BesideLog>,
     /// Writer of the session's files to the store, if several nodes share the store.
@@ -174,7 +174,7 @@ pub(super) struct KeptSession {
 }
 
 /// The writer of one session's log to a store.
-pub(super) struct Keeper {
+pub(super) struct SessionWriter {
     log: Log,
     /// Port and secrets as they should be stored.
     beside: watch::Receiver<BesideLog>,
@@ -183,11 +183,11 @@ pub(super) struct Keeper {
     stored_beside: BesideLog,
     /// Reader that stands at the first event that is not written yet.
     reader: Reader,
-    claim: Box<dyn Claim>,
+    lease: Box<dyn WriteLease>,
     /// Token that fires when the session is to be released for another process in the middle of a turn.
     handed_over: CancellationToken,
     /// Time of the last write of events.
-    written: Instant,
+    last_write: Instant,
     /// Number of turns so far.
     turns: u64,
     /// The session's title, if it differs from the one in the session's [`Head`].
@@ -200,41 +200,41 @@ pub(super) struct Keeper {
     open: BTreeSet<TurnId>,
     refusals: Refusals,
     /// Reason why no further event is stored.
-    abandonment: Option<Abandonment>,
+    fence_reason: Option<FenceReason>,
     /// Reason why a part of the stored log is lost; `None` again as soon as the whole log is saved anew.
     lost: Option<&'static str>,
     /// Time of the last attempt to save the whole log anew.
-    renewed: Option<Instant>,
+    last_renewal: Option<Instant>,
 }
 
 /// Stores the log of a new session, from the first event on that is worth storing. Returns when the session is closed
 /// and all its events are written. `refusals` is called with `true` if A2A clients began the session.
-pub(super) async fn keep_new(
+pub(super) async fn write_new_session(
     store: Arc<dyn Store>,
-    session: KeptSession,
+    session: PersistedSession,
     head: impl FnOnce(&SessionState) -> Head + Send,
     refusals: impl FnOnce(bool) -> Refusals + Send,
 ) {
     let (log, closed) = (session.log.clone(), session.closed.clone());
     tokio::select! {
         biased;
-        () = log.born() => {}
+        () = log.wait_worth_storing() => {}
         () = closed.cancelled() => return,
     }
-    let head = head(&SessionState::of(&mut log.read(0)));
+    let head = head(&SessionState::from_log(&mut log.read(0)));
     let mut refusals = refusals(head.served);
-    let claim = loop {
+    let lease = loop {
         let err = match refusals.wait_for(store.create(&head)).await {
-            Ok(claim) => break claim,
+            Ok(lease) => break lease,
             // Another process has created a session of the same id.
-            Err(StoreError::TakenOver) => return log.abandon(Abandonment::TakenOver),
+            Err(StoreError::TakenOver) => return log.fence(FenceReason::TakenOver),
             Err(err) => err,
         };
-        if let Some(reason) = refusals.note(&log, &err) {
-            return log.abandon(reason);
+        if let Some(reason) = refusals.note_refusal(&log, &err) {
+            return log.fence(reason);
         }
         if closed.is_cancelled() {
-            return refusals.at_end().map_or((), |reason| log.abandon(reason));
+            return refusals.fence_reason_at_end().map_or((), |reason| log.fence(reason));
         }
         tokio::select! {
             () = sleep(refusals.retry_interval()) => {}
@@ -243,61 +243,61 @@ pub(super) async fn keep_new(
     };
     let is_untitled = head.title.is_empty();
     let is_failing = refusals.is_failing();
-    let mut keeper = Keeper { is_untitled, ..Keeper::new(session, claim, refusals) };
+    let mut writer = SessionWriter { is_untitled, ..SessionWriter::new(session, lease, refusals) };
     if is_failing {
         // The first write is made here, because `run` would first wait for the retry interval: the store has refused to
         // create the session before.
-        keeper.write().await;
+        writer.write().await;
     }
-    keeper.run(closed).await;
+    writer.run(closed).await;
 }
 
 /// Stores what is added to the log of a session that was read from the store. Returns when the session is closed and
 /// all its events are written.
-pub(super) async fn keep_on(
-    claim: Box<dyn Claim>,
+pub(super) async fn write_stored_session(
+    lease: Box<dyn WriteLease>,
     StoredProgress { summary, open, is_untitled }: StoredProgress,
-    session: KeptSession,
+    session: PersistedSession,
     refusals: Refusals,
 ) {
     // The secrets were read from the store. The port was not: each process announces its own.
     let stored_beside = BesideLog { port: None, ..session.changes.borrow().clone() };
     let closed = session.closed.clone();
-    let keeper = Keeper::new(session, claim, refusals);
+    let writer = SessionWriter::new(session, lease, refusals);
     let BatchSummary { turns, title, shares, .. } = summary;
-    Keeper { stored_beside, turns, title, is_untitled, shares, open, ..keeper }.run(closed).await;
+    SessionWriter { stored_beside, turns, title, is_untitled, shares, open, ..writer }.run(closed).await;
 }
 
-impl Keeper {
-    fn new(session: KeptSession, claim: Box<dyn Claim>, refusals: Refusals) -> Self {
+impl SessionWriter {
+    fn new(session: PersistedSession, lease: Box<dyn WriteLease>, refusals: Refusals) -> Self {
         Self {
-            reader: session.log.read(claim.next()),
+            reader: session.log.read(lease.next()),
             log: session.log,
             beside: session.changes,
             files: session.files,
             stored_beside: BesideLog::default(),
-            claim,
+            lease,
             handed_over: session.handed_over,
-            written: Instant::now(),
+            last_write: Instant::now(),
             turns: 0,
             title: None,
             is_untitled: false,
             shares: Shares::new(),
             open: BTreeSet::new(),
             refusals,
-            abandonment: None,
+            fence_reason: None,
             lost: None,
-            renewed: None,
+            last_renewal: None,
         }
     }
 
-    /// Runs until the session is closed, released for another process, or abandoned. Each round:
+    /// Runs until the session is closed, released for another process, or fenced. Each round:
     ///
     /// 1. waits until there is something to write or to sync,
     /// 2. writes the events that have come, and syncs them if a turn has ended or a reader waits for that,
-    /// 3. stops if the session is abandoned or was released, or if it is closed and no turn is open.
+    /// 3. stops if the log is fenced or was released, or if it is closed and no turn is open.
     ///
-    /// After the session was closed, the rest is written once more, and the claim is released.
+    /// After the session was closed, the rest is written once more, and the lease is released.
     async fn run(mut self, closed: CancellationToken) {
         let mut is_closing = false;
         loop {
@@ -307,20 +307,20 @@ impl Keeper {
             is_closing = closed.is_cancelled();
             let is_left = self.handed_over.is_cancelled();
             let ends_turn = self.write().await;
-            if ends_turn || is_left || self.log.wants_sync() {
+            if ends_turn || is_left || self.log.wants_durable() {
                 self.sync().await;
             }
-            if let Some(reason) = self.abandonment {
-                if reason == Abandonment::TakenOver {
+            if let Some(reason) = self.fence_reason {
+                if reason == FenceReason::TakenOver {
                     tracing::warn!("another process has taken the session over");
                 }
-                return self.log.abandon(reason);
+                return self.log.fence(reason);
             }
             if is_left && !self.refusals.is_failing() {
                 // Events of the running turn are not stored from now on: the next process that has the session resumes
                 // the turn from its last stored event.
-                self.claim.release().await;
-                return self.log.abandon(Abandonment::TakenOver);
+                self.lease.release().await;
+                return self.log.fence(FenceReason::TakenOver);
             }
             // Closing cancels the running turn, whose end comes a little later and should be stored too.
             if is_closing && (self.open.is_empty() || self.refusals.is_failing()) {
@@ -329,14 +329,14 @@ impl Keeper {
         }
         // This is the last attempt to write events that the store has refused. It may save the whole log anew, although
         // the last attempt to do so was shortly before.
-        self.renewed = None;
+        self.last_renewal = None;
         self.write().await;
         self.sync().await;
-        self.claim.release().await;
+        self.lease.release().await;
         // Tasks that wait until an event is stored must not wait for ever.
-        match self.abandonment.or_else(|| self.refusals.at_end()) {
-            Some(reason) => self.log.abandon(reason),
-            None => self.log.unstored(),
+        match self.fence_reason.or_else(|| self.refusals.fence_reason_at_end()) {
+            Some(reason) => self.log.fence(reason),
+            None => self.log.detach_store(),
         }
     }
 
@@ -348,19 +348,19 @@ impl Keeper {
             if is_closing { std::future::pending().await } else { closed.cancelled().await }
         };
         tokio::pin!(closed);
-        let mut taken_over = self.claim.taken_over();
+        let mut taken_over = self.lease.taken_over();
         if self.refusals.is_failing() {
             tokio::select! {
                 () = sleep(self.refusals.retry_interval()) => {}
                 () = closed => {}
-                () = &mut taken_over => self.abandonment = Some(Abandonment::TakenOver),
+                () = &mut taken_over => self.fence_reason = Some(FenceReason::TakenOver),
             }
             return;
         }
         tokio::select! {
             () = self.reader.ready() => {}
-            () = &mut taken_over => return self.abandonment = Some(Abandonment::TakenOver),
-            () = self.log.sync_wanted() => return,
+            () = &mut taken_over => return self.fence_reason = Some(FenceReason::TakenOver),
+            () = self.log.wait_sync_wanted() => return,
             () = self.handed_over.cancelled() => return,
             Ok(()) = self.beside.changed() => return,
             () = &mut closed => return,
@@ -368,20 +368,20 @@ impl Keeper {
         // There may be only chunks of text now. Further chunks are awaited, so that they are written together.
         tokio::select! {
             biased;
-            () = self.log.urgent(self.reader.position()) => {}
+            () = self.log.wait_urgent(self.reader.position()) => {}
             () = closed => {}
-            () = sleep_until(self.written + MIN_CHUNK_WRITE_INTERVAL) => {}
+            () = sleep_until(self.last_write + MIN_CHUNK_WRITE_INTERVAL) => {}
         }
     }
 
     /// Writes all events that have come, with what belongs beside the log. Returns `true` if one of the events ends a
     /// turn.
     async fn write(&mut self) -> bool {
-        if self.abandonment.is_some() {
+        if self.fence_reason.is_some() {
             return false;
         }
         if let Some(why) = self.lost {
-            self.failed(StoreError::Lost(why)).await;
+            self.handle_store_error(StoreError::Lost(why)).await;
             return false;
         }
         let mut ends_turn = false;
@@ -392,23 +392,23 @@ impl Keeper {
             // Secrets and files must be stored before the events that refer to them. They are read after the events
             // were collected, so they are at least as new as the events.
             if let Err(err) = self.write_beside().await {
-                self.failed(err).await;
+                self.handle_store_error(err).await;
                 return false;
             }
             if end == from {
                 return ends_turn;
             }
             if !batches.is_empty() {
-                if let Err(err) = self.refusals.wait_for(self.claim.append(batches)).await {
-                    self.failed(err).await;
+                if let Err(err) = self.refusals.wait_for(self.lease.append(batches)).await {
+                    self.handle_store_error(err).await;
                     return false;
                 }
-                self.written = Instant::now();
+                self.last_write = Instant::now();
             }
-            if self.refusals.end(&self.log) && self.refusals.patience.is_none() {
+            if self.refusals.note_success(&self.log) && self.refusals.max_wait.is_none() {
                 self.log.append(Event::Notice("The conversation is saved again.".to_owned()));
             }
-            self.log.set_kept(end);
+            self.log.set_persisted(end);
         }
     }
 
@@ -426,11 +426,11 @@ impl Keeper {
             return Ok(());
         }
         if beside.secrets != self.stored_beside.secrets {
-            self.refusals.wait_for(self.claim.keep_secrets(&beside.secrets)).await?;
+            self.refusals.wait_for(self.lease.store_secrets(&beside.secrets)).await?;
         }
         if let Some(port) = beside.port.filter(|port| self.stored_beside.port != Some(*port)) {
             // An error is no refusal: without the port, others cannot join the session here, but no data is lost.
-            if let Err(err) = self.refusals.wait_for(self.claim.announce(port)).await {
+            if let Err(err) = self.refusals.wait_for(self.lease.announce(port)).await {
                 tracing::debug!("others are not told where to join: {err}");
             }
         }
@@ -453,7 +453,7 @@ impl Keeper {
                 batches.push(Batch { first: entry.index, ..Batch::default() });
             }
             let Some(batch) = batches.last_mut() else { break };
-            if self.note(&entry.event, ends_turn) {
+            if self.note_event(&entry.event, ends_turn) {
                 let (title, shares) = (self.title.clone(), self.shares.clone());
                 let busy = !self.open.is_empty();
                 batch.summary = Some(BatchSummary { turns: self.turns, title, shares, busy });
@@ -465,7 +465,7 @@ impl Keeper {
 
     /// Notes the effect of an event on the turns, the title and the shares. Returns `true` if the event changes what a
     /// list of sessions shows.
-    fn note(&mut self, event: &Event, ends_turn: &mut bool) -> bool {
+    fn note_event(&mut self, event: &Event, ends_turn: &mut bool) -> bool {
         match event {
             Event::TurnQueued { turn, prompt, .. } => {
                 self.turns = self.turns.max(turn.0);
@@ -495,25 +495,25 @@ impl Keeper {
     /// Waits until the store has all written events on disk, and tells the log so. Does nothing while the store
     /// refuses.
     async fn sync(&mut self) {
-        if self.refusals.is_failing() || self.abandonment.is_some() {
+        if self.refusals.is_failing() || self.fence_reason.is_some() {
             return;
         }
         let end = self.reader.position();
-        match self.refusals.wait_for(self.claim.sync()).await {
-            Ok(()) => self.log.set_synced(end),
-            Err(err) => self.failed(err).await,
+        match self.refusals.wait_for(self.lease.sync()).await {
+            Ok(()) => self.log.set_durable(end),
+            Err(err) => self.handle_store_error(err).await,
         }
     }
 
     /// Handles an error of the store. If a part of the stored log is lost, saves the whole log anew. Otherwise notes
     /// the refusal, and moves the reader back to the first event that is not stored, so that it is written later.
-    async fn failed(&mut self, err: StoreError) {
+    async fn handle_store_error(&mut self, err: StoreError) {
         if matches!(err, StoreError::TakenOver) {
-            self.abandonment = Some(Abandonment::TakenOver);
+            self.fence_reason = Some(FenceReason::TakenOver);
             return;
         }
         // On a disk that loses data again and again, the whole log must not be written each time.
-        let may_renew = self.renewed.is_none_or(|renewed| renewed.elapsed() >= STORE_RETRY_INTERVAL);
+        let may_renew = self.last_renewal.is_none_or(|renewed| renewed.elapsed() >= STORE_RETRY_INTERVAL);
         if let StoreError::Lost(why) = err {
             self.lost = Some(why);
         }
@@ -525,20 +525,20 @@ impl Keeper {
                     return;
                 }
                 Err(StoreError::TakenOver) => {
-                    return self.abandonment = Some(Abandonment::TakenOver);
+                    return self.fence_reason = Some(FenceReason::TakenOver);
                 }
                 Err(err) => err,
             },
             err => err,
         };
-        self.reader = self.log.read(self.claim.next());
-        self.abandonment = self.refusals.note(&self.log, &err);
+        self.reader = self.log.read(self.lease.next());
+        self.fence_reason = self.refusals.note_refusal(&self.log, &err);
     }
 
     /// Writes the whole log anew. The new log takes the place of the old one when all of it is on the disk.
     async fn renew(&mut self) -> Result<(), StoreError> {
-        self.renewed = Some(Instant::now());
-        self.claim.renew().await?;
+        self.last_renewal = Some(Instant::now());
+        self.lease.renew().await?;
         // Secrets and files may be lost like the log.
         self.stored_beside = BesideLog::default();
         self.files.iter().for_each(FileUploads::write_again);
@@ -552,13 +552,13 @@ impl Keeper {
                 let why = "a part of the conversation cannot be read from the disk";
                 return Err(StoreError::Io(io::Error::other(why)));
             }
-            self.refusals.wait_for(self.claim.append(batches)).await?;
+            self.refusals.wait_for(self.lease.append(batches)).await?;
         }
-        self.refusals.wait_for(self.claim.sync()).await?;
+        self.refusals.wait_for(self.lease.sync()).await?;
         let end = self.reader.position();
-        self.refusals.end(&self.log);
-        self.log.set_kept(end);
-        self.log.set_synced(end);
+        self.refusals.note_success(&self.log);
+        self.log.set_persisted(end);
+        self.log.set_durable(end);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The claim of a session's directory, and the writer of its log.
+//! The write lease of a session's directory, and the writer of its log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tandem_agent::session::{Batch, Claim, Head, Holder, Secrets, StoreError};
+use tandem_agent::session::{Batch, WriteLease, Head, Holder, Secrets, StoreError};
 
 use super::directory::{
     self, LOG_FILE, LockedLog, OWNER_FILE, SECRETS_FILE, blocking, has_head, is_same, lock, make_dir, write_owner,
@@ -25,8 +25,8 @@ const NEW_LOG: &str = "log.new.jsonl";
 /// Name of the log that a rewritten log has replaced, because a part of it was lost.
 const OLD_LOG: &str = "log.old.jsonl";
 
-/// The claim of a session's directory. The claim ends with the lock on the log, which its writer holds.
-pub(super) struct FileClaim {
+/// The lease of a session's directory. The lease ends with the lock on the log, which its writer holds.
+pub(super) struct FileLease {
     dir: PathBuf,
     /// Writer of the log. The lock lets one write at a time change it: writes run on threads for blocking work, also
     /// after their callers were dropped.
@@ -54,9 +54,9 @@ struct LogWriter {
     torn: bool,
 }
 
-impl FileClaim {
+impl FileLease {
     /// Creates a session's directory and its log.
-    pub(super) fn create(dir: &Path, head: &Head) -> Result<Box<dyn Claim>, StoreError> {
+    pub(super) fn create(dir: &Path, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         // The directory may exist already, with other files of the session.
         make_dir(dir)?;
         let file = new_log(dir)?;
@@ -73,7 +73,7 @@ impl FileClaim {
     }
 
     /// Opens a session's log. Cuts off an incomplete last line, which a crash may have left.
-    pub(super) fn open(dir: &Path) -> Result<Box<dyn Claim>, StoreError> {
+    pub(super) fn open(dir: &Path) -> Result<Box<dyn WriteLease>, StoreError> {
         let mut options = OpenOptions::new();
         let file = lock(options.append(true).read(true).open(dir.join(LOG_FILE))?, dir)?;
         if !has_head(&file)? {
@@ -97,7 +97,7 @@ impl FileClaim {
         Ok(Self::boxed(LogWriter::new(dir, &head, file, end), next, repaired))
     }
 
-    fn boxed(log: LogWriter, next: usize, repaired: Option<String>) -> Box<dyn Claim> {
+    fn boxed(log: LogWriter, next: usize, repaired: Option<String>) -> Box<dyn WriteLease> {
         let dir = log.dir.clone();
         Box::new(Self { dir, log: Arc::new(Mutex::new(log)), next, repaired })
     }
@@ -117,7 +117,7 @@ fn this_process() -> Holder {
 }
 
 #[async_trait]
-impl Claim for FileClaim {
+impl WriteLease for FileLease {
     fn next(&self) -> usize {
         self.next
     }
@@ -151,13 +151,13 @@ impl Claim for FileClaim {
         .await
     }
 
-    async fn keep_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
+    async fn store_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
         let (dir, secrets) = (self.dir.clone(), secrets.clone());
         blocking(move || Ok(write_secrets(&dir, &secrets)?)).await
     }
 }
 
-impl Drop for FileClaim {
+impl Drop for FileLease {
     fn drop(&mut self) {
         // This file only informs; the lock decides who owns the session.
         let _ = std::fs::remove_file(self.dir.join(OWNER_FILE));
