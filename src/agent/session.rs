@@ -289,7 +289,7 @@ impl Session {
 
     /// Returns `true` if a prompt is a command, which may need no model at all.
     pub fn is_command(&self, prompt: &[PromptPart]) -> bool {
-        command::is_one(&**self.turns.commands(), self.hub(), prompt)
+        command::is_command(&**self.turns.commands(), self.hub(), prompt)
     }
 
     /// Returns `true` if a prompt needs a model: it is no command, and does not look like a command either. May read
@@ -355,7 +355,7 @@ impl Session {
 
     /// Returns the ids of the models that are known by name.
     pub async fn known_models(&self) -> Result<Vec<String>, String> {
-        self.engine.model.known().await
+        self.engine.model.known_ids().await
     }
 
     /// Returns the ids of the models that can be chosen: the models known by name, and the models that servers offer

@@ -771,13 +771,13 @@ impl LoadedSession {
             directory: self.session.roots().first().cloned().unwrap_or_default(),
             last_activity,
             busy: self.session.turns().running().is_some(),
-            watchers: self.leases.held(),
+            watchers: self.leases.count(),
         }
     }
 
     /// Returns `true` if a turn runs, or a lease is held.
     fn is_in_use(&self) -> bool {
-        self.leases.held() > 0 || self.session.turns().running().is_some()
+        self.leases.count() > 0 || self.session.turns().running().is_some()
     }
 
     fn end(&self) {

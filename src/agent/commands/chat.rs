@@ -73,7 +73,7 @@ pub(super) const COMMAND: Command = Command {
 
 /// Lists the checkpoints of the directory that this session may know, the newest first. A session that a client of the
 /// A2A server began knows only the checkpoints of such sessions.
-async fn known(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
+async fn visible_checkpoints(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
     let mut known = all(request).await?;
     known.retain(|listed| listed.head.served || !request.turn.is_served());
     Ok(known)
@@ -154,7 +154,7 @@ async fn resume(request: CommandRequest<'_>) -> Result<CommandReply, String> {
 
 /// Lists the checkpoints with the tag in the arguments: at least one.
 async fn tagged(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
-    let mut known = known(request).await?;
+    let mut known = visible_checkpoints(request).await?;
     known.retain(|listed| is_tagged(listed, request.args));
     if known.is_empty() {
         return Err(CheckpointError::Unknown(request.args.to_owned()).to_string());
@@ -163,7 +163,7 @@ async fn tagged(request: &CommandRequest<'_>) -> Result<Vec<Listed>, String> {
 }
 
 async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let known = known(&request).await?;
+    let known = visible_checkpoints(&request).await?;
     if known.is_empty() {
         let none = "There is no checkpoint of this directory. `/chat save TAG` makes one.";
         return Ok(CommandReply::Say(none.to_owned()));

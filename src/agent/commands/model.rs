@@ -38,7 +38,7 @@ const MAX_LISTED: usize = 100;
 
 async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let current = request.turn.engine.model.id();
-    let known = list(&request.turn.engine.model.known().await?, &current);
+    let known = list(&request.turn.engine.model.known_ids().await?, &current);
     let served = list(&request.turn.engine.model.served().await, &current);
     let mut said = format!("The model is `{current}`. Known models:\n\n{known}");
     if !served.is_empty() {

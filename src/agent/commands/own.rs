@@ -17,7 +17,7 @@ const NO_COMMANDS: &str = "You have no commands of your own. Write one as a TOML
     in it: `~/.gemini/commands/NAME.toml`, or `.gemini/commands/NAME.toml` in a project.";
 
 fn list(request: &CommandRequest<'_>) -> CommandReply {
-    let own = request.registry.own();
+    let own = request.registry.user_commands();
     if own.is_empty() {
         return CommandReply::Say(NO_COMMANDS.to_owned());
     }

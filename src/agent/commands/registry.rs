@@ -143,11 +143,11 @@ impl Registry {
     /// Returns the built-in command that a prompt names, whether its arguments are right or wrong.
     pub(super) fn find<'a>(&self, prompt: &'a str) -> Option<ParsedCommand<'a>> {
         let (name, mut args) = word(prompt.trim().strip_prefix('/')?);
-        let mut command = named(self.commands, name)?;
+        let mut command = find_command(self.commands, name)?;
         let mut path = name.to_owned();
         loop {
             let (name, rest) = word(args);
-            let Some(sub_command) = named(command.sub_commands, name) else {
+            let Some(sub_command) = find_command(command.sub_commands, name) else {
                 return Some(ParsedCommand { path, command, args });
             };
             path = format!("{path} {name}");
@@ -156,7 +156,7 @@ impl Registry {
     }
 
     /// Returns the user's own commands. A command with the name of a built-in command gets a longer name.
-    pub(super) fn own(&self) -> Vec<CommandFile> {
+    pub(super) fn user_commands(&self) -> Vec<CommandFile> {
         let mut found = self.custom.as_ref().map(|custom| custom.list()).unwrap_or_default();
         for it in &mut found {
             if self.is_built_in(&it.name) {
@@ -173,7 +173,7 @@ impl Registry {
     }
 
     fn is_built_in(&self, name: &str) -> bool {
-        named(self.commands, name).is_some()
+        find_command(self.commands, name).is_some()
     }
 }
 
@@ -195,7 +195,7 @@ impl Commands for Registry {
         let Some(name) = first.strip_prefix('/') else {
             return if leaves(prompt) { leaving() } else { None };
         };
-        let own = self.own();
+        let own = self.user_commands();
         let prompts = self.prompts(servers, &own);
         if let Some(file) = own.iter().find(|file| file.name == name) {
             return command(CommandOfPrompt::Own { file: file.clone(), args: args.to_owned() });
@@ -221,7 +221,7 @@ impl Commands for Registry {
     }
 
     fn of_session(&self, servers: &Hub) -> Vec<SessionCommand> {
-        let own = self.own();
+        let own = self.user_commands();
         let prompts = self.prompts(servers, &own);
         let own = own.iter().map(CommandFile::listed);
         own.chain(prompts.iter().map(PromptCommand::listed)).collect()
@@ -351,6 +351,6 @@ pub(super) fn command_lines(above: &str, commands: &[Command]) -> String {
     lines.collect()
 }
 
-fn named(commands: &'static [Command], name: &str) -> Option<&'static Command> {
+fn find_command(commands: &'static [Command], name: &str) -> Option<&'static Command> {
     commands.iter().find(|command| command.name == name)
 }

@@ -28,7 +28,7 @@ pub async fn read_conversation(
     let mut reading = Reading::default();
     let mut pieces = store.read(&listed.head.id).await?;
     while let Some(piece) = pieces.next().await {
-        piece?.into_iter().for_each(|stored| reading.take(stored));
+        piece?.into_iter().for_each(|stored| reading.fold(stored));
         tokio::task::consume_budget().await;
     }
     Ok(Conversation {
@@ -37,7 +37,7 @@ pub async fn read_conversation(
         directory: listed.head.directory.clone(),
         created: listed.head.created,
         turns: listed.turns,
-        passages: reading.said(),
+        passages: reading.into_passages(),
     })
 }
 
@@ -60,7 +60,7 @@ pub fn conversation_of(log: &mut Reader) -> Conversation {
     reading.passages.truncate(end.unwrap_or(usize::MAX));
     let open = state.waiting.len() as u64 + u64::from(state.running.is_some());
     let turns = state.turns.saturating_sub(open);
-    let passages = reading.said();
+    let passages = reading.into_passages();
     Conversation { id: state.id, title: state.title, directory, created, turns, passages }
 }
 
@@ -77,7 +77,7 @@ struct Reading {
 
 impl Reading {
     /// Returns all passages that are not empty.
-    fn said(mut self) -> Vec<Passage> {
+    fn into_passages(mut self) -> Vec<Passage> {
         self.passages.retain(|passage| match passage {
             Passage::Prompt(text) | Passage::Answer(text) | Passage::Note(text) => {
                 !text.trim().is_empty()
@@ -87,7 +87,7 @@ impl Reading {
         self.passages
     }
 
-    fn take(&mut self, stored: Stored) {
+    fn fold(&mut self, stored: Stored) {
         match stored {
             Stored::Batch(batch) => {
                 let entries = (batch.first..).zip(batch.events);
@@ -209,10 +209,10 @@ fn mode_note(mode: Mode) -> String {
 
 fn body(started: &CallStarted, outcome: &ToolOutcome) -> Option<CallBody> {
     match outcome {
-        ToolOutcome::Done(output) => output.shown.as_ref().map(shown),
+        ToolOutcome::Done(output) => output.shown.as_ref().map(call_body),
         ToolOutcome::Failed(error) => {
             let message = || CallBody::Plain(error.message.clone());
-            Some(error.shown.as_ref().map_or_else(message, shown))
+            Some(error.shown.as_ref().map_or_else(message, call_body))
         }
         ToolOutcome::Unknown(outcome) => Some(CallBody::Plain(explain_unknown_outcome(outcome))),
         // The change has not happened, or not surely, so the proposed change is shown.
@@ -223,7 +223,7 @@ fn body(started: &CallStarted, outcome: &ToolOutcome) -> Option<CallBody> {
     }
 }
 
-fn shown(content: &ResultContent) -> CallBody {
+fn call_body(content: &ResultContent) -> CallBody {
     match content {
         ResultContent::Markdown(text) => CallBody::Markdown(text.clone()),
         ResultContent::Output(text) => CallBody::Plain(text.clone()),

@@ -59,7 +59,7 @@ pub async fn fork_ended(
     id: &str,
     tag: Option<String>,
 ) -> Result<Head, ForkError> {
-    let batches = ended(read(store, id).await?);
+    let batches = without_open_turns(read(store, id).await?);
     let is_turn = |event: &Event| matches!(event, Event::TurnStarted { .. });
     if !batches.iter().flat_map(|batch| &batch.events).any(|(_, event)| is_turn(event)) {
         return Err(ForkError::Empty);
@@ -117,7 +117,7 @@ async fn create_whole(
     batches: Vec<Batch>,
 ) -> Result<Box<dyn WriteLease>, StoreError> {
     let mut lease = store.create(head).await?;
-    if let Err(err) = fill(store, &mut *lease, head, batches).await {
+    if let Err(err) = write_fork(store, &mut *lease, head, batches).await {
         // Half a copy would look like a whole session.
         drop(lease);
         let _ = store.delete(&head.id).await;
@@ -126,7 +126,7 @@ async fn create_whole(
     Ok(lease)
 }
 
-async fn fill(
+async fn write_fork(
     store: &dyn Store,
     lease: &mut dyn WriteLease,
     head: &Head,
@@ -145,7 +145,7 @@ fn now() -> i64 {
 
 /// Returns a log without the turns that have not ended: without all events since the start of the running turn, and
 /// without waiting turns. Sets the number of turns in the summaries anew.
-fn ended(batches: Vec<Batch>) -> Vec<Batch> {
+fn without_open_turns(batches: Vec<Batch>) -> Vec<Batch> {
     let mut running = None;
     for (index, event) in batches.iter().flat_map(indexed) {
         match event {

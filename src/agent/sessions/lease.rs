@@ -35,7 +35,7 @@ impl Leases {
     }
 
     /// Returns the number of leases that are held.
-    pub fn held(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.lock().held
     }
 
@@ -117,11 +117,11 @@ mod tests {
     fn each_lease_counts_until_it_is_dropped() {
         let (leases, first) = Leases::with_first();
         let second = first.clone();
-        assert_eq!(leases.held(), 2);
+        assert_eq!(leases.count(), 2);
         drop(first);
-        assert_eq!(leases.held(), 1);
+        assert_eq!(leases.count(), 1);
         drop(second);
-        assert_eq!(leases.held(), 0);
+        assert_eq!(leases.count(), 0);
     }
 
     #[test]
@@ -142,8 +142,8 @@ mod tests {
         assert!(leases.lease().is_none());
         let passed_on = held.clone();
         drop(held);
-        assert_eq!(leases.held(), 1);
+        assert_eq!(leases.count(), 1);
         drop(passed_on);
-        assert_eq!(leases.held(), 0);
+        assert_eq!(leases.count(), 0);
     }
 }

@@ -227,7 +227,7 @@ impl A2aServer {
         let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
         let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         let client = ClientName::new(number, agent.unwrap_or_default());
-        let origin = Origin::A2a(client.of(principal.id().cloned()));
+        let origin = Origin::A2a(client.with_principal(principal.id().cloned()));
         let trace = trace(headers);
         let last_event = last.map(ToOwned::to_owned);
         CallOrigin { origin, principal, last_event, trace, order: None }

@@ -120,7 +120,7 @@ fn state(turn: &TurnRecord) -> TaskState {
 
 /// Returns the state of a task whose turn has ended for this reason.
 pub(super) fn ended_state(reason: &StopReason) -> TaskState {
-    match TurnResult::of(reason) {
+    match TurnResult::from_reason(reason) {
         TurnResult::Completed => TaskState::Completed,
         TurnResult::Cancelled => TaskState::Canceled,
         TurnResult::Failed => TaskState::Failed,

@@ -239,7 +239,7 @@ impl ScreenState {
             self.long_turn = LongTurn::Ended(at);
         }
         if let Some(why) = explain_stop(reason) {
-            let cancelled = TurnResult::of(reason) == TurnResult::Cancelled;
+            let cancelled = TurnResult::from_reason(reason) == TurnResult::Cancelled;
             self.note(if cancelled { Tone::Aside } else { Tone::Error }, why);
         }
         if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {

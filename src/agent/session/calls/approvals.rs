@@ -66,10 +66,10 @@ impl Approvals {
         cancel: &CancellationToken,
         useless: impl Future<Output = ()>,
     ) -> Option<Answer> {
-        self.asked(asked, cancel, useless).instrument(spans::question()).await
+        self.wait_for_answer(asked, cancel, useless).instrument(spans::question()).await
     }
 
-    async fn asked(
+    async fn wait_for_answer(
         &self,
         asked: Arc<CallStarted>,
         cancel: &CancellationToken,
@@ -103,7 +103,7 @@ impl Approvals {
 
     /// Acts on an answer. If the call may run, returns the content that the user has edited, if they have. The error is
     /// the outcome of a call that may not run.
-    pub(crate) async fn obey(
+    pub(crate) async fn apply_answer(
         &self,
         answer: Option<&Answer>,
         cancel: &CancellationToken,

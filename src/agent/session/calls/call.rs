@@ -185,7 +185,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         }
         Verdict::Ask(question) => {
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
-            match engine.approvals.obey(answer.as_ref(), cancel).await {
+            match engine.approvals.apply_answer(answer.as_ref(), cancel).await {
                 Ok(edited) => {
                     seen.of_home.extend(answer.iter().flat_map(places_to_read));
                     let grant = Grant { edited, variables, sandbox, has_clock, seen };
@@ -369,7 +369,7 @@ async fn execute(
         Access::Fetch { urls, .. } => &urls.join(", "),
         _ => &invocation.summary.label,
     };
-    let (connections, connect) = Connections::of(&engine.approvals.permissions, purpose);
+    let (connections, connect) = Connections::open(&engine.approvals.permissions, purpose);
     let connects = sandbox < SandboxMode::DangerFullAccess
         || matches!(invocation.access, Access::Fetch { .. });
     let connect = connects.then_some(connect);

@@ -45,7 +45,7 @@ impl Connections {
     /// Returns the connections of a command, and the function that decides on each. The function applies the policy as
     /// it is at that time. Where the policy asks, the user is asked as long as [`Self::answer`] runs; afterwards such a
     /// connection is not admitted.
-    pub(super) fn of(permissions: &Arc<Permissions>, command: &str) -> (Self, Connect) {
+    pub(super) fn open(permissions: &Arc<Permissions>, command: &str) -> (Self, Connect) {
         let (sender, wanted) = mpsc::channel(MAX_WAITING);
         let command = one_line(command, MAX_LABEL_CHARS);
         let (permissions, label) = (Arc::clone(permissions), command.clone());

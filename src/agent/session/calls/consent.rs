@@ -25,7 +25,7 @@ pub(crate) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
     let started = question(engine, &shown);
     let id = started.call.id.clone();
     let answer = engine.approvals.ask(started, cancel).await;
-    let outcome = take(engine, &shown, answer, cancel).await;
+    let outcome = apply_answer(engine, &shown, answer, cancel).await;
     engine.calls.finish(id, outcome);
     true
 }
@@ -59,13 +59,13 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
 }
 
 /// Acts on the answer about the programs that were shown. Returns the outcome of the call that stands for the question.
-async fn take(
+async fn apply_answer(
     engine: &Engine,
     shown: &[Executable],
     answer: Option<Answer>,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
-    let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
+    let permitted = engine.approvals.apply_answer(answer.as_ref(), cancel).await;
     let yes = permitted.is_ok();
     match answer.as_ref().map(Answer::decision) {
         Some(Decision::Nobody(_)) => {

@@ -54,7 +54,7 @@ impl OwnCall {
         };
         let id = started.call.id.clone();
         let answer = engine.approvals.ask_until(Arc::new(started), cancel, useless).await;
-        let outcome = match engine.approvals.obey(answer.as_ref(), cancel).await {
+        let outcome = match engine.approvals.apply_answer(answer.as_ref(), cancel).await {
             Ok(_) => {
                 let done = answer.as_ref().map_or("", |answer| (self.done)(answer.decision()));
                 ToolOutcome::Done(ToolOutput::new(done, done))

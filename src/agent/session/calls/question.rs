@@ -77,7 +77,7 @@ impl Questions {
                 });
             }
             QuestionState::Open { asked, .. } => {
-                if !asked.question.as_ref().is_some_and(|question| offered(question, &answer)) {
+                if !asked.question.as_ref().is_some_and(|question| accepts(question, &answer)) {
                     return Err(AnswerError::NotOffered);
                 }
             }
@@ -153,7 +153,7 @@ impl Questions {
 }
 
 /// Returns `true` if the question accepts an answer: an "always" must be in a scope that the question offers.
-fn offered(question: &Question, answer: &Answer) -> bool {
+fn accepts(question: &Question, answer: &Answer) -> bool {
     answer.decision().scope().is_none()
         || question.choices().iter().any(|choice| choice.answer == *answer)
 }

@@ -30,7 +30,7 @@ pub(crate) struct Toolbox {
     /// State of the session, which may limit the tools.
     state: CurrentState,
     /// The catalog that was built last; `None` while it is freed.
-    known: Mutex<Option<Arc<ToolCatalog>>>,
+    last_catalog: Mutex<Option<Arc<ToolCatalog>>>,
 }
 
 /// A snapshot of all tools, and of the facts that it was built from.
@@ -59,13 +59,13 @@ impl Toolbox {
         permissions: Arc<Permissions>,
         state: CurrentState,
     ) -> Self {
-        Self { built_in, servers, permissions, state, known: Mutex::default() }
+        Self { built_in, servers, permissions, state, last_catalog: Mutex::default() }
     }
 
     /// Returns the tool of a name, which may be an older name of the tool. Some models write no dots in names, so `_`
     /// is also accepted in place of each dot.
     pub(super) fn find(&self, name: &str) -> Option<(Arc<dyn Tool>, Arc<ToolSpec>)> {
-        let known = self.known();
+        let known = self.catalog();
         let specs = &known.specs;
         let is_it = |spec: &Arc<ToolSpec>| spec.is_named(name);
         let without_dots = |spec: &Arc<ToolSpec>| spec.name.replace('.', "_") == name;
@@ -88,7 +88,7 @@ impl Toolbox {
                 return self.patch_of(call);
             }
         }
-        let known = self.known();
+        let known = self.catalog();
         let built_in = known.specs[..known.offered].iter().find(|spec| spec.is_named(&call.name));
         if let Some(spec) = built_in {
             call.args = other_agents::arguments(&spec.name, call.args);
@@ -112,7 +112,7 @@ impl Toolbox {
         if let Some(why) = self.servers.missing(name) {
             return format!("The tool `{name}` is unavailable now. {why}");
         }
-        let known = self.known();
+        let known = self.catalog();
         let names: Vec<_> = match known.limit {
             Some(_) => known.declarations.iter().map(|tool| tool.name.as_str()).collect(),
             None => known.specs.iter().map(|spec| spec.name.as_str()).collect(),
@@ -152,8 +152,8 @@ impl Toolbox {
     }
 
     /// Frees the catalog, which is built anew when it is needed next.
-    pub(crate) fn free(&self) {
-        *self.known.lock() = None;
+    pub(crate) fn drop_catalog(&self) {
+        *self.last_catalog.lock() = None;
     }
 
     fn known(&self) -> Arc<ToolCatalog> {
@@ -168,7 +168,7 @@ impl Toolbox {
         is_good: impl Fn(&ToolCatalog) -> bool,
     ) -> Arc<ToolCatalog> {
         // The lock is held while a catalog is built, so that callers that come meanwhile share the catalog.
-        let mut known = self.known.lock();
+        let mut known = self.last_catalog.lock();
         let version = self.servers.version();
         let (rules, limit) = (self.permissions.loaded(), self.limit());
         let same = |known: &ToolCatalog| {
@@ -185,7 +185,7 @@ impl Toolbox {
     }
 
     /// Returns the built-in tools that are available now.
-    fn offered(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+    fn available_tools(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
         self.built_in.iter().filter(|tool| tool.is_offered())
     }
 
@@ -196,7 +196,7 @@ impl Toolbox {
         limit: Option<Arc<[String]>>,
         by_patch: bool,
     ) -> ToolCatalog {
-        let mut tools: Vec<_> = self.offered().map(Arc::clone).collect();
+        let mut tools: Vec<_> = self.available_tools().map(Arc::clone).collect();
         let offered = tools.len();
         tools.extend(self.servers.tools());
         let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();

@@ -20,7 +20,7 @@ pub(crate) struct AtPath {
 
 /// Returns all paths that a text names, in order.
 pub(crate) fn all(text: &str) -> Vec<AtPath> {
-    let mut found = named(text);
+    let mut found = parse_at_paths(text);
     // The text is parsed as Markdown only if it has a candidate: most texts have none.
     if !found.is_empty() {
         let literal = literal(text);
@@ -33,7 +33,7 @@ pub(crate) fn all(text: &str) -> Vec<AtPath> {
     found
 }
 
-fn named(text: &str) -> Vec<AtPath> {
+fn parse_at_paths(text: &str) -> Vec<AtPath> {
     let mut found = Vec::new();
     let mut end = 0;
     for (at, _) in text.match_indices('@') {

@@ -171,7 +171,7 @@ pub(crate) async fn compress(
 
 /// Returns the input for a summary of the conversation's older messages, and tells people that the summary begins.
 fn begin(engine: &Engine) -> Result<Writing, CompressError> {
-    let old = engine.conversation(SummarizedMessages::of).ok_or(CompressError::Nothing)?;
+    let old = engine.conversation(SummarizedMessages::from_history).ok_or(CompressError::Nothing)?;
     let size = engine.size();
     let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
     engine.log.append(Event::Notice(notice));
@@ -202,12 +202,12 @@ async fn finish(
     if !engine.compression.summary.is_there() {
         engine.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
     }
-    // The turn waits for `there`, not for `take`: a cancel would drop `take`, and that would abort the summary.
+    // The turn waits for `wait_ready`, not for `wait_result`: a cancel would drop `wait_result`, and that would abort the summary.
     cancel
-        .run_until_cancelled(engine.compression.summary.there())
+        .run_until_cancelled(engine.compression.summary.wait_ready())
         .await
         .ok_or(CompressError::Cancelled)?;
-    let (old, summed_up) = engine.compression.summary.take().await.ok_or(CompressError::GivenUp)?;
+    let (old, summed_up) = engine.compression.summary.wait_result().await.ok_or(CompressError::GivenUp)?;
     take_effect(engine, &old, summed_up).await
 }
 
@@ -227,10 +227,10 @@ async fn take_effect(
     let conversation = engine.conversation(Clone::clone);
     let size = engine.size();
     let window = engine.model.input_limit();
-    let kept = old.kept(&conversation);
+    let kept = old.messages_after(&conversation);
     let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
-    let mut short = engine.transcript.lock().record().told(&engine.host.workspace);
-    (short.said, short.unsaid) = old.said(window.unwrap_or(size) * MAX_QUOTED_PERCENT / 100, in_turn);
+    let mut short = engine.transcript.lock().record().to_event(&engine.host.workspace);
+    (short.said, short.unsaid) = old.user_quotes(window.unwrap_or(size) * MAX_QUOTED_PERCENT / 100, in_turn);
     short.whole = keep_whole(engine, old).await;
     (short.snapshot, short.usage) = (snapshot, usage);
     let from = old.end(&conversation).unwrap_or(engine.log.len());
@@ -258,7 +258,7 @@ async fn take_effect(
 async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
     let before = old.before.as_ref();
     let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());
-    let (outputs, text) = (Arc::clone(&engine.host.outputs), whole(old.news()));
+    let (outputs, text) = (Arc::clone(&engine.host.outputs), whole(old.unsummarized()));
     let keep = move || outputs.name(&outputs.keep("conversation", &text)?);
     files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
     files.drain(..files.len().saturating_sub(MAX_RECORD_FILES));

@@ -62,7 +62,7 @@ impl Memory {
             reading.add(directory, false, &user);
         }
         for root in self.places.roots(workspace) {
-            let top = self.places.top(root);
+            let top = self.places.project_root(root);
             for directory in self.places.upwards(root) {
                 let allowed = top.clone().unwrap_or_else(|| directory.clone());
                 let of_project = self.places.is_of_project(&directory, root);
@@ -72,7 +72,7 @@ impl Memory {
         for directory in more {
             let mut roots = self.places.roots(workspace).iter();
             if let Some(root) = roots.find(|root| directory.starts_with(root)) {
-                let allowed = self.places.top(root).unwrap_or_else(|| root.clone());
+                let allowed = self.places.project_root(root).unwrap_or_else(|| root.clone());
                 reading.add_trusted(directory, true, &[allowed]);
             }
         }

@@ -73,7 +73,7 @@ impl ClientName {
 
     /// Returns the same client name with the principal that the client has authenticated as.
     #[must_use]
-    pub fn of(self, principal: Option<PrincipalId>) -> Self {
+    pub fn with_principal(self, principal: Option<PrincipalId>) -> Self {
         Self { principal: principal.map(Arc::new), ..self }
     }
 }

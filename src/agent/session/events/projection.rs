@@ -92,7 +92,7 @@ impl Projection {
         self.fold(entry);
         let update = self.update(entry);
         if !self.complete {
-            self.ended = ended(&entry.event);
+            self.ended = ended_by(&entry.event);
         }
         update
     }
@@ -470,7 +470,7 @@ impl Projection {
 }
 
 /// Returns the turn or call that an event ends.
-fn ended(event: &Event) -> Option<Ended> {
+fn ended_by(event: &Event) -> Option<Ended> {
     match event {
         Event::TurnFinished { turn, .. } => Some(Ended::Turn(*turn)),
         Event::CallFinished { call, .. } => Some(Ended::Call(call.clone())),

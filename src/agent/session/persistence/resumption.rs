@@ -51,7 +51,7 @@ pub(super) fn find(log: &Log, state: &SessionState) -> Resumption {
     }
     let running = state.running.and_then(|turn| queued.remove(&turn));
     Resumption {
-        running: running.map(|turn| (turn, state.progress.place())),
+        running: running.map(|turn| (turn, state.progress.resume_place())),
         waiting: queued.into_values().collect(),
     }
 }

@@ -24,7 +24,7 @@ impl ActiveModel {
     }
 
     /// Returns the ids of the models that are known by name.
-    pub(crate) async fn known(&self) -> Result<Vec<String>, String> {
+    pub(crate) async fn known_ids(&self) -> Result<Vec<String>, String> {
         let models = Arc::clone(&self.available);
         blocking(move || models.known()).await
     }

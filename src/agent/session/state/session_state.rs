@@ -259,7 +259,7 @@ impl StateReader {
         while let Some(entry) = self.log.try_next_run() {
             let ran = self.state.running.is_some();
             self.state.fold(&entry.event);
-            self.requests.extend(ChargedRequest::of(&entry, &self.state.model));
+            self.requests.extend(ChargedRequest::from_entry(&entry, &self.state.model));
             let waits = matches!(*entry.event, Event::TurnQueued { .. });
             if ran || waits || self.state.running.is_some() {
                 self.last_activity = Some(entry.at);

@@ -27,7 +27,7 @@ pub(crate) struct ChargedRequest {
 impl ChargedRequest {
     /// Returns the request that an entry of the log tells of, if there is one. `model` is the id of the model that
     /// answers.
-    pub(super) fn of(entry: &Entry, model: &str) -> Option<Self> {
+    pub(super) fn from_entry(entry: &Entry, model: &str) -> Option<Self> {
         let usage = match &*entry.event {
             Event::AnswerFinished { usage, .. } => *usage,
             Event::Compressed(short) => short.usage,

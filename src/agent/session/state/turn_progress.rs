@@ -100,7 +100,7 @@ impl TurnProgress {
     }
 
     /// Returns the place where the turn is resumed.
-    pub(crate) fn place(&self) -> ResumePlace {
+    pub(crate) fn resume_place(&self) -> ResumePlace {
         match &self.ended {
             Some(reason) => ResumePlace::End(reason.clone()),
             None if self.is_told => ResumePlace::Model,

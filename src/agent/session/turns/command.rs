@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::fill::{Template, fill};
+use super::fill::{Template, fill_template};
 use crate::blocking::{FAULT_MESSAGE, blocking};
 use crate::session::context::compress;
 use crate::session::context::memory::MemoryFile;
@@ -338,7 +338,7 @@ async fn resolve_beside(
 }
 
 /// Returns `true` if a prompt is a command.
-pub(crate) fn is_one(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
+pub(crate) fn is_command(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
     let resolved = text(prompt).and_then(|text| commands.resolve(servers, &text));
     matches!(resolved, Some(NotForModel::Command(_)))
 }
@@ -400,9 +400,9 @@ pub(super) async fn run(
     let current = CommandTurn { engine, origin: turn.origin };
     let run = command.run(&current);
     let reply = match turn.cancel.run_until_cancelled(run).await {
-        // `fill` is not dropped by a cancel: the calls that it runs see the cancel themselves, and log their ends.
+        // `fill_template` is not dropped by a cancel: the calls that it runs see the cancel themselves, and log their ends.
         Some(Ok(CommandReply::Fill(template))) => {
-            let filled = fill(engine, turn, template).await;
+            let filled = fill_template(engine, turn, template).await;
             filled.map(|filled| filled.map(CommandReply::Ask))
         }
         reply => reply,

@@ -42,7 +42,7 @@ const EXIT_CODE_LABEL: &str = "\nExit Code: ";
 
 /// Fills a template. Returns `None` if the turn is cancelled. The error is a text for people; the model is not asked
 /// then.
-pub(super) async fn fill(
+pub(super) async fn fill_template(
     engine: &Engine,
     turn: CurrentTurn<'_>,
     template: Template,

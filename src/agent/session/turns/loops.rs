@@ -107,7 +107,7 @@ impl LoopDetector {
 
     /// Handles a loop: tells the model, or, if the model has been told of one before, asks the user. Returns the reason
     /// why the turn ends, if it ends.
-    pub(super) async fn meet(
+    pub(super) async fn handle_loop(
         &mut self,
         engine: &Engine,
         found: Loop,
@@ -158,7 +158,7 @@ async fn ask(engine: &Engine, found: &Loop, cancel: &CancellationToken) -> LoopA
     let started = question(engine, found);
     let id = started.call.id.clone();
     let answer = engine.approvals.ask(started, cancel).await;
-    let permitted = engine.approvals.obey(answer.as_ref(), cancel).await;
+    let permitted = engine.approvals.apply_answer(answer.as_ref(), cancel).await;
     let decision = answer.as_ref().map(Answer::decision);
     let said = match decision {
         Some(Decision::Reject(Some(why))) => LoopAnswer::Instead(why.to_owned()),

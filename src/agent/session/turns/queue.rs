@@ -214,7 +214,7 @@ impl TurnQueue {
             };
             let run = run.map(|ran| ran.unwrap_or_else(|reason| reason));
             let reason = AssertUnwindSafe(run).catch_unwind().await.unwrap_or(StopReason::Crashed);
-            queue.engine.tools.free();
+            queue.engine.tools.drop_catalog();
             // The save comes before the turn's end is logged: whoever reads the end can rely on the save.
             let reason = queue.save_workspace(reason, cancel).await;
             let mut turns = queue.turns.lock();

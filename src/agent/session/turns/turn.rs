@@ -33,7 +33,7 @@ pub(super) async fn run_from(
             engine.approvals.load_rules().await;
             ask(engine, turn).await
         }
-        ResumePlace::End(reason) => ended(reason),
+        ResumePlace::End(reason) => stop_reason(reason),
     }
 }
 
@@ -114,7 +114,7 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
             Some(Err(error)) => return StopReason::Failed(error),
             Some(Ok(ModelAnswer::Looping(found))) => Some(found),
             Some(Ok(ModelAnswer::Whole(calls, reason))) if calls.is_empty() => {
-                return ended(reason);
+                return stop_reason(reason);
             }
             Some(Ok(ModelAnswer::Whole(calls, _))) => {
                 let since = engine.log.len();
@@ -126,7 +126,7 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
             }
         };
         if let Some(found) = found
-            && let Some(reason) = loops.meet(engine, found, cancel).await
+            && let Some(reason) = loops.handle_loop(engine, found, cancel).await
         {
             return reason;
         }
@@ -135,7 +135,7 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
 }
 
 /// Returns the stop reason of a turn whose last answer requests no calls.
-fn ended(reason: FinishReason) -> StopReason {
+fn stop_reason(reason: FinishReason) -> StopReason {
     match reason {
         FinishReason::Stop => StopReason::EndTurn,
         FinishReason::MaxTokens => StopReason::MaxTokens,

@@ -98,7 +98,7 @@ fn origins() -> Vec<Origin> {
         Origin::Terminal,
         Origin::Attached(ClientName::new(2, "0199f2c4")),
         Origin::A2a(ClientName::new(1, "curl/8.5.0")),
-        Origin::A2a(ClientName::new(3, "curl/8.5.0").of(Some(alice()))),
+        Origin::A2a(ClientName::new(3, "curl/8.5.0").with_principal(Some(alice()))),
     ];
     for origin in &all {
         match origin {

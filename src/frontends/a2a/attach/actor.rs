@@ -52,7 +52,7 @@ pub(super) fn take_in(
     let client = {
         let mut terminals = context.terminals.lock();
         let client = context.story(|story| terminals.client(terminal, story));
-        client.of(principal.id().cloned())
+        client.with_principal(principal.id().cloned())
     };
     let opened = OpenedSession {
         session: context.id.clone(),

@@ -284,7 +284,7 @@ impl EditorView {
 /// Returns `true` if the editor is shown a text that explains the end of a turn. A cancel is not explained, unless it
 /// comes from an unanswered question. A failure is the answer to the editor's request instead.
 fn is_text(reason: &StopReason) -> bool {
-    match TurnResult::of(reason) {
+    match TurnResult::from_reason(reason) {
         TurnResult::Completed => true,
         TurnResult::Cancelled => matches!(reason, StopReason::Unanswered(_)),
         TurnResult::Failed => matches!(reason, StopReason::Refused(_)),

@@ -322,7 +322,7 @@ async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
     opened.client.cancel_own(session);
     opened.client.answered().await;
     // One of the leases is the one that this editor holds.
-    if opened.loaded.leases().held() > 1 {
+    if opened.loaded.leases().count() > 1 {
         return;
     }
     service.sessions.delete(opened.loaded.id());

@@ -447,7 +447,7 @@ async fn read<T>(reading: &mut Option<BoxFuture<'static, T>>) -> T {
 /// Returns `true` if the editor is shown a text that explains the end of a turn. A cancel is not explained, unless it
 /// comes from an unanswered question. A failure of the editor's own turn is the answer to its prompt instead.
 fn is_text(reason: &StopReason, is_own: bool) -> bool {
-    match TurnResult::of(reason) {
+    match TurnResult::from_reason(reason) {
         TurnResult::Completed => true,
         TurnResult::Cancelled => matches!(reason, StopReason::Unanswered(_)),
         TurnResult::Failed => !is_own || matches!(reason, StopReason::Refused(_)),

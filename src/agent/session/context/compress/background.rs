@@ -88,19 +88,19 @@ impl UnderWay {
 
     /// Returns `true` if the summary is ready.
     pub(super) fn is_there(&self) -> bool {
-        self.ended().is_some_and(|ended| ended.is_cancelled())
+        self.cancel_token().is_some_and(|ended| ended.is_cancelled())
     }
 
     /// Waits until the summary is ready or abandoned.
-    pub(super) async fn there(&self) {
-        if let Some(ended) = self.ended() {
+    pub(super) async fn wait_ready(&self) {
+        if let Some(ended) = self.cancel_token() {
             ended.cancelled().await;
         }
     }
 
     /// Waits for the summary, and returns it with the summarized messages; `None` if the summary was abandoned. If this
     /// future is dropped, the summary is aborted.
-    pub(super) async fn take(&self) -> Option<(Arc<SummarizedMessages>, SummedUp)> {
+    pub(super) async fn wait_result(&self) -> Option<(Arc<SummarizedMessages>, SummedUp)> {
         let running = self.replace(SummaryState::Idle)?;
         let fault =
             |_| Err(Error::BadAnswer("a fault in this agent; its log says more".to_owned()));
@@ -112,7 +112,7 @@ impl UnderWay {
         self.replace(SummaryState::Idle);
     }
 
-    fn ended(&self) -> Option<CancellationToken> {
+    fn cancel_token(&self) -> Option<CancellationToken> {
         match &*self.0.lock() {
             SummaryState::Running(running) => Some(running.ended.clone()),
             SummaryState::Idle | SummaryState::Ended => None,

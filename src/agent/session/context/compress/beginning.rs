@@ -60,7 +60,7 @@ impl Beginning {
     pub(in crate::session) fn messages(&self, outputs: &Outputs) -> Vec<Message> {
         let short = &*self.short;
         let mut text = BEGINNING_HEADING.to_owned();
-        said(&mut text, &self.said, short.unsaid);
+        append_quotes(&mut text, &self.said, short.unsaid);
         record(&mut text, short);
         if !short.whole.is_empty() {
             text.push_str(&format!("\n# All of what came before, in files that {CAN_READ}\n"));
@@ -75,7 +75,7 @@ impl Beginning {
 }
 
 /// Appends the user's words.
-fn said(text: &mut String, said: &[String], unsaid: usize) {
+fn append_quotes(text: &mut String, said: &[String], unsaid: usize) {
     if said.is_empty() {
         return;
     }

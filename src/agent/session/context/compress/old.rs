@@ -23,17 +23,17 @@ pub(super) struct SummarizedMessages {
 
 impl SummarizedMessages {
     /// Returns all messages but the newest; `None` if these hold no answer of the model that is not summarized yet.
-    pub(super) fn of(conversation: &MessageHistory) -> Option<Self> {
+    pub(super) fn from_history(conversation: &MessageHistory) -> Option<Self> {
         let split = conversation.split(conversation.tokens() * NEWEST_PERCENT / 100);
         let messages = conversation.messages()[..split].to_vec();
         let indexes = conversation.indexes()[..split].to_vec();
         let old = Self { messages, indexes, before: conversation.begins().cloned() };
-        let is_more = old.news().iter().any(|message| !matches!(**message, Message::User(_)));
+        let is_more = old.unsummarized().iter().any(|message| !matches!(**message, Message::User(_)));
         is_more.then_some(old)
     }
 
     /// Returns the messages that no earlier summary covers.
-    pub(super) fn news(&self) -> &[Arc<Message>] {
+    pub(super) fn unsummarized(&self) -> &[Arc<Message>] {
         self.messages.get(self.news_begin()..).unwrap_or_default()
     }
 
@@ -55,19 +55,19 @@ impl SummarizedMessages {
     }
 
     /// Returns the messages that come after these, and stay as they are.
-    pub(super) fn kept<'a>(&self, conversation: &'a MessageHistory) -> &'a [Arc<Message>] {
+    pub(super) fn messages_after<'a>(&self, conversation: &'a MessageHistory) -> &'a [Arc<Message>] {
         conversation.messages().get(self.messages.len()..).unwrap_or_default()
     }
 
     /// Returns quotes of the user's messages, as many of the newest as fit in `room` tokens, and the number of messages
     /// that are only in summaries. `in_turn`: the summarized messages end in the middle of a turn. Then the user's last
     /// message is not quoted, because it is repeated after the beginning.
-    pub(super) fn said(&self, room: u64, in_turn: bool) -> (Vec<QuotedMessage>, usize) {
+    pub(super) fn user_quotes(&self, room: u64, in_turn: bool) -> (Vec<QuotedMessage>, usize) {
         let earlier = self.before.iter().flat_map(|before| before.quotes());
         let mut said: Vec<(QuotedMessage, Cow<'_, str>)> =
             earlier.map(|(quote, text)| (quote, Cow::Borrowed(text))).collect();
         let indexes = self.indexes.iter().skip(self.news_begin());
-        let now = self.news().iter().zip(indexes);
+        let now = self.unsummarized().iter().zip(indexes);
         let mut now: Vec<_> = now.filter_map(|(it, at)| Some((words(it)?, *at))).collect();
         if in_turn {
             now.pop();

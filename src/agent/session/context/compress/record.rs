@@ -60,7 +60,7 @@ impl WorkRecord {
     }
 
     /// Returns the files, under the names that the model uses, and the todo list.
-    pub(super) fn told(&self, workspace: &Workspace) -> Compressed {
+    pub(super) fn to_event(&self, workspace: &Workspace) -> Compressed {
         let named = |path: &PathBuf| workspace.relative(path);
         let only_read = self.read.iter().filter(|path| !self.changed.contains(path));
         let mut short = Compressed {

@@ -91,7 +91,7 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
     }
     let mut left = room.saturating_sub(tokens::of_text(&text));
     // The newest messages matter most: the oldest are left out if there is not room for all.
-    let pieces = old.news().iter().rev().map(|message| piece(message, Some(&SHORT_LIMITS)));
+    let pieces = old.unsummarized().iter().rev().map(|message| piece(message, Some(&SHORT_LIMITS)));
     let fits = |piece: &String| {
         let tokens = tokens::of_text(piece);
         let fits = tokens <= left;
@@ -100,7 +100,7 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
     };
     let mut pieces: Vec<_> = pieces.take_while(fits).collect();
     pieces.reverse();
-    let missing = old.news().len() - pieces.len();
+    let missing = old.unsummarized().len() - pieces.len();
     text.push_str("<conversation>\n");
     if missing > 0 {
         text.push_str(&format!("[{missing} messages before these are not shown]\n"));

@@ -66,7 +66,7 @@ impl Places {
     /// Returns `true` if a directory belongs to the project that `root` is in. The user's home and the directories
     /// above it never belong to a project.
     pub(super) fn is_of_project(&self, directory: &Path, root: &Path) -> bool {
-        let top = self.top(root).unwrap_or_else(|| root.to_owned());
+        let top = self.project_root(root).unwrap_or_else(|| root.to_owned());
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
         directory.starts_with(top) && !home.is_some_and(|home| home.starts_with(directory))
     }
@@ -97,7 +97,7 @@ impl Places {
     }
 
     /// Returns the top directory of the project that `root` (a real path) is in; `None` if no directory has a marker.
-    pub(super) fn top(&self, root: &Path) -> Option<PathBuf> {
+    pub(super) fn project_root(&self, root: &Path) -> Option<PathBuf> {
         let is_top = |dir: &&Path| {
             self.markers.iter().any(|marker| dir.join(marker).symlink_metadata().is_ok())
         };
@@ -110,7 +110,7 @@ impl Places {
     pub(super) fn upwards(&self, root: &Path) -> Vec<PathBuf> {
         let home =
             self.home.as_ref().map(|home| home.canonicalize().unwrap_or_else(|_| home.clone()));
-        let end = self.top(root).or_else(|| home.filter(|home| root.starts_with(home)));
+        let end = self.project_root(root).or_else(|| home.filter(|home| root.starts_with(home)));
         let end = end.unwrap_or_else(|| root.to_owned());
         let mut directories: Vec<_> =
             root.ancestors().take_while(|dir| dir.starts_with(&end)).map(Path::to_owned).collect();

@@ -18,7 +18,7 @@ pub enum TurnResult {
 
 impl TurnResult {
     /// Returns the result of a turn that ended for this reason.
-    pub fn of(reason: &StopReason) -> Self {
+    pub fn from_reason(reason: &StopReason) -> Self {
         match reason {
             StopReason::EndTurn
             | StopReason::MaxTokens
