@@ -13,7 +13,6 @@ mod generate;
 mod headless;
 mod keys;
 mod login_keys;
-mod making;
 mod models;
 mod parts;
 mod printing;
@@ -22,6 +21,7 @@ mod retention;
 mod sandbox;
 mod search;
 mod servers;
+mod session_factory;
 #[cfg(feature = "serve")]
 mod session_server;
 #[cfg(not(feature = "serve"))]
@@ -52,9 +52,9 @@ pub(crate) use self::ending::{BAD_INPUT, ExitReason, outlive_size_limit};
 pub(crate) use self::generate::{completions, manual};
 pub(crate) use self::headless::headless;
 pub(crate) use self::keys::{login, logout};
-use self::making::{env, set_up};
 pub(crate) use self::replay::replay;
 pub(crate) use self::sandbox::sandbox;
+use self::session_factory::{env, set_up};
 pub(crate) use self::sessions::sessions;
 pub(crate) use self::terminal::terminal;
 #[cfg(feature = "serve")]

@@ -37,7 +37,7 @@ pub(crate) fn command() -> Value {
     let helper = Path::new(env!("CARGO_BIN_EXE_tandem"));
     let sandboxes: Vec<_> = Mechanism::ALL
         .iter()
-        .filter_map(|it| Sandbox::of(*it, helper, Limits::default()).ok())
+        .filter_map(|it| Sandbox::with_mechanism(*it, helper, Limits::default()).ok())
         .collect();
     let mut none = Vec::new();
     let mut times = vec![Vec::new(); sandboxes.len()];

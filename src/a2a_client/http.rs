@@ -153,7 +153,9 @@ impl AgentClient {
             request = request.header("A2A-Version", "1.0");
         }
         if card.develops {
-            request = request.header("A2A-Extensions", EXTENSION_URI).header("X-A2A-Extensions", EXTENSION_URI);
+            request = request
+                .header("A2A-Extensions", EXTENSION_URI)
+                .header("X-A2A-Extensions", EXTENSION_URI);
         }
         let response = timeout(self.idle, request.send()).await;
         let response = response.map_err(|_| RequestFailure::Silent(self.idle))?;

@@ -52,8 +52,8 @@ pub use self::persistence::followed::FollowedSession;
 pub use self::persistence::recover::{StoredSession, find_orphans, read_stored};
 pub use self::persistence::storage::{Persistence, Storage};
 pub use self::persistence::store::{
-    ActiveSession, Batch, BatchSummary, WriteLease, CurrentUse, ForkPoint, Head, Holder, Listed, Order,
-    Orphan, Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog,
+    ActiveSession, Batch, BatchSummary, CurrentUse, ForkPoint, Head, Holder, Listed, Order, Orphan,
+    Query, Secrets, SessionUsage, SharedStore, Store, StoreError, Stored, StoredLog, WriteLease,
 };
 pub use self::persistence::store_health::StoreHealth;
 pub use self::state::modes::Modes;
@@ -452,7 +452,7 @@ impl Session {
         if directory.to_str().and_then(is_named).is_some() {
             return Ok(());
         }
-        self.engine.host.workspace.holds(directory).map(drop)
+        self.engine.host.workspace.check_directory(directory).map(drop)
     }
 
     /// Makes the unsaved texts of an editor count as the files' content, and has the editor write files, as long as the

@@ -664,7 +664,7 @@ fn find_in<'a>(
 pub fn stored_id(id: &str) -> String {
     match uuid::Uuid::try_parse(id) {
         Ok(uuid) if uuid.as_hyphenated().to_string() == id => id.to_owned(),
-        _ => ContentId::of(id.as_bytes()).to_uuid().to_string(),
+        _ => ContentId::hash(id.as_bytes()).to_uuid().to_string(),
     }
 }
 
@@ -672,7 +672,7 @@ pub fn stored_id(id: &str) -> String {
 /// other principal has a name that leads to this id.
 pub fn owned_id(owner: &PrincipalId, name: &str) -> String {
     let PrincipalId { tenant, name: owner } = owner;
-    ContentId::of(format!("{tenant}\0{owner}\0{name}").as_bytes()).to_uuid().to_string()
+    ContentId::hash(format!("{tenant}\0{owner}\0{name}").as_bytes()).to_uuid().to_string()
 }
 
 /// Returns the id of the session that is begun by a message that names no session. The id is the same each time, and on
@@ -681,7 +681,7 @@ pub fn owned_id(owner: &PrincipalId, name: &str) -> String {
 pub fn begun_id(sender: &str, message: &str, prompt: &[PromptPart], use_number: usize) -> String {
     // As JSON, two different messages never have the same text.
     let message = json!([sender, message, prompt, use_number]).to_string();
-    ContentId::of(message.as_bytes()).to_uuid().to_string()
+    ContentId::hash(message.as_bytes()).to_uuid().to_string()
 }
 
 /// A session in the registry. The session stays loaded as long as a front end holds a lease of it.

@@ -101,7 +101,11 @@ const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
         answer: "`tandem` in a terminal begins a conversation, and `tandem -i PROMPT` begins it with a \
                  prompt.",
     },
-    Subcommand { name: "auth", words: &["login", "logout", "list", "ls", "status"], answer: LOGIN_HINT },
+    Subcommand {
+        name: "auth",
+        words: &["login", "logout", "list", "ls", "status"],
+        answer: LOGIN_HINT,
+    },
     Subcommand { name: "setup-token", words: &[], answer: LOGIN_HINT },
     Subcommand {
         name: "resume",
@@ -142,7 +146,8 @@ const MODELS_HINT: &str = "`tandem -p /model` shows the model, `--model ID` choo
 
 const ONE_PROMPT: &str = "`tandem -p PROMPT` runs one prompt.";
 
-const LOGIN_HINT: &str = "`tandem login` stores a provider's API key, and `tandem logout` forgets it.";
+const LOGIN_HINT: &str =
+    "`tandem login` stores a provider's API key, and `tandem logout` forgets it.";
 
 const EXTENSIONS_HINT: &str = "tandem has no extensions yet. MCP servers (`mcpServers` in `settings.json`), \
     custom commands (`.gemini/commands/NAME.toml`) and instructions (`GEMINI.md`) work without.";

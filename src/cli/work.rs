@@ -55,7 +55,7 @@ pub(crate) struct WorkArgs {
 
 impl WorkArgs {
     /// Returns the flags that override settings.
-    pub(crate) fn given(&self) -> Vec<Override> {
+    pub(crate) fn overrides(&self) -> Vec<Override> {
         let mode = self.approval_mode.map(|mode| ("--approval-mode", mode));
         let mode = mode.or_else(|| self.yolo.then_some(("--yolo", Mode::Yolo)));
         let text = |text: &Option<String>| text.clone().map(Value::String);

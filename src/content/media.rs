@@ -60,19 +60,21 @@ impl Media {
     /// accept: every request of the conversation with such media would fail.
     pub fn checked(mime_type: &str, data: &str) -> Option<Self> {
         let data: String = data.split_ascii_whitespace().collect();
-        Self::of(mime_type, &BASE64_STANDARD.decode(data).ok()?)
+        Self::encode(mime_type, &BASE64_STANDARD.decode(data).ok()?)
     }
 
     /// Encodes bytes that are said to be of a type. The leading bytes win over that type. `None` if models do not
     /// accept the type, or if the bytes do not begin as files of the type do.
-    pub fn of(mime_type: &str, bytes: &[u8]) -> Option<Self> {
+    pub fn encode(mime_type: &str, bytes: &[u8]) -> Option<Self> {
         let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
         let known = MEDIA_TYPES.iter().map(|(_, known)| *known);
         let promised = known.into_iter().find(|known| known.eq_ignore_ascii_case(mime_type));
         let mime_type = match begins_as(bytes) {
             Some(found) => found,
             // Files of a type in `LEADING_BYTES` always have these leading bytes, so these bytes are of another type.
-            None => promised.filter(|promised| !LEADING_BYTES.iter().any(|(_, it)| it == promised))?,
+            None => {
+                promised.filter(|promised| !LEADING_BYTES.iter().any(|(_, it)| it == promised))?
+            }
         };
         Some(Self::new(mime_type, bytes))
     }
@@ -80,7 +82,9 @@ impl Media {
     /// Returns the media types that models accept, each once.
     pub fn types() -> impl Iterator<Item = &'static str> {
         // Extensions of one type stand side by side, so chunks of equal types have each type once.
-        MEDIA_TYPES.chunk_by(|(_, one), (_, other)| one == other).filter_map(|same| Some(same.first()?.1))
+        MEDIA_TYPES
+            .chunk_by(|(_, one), (_, other)| one == other)
+            .filter_map(|same| Some(same.first()?.1))
     }
 
     /// Returns the media type for a file's name, if models accept that type.

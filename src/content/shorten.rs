@@ -26,7 +26,7 @@ pub fn shorten_with(
         return Cow::Borrowed(text);
     }
     let first = max_chars / 5;
-    let head = whole_lines_at_start(&text[..nth(text, first)]);
+    let head = whole_lines_at_start(&text[..char_offset(text, first)]);
     let tail = whole_lines_at_end(text, nth_from_end(text, max_chars - first));
     let missing = chars - head.chars().count() - tail.chars().count();
     let line_end = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
@@ -49,7 +49,7 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
 /// Returns at most `max_chars` characters of a text's beginning.
 pub fn first_chars(text: &str, max_chars: usize) -> &str {
     // A text of at most `max_chars` bytes cannot have more characters, and need not be scanned.
-    if text.len() <= max_chars { text } else { &text[..nth(text, max_chars)] }
+    if text.len() <= max_chars { text } else { &text[..char_offset(text, max_chars)] }
 }
 
 /// Returns at most `max_chars` characters of a text's beginning, and an ellipsis if that is not all.
@@ -62,7 +62,7 @@ pub fn ellipsis(text: &str, max_chars: usize) -> Cow<'_, str> {
 }
 
 /// Returns the byte offset of the character number `n`, counted from 0, or of the end.
-fn nth(text: &str, n: usize) -> usize {
+fn char_offset(text: &str, n: usize) -> usize {
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
 }
 

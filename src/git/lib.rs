@@ -6,8 +6,8 @@
 //! clone's `.git`, this crate reads only `HEAD`, references and objects, as plain files.
 
 mod clone;
+mod clone_maker;
 mod limits;
-mod making;
 mod name;
 mod paths;
 mod program;

@@ -32,7 +32,7 @@ const TRASH_PREFIX: &str = ".trash-";
 
 impl Paths {
     /// Returns the paths of a session's workspace in a directory.
-    pub(crate) fn of(directory: &Path, id: &str) -> io::Result<Self> {
+    pub(crate) fn for_session(directory: &Path, id: &str) -> io::Result<Self> {
         // The id comes from a database and names directories that are removed, so it must not be a path.
         if !is_session_id(id) {
             return Err(io::Error::other(format!("`{id}` is not the id of a session")));

@@ -252,7 +252,7 @@ impl Git {
         if is_done {
             Ok(written)
         } else {
-            Err(format!("`git {what}`: {}", self.shown(&complaints)))
+            Err(format!("`git {what}`: {}", self.errors_for_people(&complaints)))
         }
     }
 
@@ -281,7 +281,8 @@ impl Git {
 
     /// Returns the variables of every command.
     fn environment(&self, protocol: &str) -> Vec<(String, String)> {
-        let fixed = FIXED_VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let fixed =
+            FIXED_VARIABLES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut env: Vec<_> = fixed.collect();
         env.push(("GIT_ALLOW_PROTOCOL".to_owned(), protocol.to_owned()));
         let mut configuration = GIT_CONFIGURATION.to_vec();
@@ -304,7 +305,7 @@ impl Git {
     }
 
     /// Returns git's error output for people: on one line, short, and without the secret of the URL.
-    fn shown(&self, complaints: &[u8]) -> String {
+    fn errors_for_people(&self, complaints: &[u8]) -> String {
         let mut text = String::from_utf8_lossy(complaints).into_owned();
         if let Some(secret) = self.repository.secret() {
             text = text.replace(secret, "***");

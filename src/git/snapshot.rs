@@ -38,14 +38,15 @@ impl Snapshot {
     pub(crate) async fn read(git: &Git, paths: &Paths, commit: &str) -> Result<Self, String> {
         let text = git.run(paths, &["cat-file", "commit", commit]).await?;
         let (header, message) = text.split_once("\n\n").unwrap_or((&text, ""));
-        let of = |name: &str| {
+        let read_lists = |name: &str| {
             let id = header.lines().find_map(|line| line.strip_prefix(name));
             id.filter(|id| is_object_id(id)).map(ToOwned::to_owned)
         };
         let branch = message.lines().find_map(|line| line.strip_prefix(BRANCH_TRAILER));
         let branch = branch.filter(|branch| is_branch(branch)).map(ToOwned::to_owned);
-        let tree = of("tree ").ok_or("the snapshot in the repository is none of tandem's")?;
-        Ok(Self { tree, head: CloneHead { branch, commit: of("parent ") } })
+        let tree =
+            read_lists("tree ").ok_or("the snapshot in the repository is none of tandem's")?;
+        Ok(Self { tree, head: CloneHead { branch, commit: read_lists("parent ") } })
     }
 
     /// Makes the commit. Returns its id.
@@ -66,7 +67,7 @@ impl Snapshot {
 /// 1. Reads the commit that the clone is at, and links the clone's objects into the git directory beside the clone.
 /// 2. Lists the files, and compares them with the index of that git directory.
 /// 3. Updates the index, and writes it as a tree.
-pub(crate) async fn take(
+pub(crate) async fn take_snapshot(
     git: &Git,
     paths: &Paths,
     limits: GitLimits,
@@ -85,7 +86,7 @@ pub(crate) async fn take(
     if let Some(commit) = &head.commit {
         git.run(paths, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await?;
     }
-    let lists = FileLists::of(git, paths, &head).await?;
+    let lists = FileLists::compare(git, paths, &head).await?;
     let clone = paths.clone.clone();
     let changes = spawn_blocking(move || IndexChanges::of(&clone, &lists, limits.file_bytes)).await;
     let changes = changes.map_err(|error| error.to_string())?;
@@ -149,7 +150,7 @@ struct ListedFile {
 }
 
 impl FileLists {
-    async fn of(git: &Git, paths: &Paths, head: &CloneHead) -> Result<Self, String> {
+    async fn compare(git: &Git, paths: &Paths, head: &CloneHead) -> Result<Self, String> {
         let untracked = &["ls-files", "-z", "--others", "--exclude-standard"];
         let untracked = with_files(git, paths, untracked, Vec::new()).await?;
         let saved = with_files(git, paths, &["ls-files", "-z", "--stage"], Vec::new()).await?;

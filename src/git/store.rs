@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use tandem_agent::session::{
-    WriteLease, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+    Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog, WriteLease,
 };
 use tokio_util::task::AbortOnDropHandle;
 

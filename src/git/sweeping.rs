@@ -71,7 +71,7 @@ fn clones_of(directory: &Path, store: &str) -> io::Result<Vec<OwnedClone>> {
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
         let Some(id) = name.to_str().and_then(session_of) else { continue };
-        let paths = Paths::of(directory, id)?;
+        let paths = Paths::for_session(directory, id)?;
         paths.empty_trash()?;
         if let Some((owner, origin)) = paths.owner()
             && owner == store

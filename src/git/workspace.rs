@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::clone::CloneHead;
+use super::clone_maker::CloneMaker;
 use super::limits::GitLimits;
-use super::making::CloneMaker;
 use super::name::{is_branch, is_object_id};
 use super::paths::{Paths, blocking, removed};
 use super::program::Git;
@@ -133,7 +133,7 @@ impl SavedWorkspace for GitWorkspace {
         // A git command that was killed, as it took too long, may have left locks.
         let paths = self.paths.clone();
         blocking(move || paths.unlock()).await?;
-        let taken = snapshot::take(&git, &self.paths, self.limits).await?;
+        let taken = snapshot::take_snapshot(&git, &self.paths, self.limits).await?;
         let unchanged_at = self.unchanged_at(&git, &state, &taken.snapshot).await;
         let is_saved = state.saved.as_ref().is_some_and(|(saved, _)| *saved == taken.snapshot);
         if unchanged_at.is_none() && !is_saved {

@@ -74,7 +74,7 @@ impl GitWorkspaces {
     }
 
     /// Returns the repository of the name that a client gives, or the first one if the client gives none.
-    pub fn named(&self, name: Option<&str>) -> Option<&Arc<Repository>> {
+    pub fn find_repository(&self, name: Option<&str>) -> Option<&Arc<Repository>> {
         let mut repositories = self.repositories.iter();
         match name {
             Some(name) => repositories.find(|repository| repository.origin().is_named(name)),
@@ -83,14 +83,14 @@ impl GitWorkspaces {
     }
 
     /// Returns the repository that a session began with, if the server still offers it.
-    pub fn of(&self, origin: &GitOrigin) -> Option<&Arc<Repository>> {
+    pub fn repository_of(&self, origin: &GitOrigin) -> Option<&Arc<Repository>> {
         self.repositories.iter().find(|repository| repository.origin() == origin)
     }
 
     /// Returns the workspace of a session, and makes its directory if it does not exist. The repository is cloned when
     /// a turn needs the workspace.
     pub fn workspace(&self, id: &str, repository: &Arc<Repository>) -> io::Result<GitWorkspace> {
-        let paths = Paths::of(&self.directory, id)?;
+        let paths = Paths::for_session(&self.directory, id)?;
         let mut used = self.used.lock();
         used.retain(|_, it| it.strong_count() > 0);
         let shared = used.get(id).and_then(Weak::upgrade).unwrap_or_default();
@@ -124,7 +124,7 @@ impl GitWorkspaces {
         origin: &str,
         snapshot: Option<&str>,
     ) -> Result<(), String> {
-        let paths = Paths::of(&self.directory, id).map_err(|error| error.to_string())?;
+        let paths = Paths::for_session(&self.directory, id).map_err(|error| error.to_string())?;
         let mut repositories = self.repositories.iter();
         let deleted = match repositories.find(|it| it.origin().to_string() == origin) {
             Some(repository) => delete_snapshot(&self.git(repository), &paths, snapshot).await,

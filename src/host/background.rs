@@ -140,7 +140,7 @@ impl Background {
     }
 
     /// Returns the newest job with this process id, or an error for the model.
-    pub fn named(&self, pid: usize) -> Result<Arc<Job>, ToolError> {
+    pub fn find_newest(&self, pid: usize) -> Result<Arc<Job>, ToolError> {
         let found = i32::try_from(pid).ok().and_then(|pid| self.find(pid));
         found.ok_or_else(|| {
             let message = format!(
@@ -168,7 +168,7 @@ impl Background {
         self.check_room(&jobs)?;
         let (running, output) = (start()?, OutputBuffer::new(self.max_bytes));
         let job = Arc::new(self.job(command, directory, &running, output));
-        self.keep(&mut jobs, Arc::clone(&job), running, end);
+        self.add_job(&mut jobs, Arc::clone(&job), running, end);
         Ok(job)
     }
 
@@ -183,7 +183,7 @@ impl Background {
         let job = self.job(command, directory, &running, written.shrunk(self.max_bytes));
         job.status.send_modify(|status| status.tell = true);
         let job = Arc::new(job);
-        self.keep(&mut jobs, Arc::clone(&job), running, end);
+        self.add_job(&mut jobs, Arc::clone(&job), running, end);
         Ok(job)
     }
 
@@ -223,7 +223,13 @@ impl Background {
 
     /// Adds a job to the list, in place of the oldest ended one if the list is full, and starts a task that follows the
     /// command to its end.
-    fn keep(&self, jobs: &mut Vec<Arc<Job>>, job: Arc<Job>, running: RunningCommand, end: JobEnd) {
+    fn add_job(
+        &self,
+        jobs: &mut Vec<Arc<Job>>,
+        job: Arc<Job>,
+        running: RunningCommand,
+        end: JobEnd,
+    ) {
         if jobs.len() >= 2 * self.most
             && let Some(oldest) = jobs.iter().position(|job| !job.runs())
         {
@@ -236,7 +242,7 @@ impl Background {
             if !ending.is_cancelled() {
                 end.look.await;
             }
-            if job.ended(state) && !ending.is_cancelled() {
+            if job.set_final_state(state) && !ending.is_cancelled() {
                 (end.tell)(&job);
             }
         });
@@ -287,7 +293,7 @@ impl Job {
     }
 
     /// Sets the final state. Returns whether the end is to be announced.
-    fn ended(&self, end: JobState) -> bool {
+    fn set_final_state(&self, end: JobState) -> bool {
         let mut tell = false;
         self.status.send_modify(|status| {
             status.end = Some(end);

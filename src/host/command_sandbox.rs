@@ -3,8 +3,8 @@
 //!
 //! A file is protected if other programs (git, editors, shells) run it or read it by themselves, such as `.git`.
 
-mod looks;
 mod moving;
+mod scans;
 mod search;
 mod secret_files;
 mod sockets;
@@ -24,13 +24,13 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use parking_lot::Mutex;
 use rustix::fs::{Access, access};
 use tandem_sandbox::{
-    Home, KnownPath, Limits, Mechanism, PROXY_PORT, PassedOver, Probe, Profile, Report, Sandbox,
-    SandboxMode, TEMPORARY_DIRECTORIES, Temporary, probe, steers_loader,
+    Home, KnownPath, Limits, Mechanism, PROXY_PORT, Probe, Profile, Report, Sandbox, SandboxMode,
+    TEMPORARY_DIRECTORIES, Temporary, UnusableMechanism, probe, steers_loader,
 };
 use tokio::sync::OnceCell;
 
-pub use self::looks::RunsOn;
-use self::looks::{Identity, Looks, ProtectedFiles};
+pub use self::scans::RunsOn;
+use self::scans::{Identity, ProtectedFiles, Scans};
 use self::search::{HeldFiles, SearchResult, with_targets};
 use self::secret_files::{SecretFiles, hidden_but};
 use self::sockets::{ForeignSockets, SocketScope};
@@ -148,7 +148,7 @@ pub struct CommandSandbox {
     unclear: Mutex<BTreeSet<PathBuf>>,
     told_unclear: Mutex<BTreeSet<PathBuf>>,
     /// Protected files at the last comparison, and the programs that could have changed them since.
-    looks: Arc<Looks>,
+    scans: Arc<Scans>,
     /// Files of the workspace with secrets, which are hidden from commands.
     secret_files: SecretFiles,
     /// Sockets of programs outside the sandbox, which commands cannot reach.
@@ -180,7 +180,7 @@ type Tell = dyn Fn(String) + Send + Sync;
 pub struct Confinement {
     probe: Arc<Probe>,
     profile: Arc<Profile>,
-    before: Arc<Before>,
+    before: Arc<ProtectedBefore>,
     /// The command's registration at the proxy, if the command has no other network.
     network: Option<Arc<NetworkAccess>>,
     /// The sandbox's report on the last command that was made.
@@ -188,12 +188,12 @@ pub struct Confinement {
 }
 
 /// The protected files of the workspace before a command.
-struct Before {
+struct ProtectedBefore {
     files: ProtectedFiles,
     found: Arc<SearchResult>,
 }
 
-impl Before {
+impl ProtectedBefore {
     /// Returns whether the same protected file existed before the command, or may have existed in a directory that
     /// could not be searched.
     fn has(&self, path: &Path, identity: &Identity) -> bool {
@@ -340,7 +340,7 @@ impl CommandSandbox {
         let places = |paths: &[PathBuf]| -> Vec<_> {
             paths.iter().filter_map(|path| KnownPath::at(path).ok()).collect()
         };
-        let (probe, proxy, temporary, looks) = Default::default();
+        let (probe, proxy, temporary, scans) = Default::default();
         let (secret_files, foreign_sockets, news, complained) = Default::default();
         let (walk, protected, unclear, told_unclear) = Default::default();
         let shown_walk = Mutex::default();
@@ -368,7 +368,7 @@ impl CommandSandbox {
             protected,
             unclear,
             told_unclear,
-            looks,
+            scans,
             secret_files,
             foreign_sockets,
             home,
@@ -415,7 +415,7 @@ impl CommandSandbox {
                 "Mechanism: none; commands are asked about, and run without a sandbox\n".to_owned()
             }
         };
-        for PassedOver { mechanism, why } in &probe.passed_over {
+        for UnusableMechanism { mechanism, why } in &probe.passed_over {
             text.push_str(&format!("Not {mechanism}: {why}\n"));
         }
         let sandbox = Arc::clone(self);
@@ -557,7 +557,7 @@ impl CommandSandbox {
                 sandbox.foreign_sockets.begin();
             }
             let found = Arc::clone(&sandbox.protected.lock());
-            let before = Before { files: identified(&found.files), found };
+            let before = ProtectedBefore { files: identified(&found.files), found };
             let (profile, before) = (Arc::new(profile), Arc::new(before));
             Ok(Confinement { probe, profile, before, network, report: Arc::default() })
         });
@@ -572,7 +572,7 @@ impl CommandSandbox {
     /// Registers a program that keeps running while other commands begin and end, under a name for messages. `None` if
     /// the program cannot write the workspace.
     pub fn runs_on(&self, confinement: &Confinement, name: String) -> Option<RunsOn> {
-        confinement.profile.writes_roots.then(|| self.looks.runs_on(name))
+        confinement.profile.writes_roots.then(|| self.scans.runs_on(name))
     }
 
     /// Reports protected files that have come up while a registered program ran, now that the program has ended. No
@@ -584,7 +584,7 @@ impl CommandSandbox {
             off_thread(move || Ok::<_, ToolError>((sandbox.protected_files(), sandbox.has_left())));
         if let Ok((now, has_left)) = look.await {
             self.tell_new(now);
-            self.looks.set_left(has_left);
+            self.scans.set_left(has_left);
         }
     }
 
@@ -596,7 +596,7 @@ impl CommandSandbox {
     }
 
     fn tell_new(&self, now: ProtectedFiles) {
-        if let Some(news) = self.looks.compare(now)
+        if let Some(news) = self.scans.compare(now)
             && let Some(tell) = self.news.get()
         {
             tell(news);
@@ -632,7 +632,7 @@ impl CommandSandbox {
                     names(true) || names(false)
                 });
                 let protected: Vec<_> = protected.map(|inside| root.join(inside)).collect();
-                sandbox.looks.accept(identified(&protected));
+                sandbox.scans.accept(identified(&protected));
             }
             Ok::<_, ToolError>(())
         };
@@ -702,7 +702,7 @@ impl CommandSandbox {
         let probe = self.probe().await;
         let sandbox = probe.sandbox.as_ref()?;
         if let Some(directory) = sandbox.temporary() {
-            return directory.map(Root::of).ok();
+            return directory.map(Root::from_descriptor).ok();
         }
         has_own_temporary(sandbox.mechanism()).then_some(())?;
         let sandbox = Arc::clone(self);
@@ -811,7 +811,8 @@ impl CommandSandbox {
         if !directories.is_empty()
             && let Ok(found) = self.shown_walk.lock().walk(&directories, &rules)
         {
-            in_home.secrets = secret_files::named(&directories, found.secrets, found.unsearched);
+            in_home.secrets =
+                secret_files::files_to_hide(&directories, found.secrets, found.unsearched);
             in_home.sockets = found.sockets;
             files.extend(directories);
         }
@@ -846,7 +847,7 @@ impl CommandSandbox {
 
     /// Returns the real paths of files and directories, of the machine and of the home, that are known to hold secrets.
     fn known_secrets(&self) -> Vec<PathBuf> {
-        let mut known = self.workspace.secrets().known(self.setup.home.as_deref());
+        let mut known = self.workspace.secrets().existing_paths(self.setup.home.as_deref());
         // A workspace that lies in a secret directory is shown. In a workspace that is the home itself, keys stay
         // hidden.
         known.retain(|path| !self.roots.iter().any(|root| root.path().starts_with(path)));
@@ -861,8 +862,8 @@ impl CommandSandbox {
         }
         let (sandbox, before) = (Arc::clone(self), Arc::clone(&confinement.before));
         let taken = off_thread(move || {
-            let TakenBack { taken, staying, files } = sandbox.take(&before);
-            sandbox.looks.settle(files, sandbox.has_left());
+            let MovedFiles { taken, staying, files } = sandbox.move_new_files(&before);
+            sandbox.scans.settle(files, sandbox.has_left());
             if let (false, Some(tell)) = (staying.is_empty(), sandbox.news.get()) {
                 tell(about_staying(&staying));
             }
@@ -878,7 +879,7 @@ impl CommandSandbox {
     /// 3. Moves each other file out; for a link that now leads to another file, moves that file if it is in the
     ///    workspace.
     /// 4. Makes a link again that was there before and was replaced.
-    fn take(&self, before: &Before) -> TakenBack {
+    fn move_new_files(&self, before: &ProtectedBefore) -> MovedFiles {
         let mut files = self.protected_files();
         let (mut taken, mut staying) = (Vec::new(), Vec::new());
         let come_up = files.iter().filter(|(path, identity)| !before.has(path, identity));
@@ -908,7 +909,7 @@ impl CommandSandbox {
             files.remove(&path);
             files.extend(identified(&[path]));
         }
-        TakenBack { taken, staying, files }
+        MovedFiles { taken, staying, files }
     }
 
     fn is_in_workspace(&self, path: &Path) -> bool {
@@ -930,7 +931,8 @@ impl CommandSandbox {
 
     /// Returns the paths that must be read-only for commands because of the protected files that were found last.
     fn protected(&self) -> Vec<PathBuf> {
-        let HeldFiles { files, unclear } = self.protected.lock().held(self.workspace.roots());
+        let HeldFiles { files, unclear } =
+            self.protected.lock().to_held_files(self.workspace.roots());
         let mut protected = with_targets(&files);
         protected.extend(unclear.iter().cloned());
         *self.unclear.lock() = unclear;
@@ -971,7 +973,7 @@ impl CommandSandbox {
         // Lock order: `walk`, then `protected`. The walk stays locked, so that results are stored in the order of the
         // walks.
         let mut protected = self.protected.lock();
-        searched.keep(&protected);
+        searched.merge_earlier(&protected);
         *protected = Arc::new(searched);
         Ok(found)
     }
@@ -995,7 +997,7 @@ struct FoundInHome {
 }
 
 /// Result of moving new protected files out of the workspace.
-struct TakenBack {
+struct MovedFiles {
     /// Files that were moved, each with its new path.
     taken: Vec<(PathBuf, PathBuf)>,
     /// New files that stay where they are.

@@ -46,7 +46,8 @@ pub(super) fn whole(time: Duration, old: &str, new: &str) -> String {
     let crlf = is_crlf(old, new);
     let (old, new) = (split(old), split(new));
     let mut shown = String::new();
-    for hunk in compare(time, &old, &new).unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
+    for hunk in compare(time, &old, &new).unified_diff().context_radius(CONTEXT_LINES).iter_hunks()
+    {
         // Writing to a string cannot fail.
         let _ = writeln!(shown, "{}", hunk.header());
         for change in hunk.iter_changes() {

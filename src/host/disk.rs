@@ -47,7 +47,7 @@ impl Disk {
     }
 
     fn rooted(&self, path: &Path) -> io::Result<RootedPath> {
-        if self.outputs.holds(path) {
+        if self.outputs.contains(path) {
             RootedPath::of_own(path)
         } else {
             self.workspace.rooted(path)
@@ -283,7 +283,7 @@ fn create(
     check_free()?;
     // The umask removes permissions from these as the user wants.
     let file = PendingFile::new(&parent.directory, Mode::from_raw_mode(0o666))
-        .and_then(|file| file.fill(new));
+        .and_then(|file| file.write_synced(new));
     let file = file.map_err(failed)?;
     // The file may have been changed while the new content was written beside it.
     check_free()?;
@@ -377,7 +377,7 @@ fn successor<'p>(parent: &'p Parent<'_>, new: &[u8]) -> io::Result<Option<Pendin
     }
     // Permissions are set after the owner, because a change of the owner clears some of their bits.
     file.as_file().set_permissions(old.permissions())?;
-    file.fill(new).map(Some)
+    file.write_synced(new).map(Some)
 }
 
 /// Returns whether a file has this content.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::command_sandbox::CommandSandbox;
-use super::workspace::{FilesOutside, OutsideFile, Reading};
+use super::workspace::{FilesOutside, OutsideFile, ReadCondition};
 
 /// The hidden part of a user's home during the judgement of one command line. Files are looked up only if the line
 /// names a file of the home.
@@ -34,11 +34,11 @@ impl HiddenHome {
         let files = || self.sandbox.files_outside_now().ok();
         let files = self.files.get_or_init(files).as_ref()?;
         match files.reading(real) {
-            Reading::Asked => Some(files.asked(real, found.is_dir())),
-            Reading::Never if files.is_hidden_secret(real) => {
+            ReadCondition::Asked => Some(files.outside_file(real, found.is_dir())),
+            ReadCondition::Never if files.is_hidden_secret(real) => {
                 Some(OutsideFile { path: real.to_owned(), folder: None })
             }
-            Reading::Never | Reading::Unasked => None,
+            ReadCondition::Never | ReadCondition::Unasked => None,
         }
     }
 }

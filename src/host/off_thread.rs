@@ -10,14 +10,14 @@ use super::output::ToolError;
 pub async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
 ) -> Result<T, ToolError> {
-    ended(tokio::spawn(work)).await
+    join_work(tokio::spawn(work)).await
 }
 
 /// Runs blocking work on a blocking thread: it continues to its end if this future is dropped.
 pub async fn off_thread<T: Send + 'static, E: From<RuntimeEnded> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
-    ended(tokio::task::spawn_blocking(work)).await
+    join_work(tokio::task::spawn_blocking(work)).await
 }
 
 /// Error of work that was not done because the async runtime was shut down.
@@ -35,7 +35,7 @@ impl From<RuntimeEnded> for io::Error {
     }
 }
 
-async fn ended<T, E: From<RuntimeEnded>>(work: JoinHandle<Result<T, E>>) -> Result<T, E> {
+async fn join_work<T, E: From<RuntimeEnded>>(work: JoinHandle<Result<T, E>>) -> Result<T, E> {
     match work.await {
         Ok(result) => result,
         Err(failed) => match failed.try_into_panic() {

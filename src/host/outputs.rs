@@ -34,7 +34,7 @@ pub fn attachment_name(name: &str, content: &[u8]) -> String {
     let path = Path::new(name);
     let part = |part: Option<&OsStr>, most| plain(part.and_then(OsStr::to_str).unwrap_or(""), most);
     let (stem, ending) = (part(path.file_stem(), MAX_STEM), part(path.extension(), MAX_ENDING));
-    let content = ContentId::of(content);
+    let content = ContentId::hash(content);
     let hash = content.short();
     let ending = if ending.is_empty() { "bin" } else { &ending };
     format!("{OUTPUTS_DIRECTORY}/{ATTACHMENT_PREFIX}{stem}.{hash}.{ending}")
@@ -115,7 +115,7 @@ impl Outputs {
             return text;
         }
         let (outputs, tool) = (Arc::clone(self), tool.to_owned());
-        let fit = move || match outputs.keep(&tool, &text) {
+        let fit = move || match outputs.save(&tool, &text) {
             Some(path) => shorten_with(&text, max_chars, |missing| {
                 format!(
                     "{missing} characters left out; all of it is in {}, which {CAN_READ}",
@@ -130,8 +130,8 @@ impl Outputs {
 
     /// Writes a text to a file that the model can read; `None` if the text is too long or cannot be written. Equal
     /// texts share one file.
-    pub fn keep(&self, tool: &str, text: &str) -> Option<PathBuf> {
-        self.save(tool, text).unwrap_or_else(|err| {
+    pub fn save(&self, tool: &str, text: &str) -> Option<PathBuf> {
+        self.try_save(tool, text).unwrap_or_else(|err| {
             tracing::warn!(%err, "a long output is not kept");
             None
         })
@@ -145,8 +145,10 @@ impl Outputs {
     }
 
     /// Returns whether a path is in the directory of these files.
-    pub(super) fn holds(&self, path: &Path) -> bool {
-        self.scratch.existing().is_some_and(|directory| path.starts_with(directory.join(OUTPUTS_DIRECTORY)))
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        self.scratch
+            .existing()
+            .is_some_and(|directory| path.starts_with(directory.join(OUTPUTS_DIRECTORY)))
     }
 
     /// Returns the path of the file with a name relative to the session's directory.
@@ -210,12 +212,12 @@ impl Outputs {
         }
     }
 
-    fn save(&self, tool: &str, text: &str) -> io::Result<Option<PathBuf>> {
+    fn try_save(&self, tool: &str, text: &str) -> io::Result<Option<PathBuf>> {
         let size = text.len() as u64;
         if size > self.max_bytes {
             return Ok(None);
         }
-        let content = ContentId::of(text.as_bytes());
+        let content = ContentId::hash(text.as_bytes());
         let directory = self.scratch.dir()?.join(OUTPUTS_DIRECTORY);
         let mut kept = self.kept.lock();
         let kept = kept.get_or_insert_with(|| OutputFiles::find(&self.scratch, &directory));
@@ -304,14 +306,14 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("session");
         let outputs = || {
-            let scratch = Arc::new(Scratch::stored(dir.clone()));
+            let scratch = Arc::new(Scratch::persistent(dir.clone()));
             Arc::new(Outputs::new(scratch, 100))
         };
-        let first = outputs().keep("a", &"1".repeat(60)).unwrap();
+        let first = outputs().save("a", &"1".repeat(60)).unwrap();
         let again = outputs();
         assert_eq!(again.find(&first.display().to_string()), Some(first));
         assert_eq!(again.find("/elsewhere/outputs/a-1.txt"), None);
-        let second = again.keep("b", &"2".repeat(60)).unwrap();
+        let second = again.save("b", &"2".repeat(60)).unwrap();
         assert_eq!(second, dir.join("outputs/b-2.txt"));
         assert_eq!(files(parent.path()), ["b-2.txt"]);
     }
@@ -333,7 +335,7 @@ mod tests {
     #[test]
     fn a_file_that_comes_with_a_prompt_is_found_and_bounded() {
         let parent = tempfile::tempdir().unwrap();
-        let scratch = Arc::new(Scratch::stored(parent.path().join("a")));
+        let scratch = Arc::new(Scratch::persistent(parent.path().join("a")));
         let outputs = Outputs::new(Arc::clone(&scratch), 1000);
         let name = attachment_name("../x/my notes-5.txt", b"one");
         assert!(name.starts_with("outputs/attachment.mynotes5."), "{name}");
@@ -347,7 +349,7 @@ mod tests {
         // New outputs replace the oldest outputs. An attachment is not an output and stays.
         let long = "x".repeat(900);
         assert!(
-            outputs.keep("t", &long).is_some() && outputs.keep("u", &"y".repeat(900)).is_some()
+            outputs.save("t", &long).is_some() && outputs.save("u", &"y".repeat(900)).is_some()
         );
         assert_eq!(files(parent.path()).len(), 2);
         let large = attachment_name("large", b"");

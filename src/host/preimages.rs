@@ -43,7 +43,7 @@ impl FileChange {
             Preimage::Lost(_) => return false,
         };
         match (files.read(&self.path, most).await, &self.before) {
-            (Ok(now), Preimage::Kept(id)) => ContentId::of(&now) == *id,
+            (Ok(now), Preimage::Kept(id)) => ContentId::hash(&now) == *id,
             (Err(error), Preimage::Nothing) => error.kind == "file_not_found",
             _ => false,
         }
@@ -77,7 +77,7 @@ impl ContentId {
     }
 
     /// Returns the identity of a content.
-    pub fn of(content: &[u8]) -> Self {
+    pub fn hash(content: &[u8]) -> Self {
         let hash = digest(&SHA256, content);
         // In hexadecimal, as the hash is also the file's name in the store.
         let hex = |hex: String, byte: &u8| hex + &format!("{byte:02x}");
@@ -118,9 +118,9 @@ impl Preimages {
     }
 
     /// Stores the content from before a change, if there is room.
-    pub fn keep(&self, content: Option<&[u8]>) -> Preimage {
+    pub fn save(&self, content: Option<&[u8]>) -> Preimage {
         let Some(content) = content else { return Preimage::Nothing };
-        let id = ContentId::of(content);
+        let id = ContentId::hash(content);
         match self.put(&id, content) {
             Ok(()) => Preimage::Kept(id),
             Err(why) => {
@@ -142,7 +142,9 @@ impl Preimages {
             return Ok(());
         }
         let used = || match stored {
-            Some(stored) => stored.in_directory(PREIMAGES_DIRECTORY).iter().map(|file| file.bytes).sum(),
+            Some(stored) => {
+                stored.in_directory(PREIMAGES_DIRECTORY).iter().map(|file| file.bytes).sum()
+            }
             None => size(&directory.join(PREIMAGES_DIRECTORY)),
         };
         let left = left.get_or_insert_with(|| self.max.saturating_sub(used()));
@@ -161,7 +163,7 @@ impl Preimages {
         let file = self.scratch.fetch(&name(id)).await.map_err(|err| err.to_string())?;
         let content = off_thread(move || fs::read(file)).await;
         let content = content.map_err(|err| err.to_string())?;
-        if ContentId::of(&content) == *id { Ok(content) } else { Err("it is damaged".to_owned()) }
+        if ContentId::hash(&content) == *id { Ok(content) } else { Err("it is damaged".to_owned()) }
     }
 
     /// Undoes a change, if the file is exactly as the change left it. The error says why the file was not touched, as a

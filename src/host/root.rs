@@ -31,7 +31,8 @@ const LISTING_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFla
 
 /// Flags for opening a file of unknown kind: opening a FIFO must not wait for a writer, and opening a terminal must not
 /// make it this process's controlling terminal.
-pub(super) const UNBLOCKED_FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub(super) const UNBLOCKED_FLAGS: OFlags =
+    OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// A directory that was opened once.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ impl Root {
 
     /// Returns a root for an open directory that has no path in this process. The root's path is that of the descriptor
     /// in `/proc`.
-    pub(super) fn of(directory: OwnedFd) -> Self {
+    pub(super) fn from_descriptor(directory: OwnedFd) -> Self {
         let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
         Self { path, directory }
     }

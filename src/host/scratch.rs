@@ -54,7 +54,7 @@ impl Scratch {
     }
 
     /// Returns a directory that stays when the session ends. Nothing is made yet.
-    pub fn stored(dir: PathBuf) -> Self {
+    pub fn persistent(dir: PathBuf) -> Self {
         Self { place: ScratchPlace::At(dir), made: Mutex::default(), stored_files: None }
     }
 
@@ -169,7 +169,7 @@ mod tests {
     fn a_stored_sessions_directory_stays() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("sessions/a");
-        let scratch = Scratch::stored(dir.clone());
+        let scratch = Scratch::persistent(dir.clone());
         assert!(!dir.exists());
         assert_eq!(scratch.dir().unwrap(), dir);
         drop(scratch);

@@ -58,7 +58,7 @@ impl Secrets {
     /// Returns the reason why a file, given by its real path, is secret. A directory is secret with all files below it.
     pub fn why(&self, path: &Path) -> Option<&'static str> {
         let is_except = self.0.except.get().is_some_and(|dir| path.starts_with(dir));
-        if !is_except && self.own().iter().any(|dir| path.starts_with(dir)) {
+        if !is_except && self.own_paths().iter().any(|dir| path.starts_with(dir)) {
             return Some("this agent keeps its keys and its state there");
         }
         let lists = &*SECRET_NAMES;
@@ -68,7 +68,7 @@ impl Secrets {
     /// Returns whether a file or directory that a walk meets is secret, judged without the directories above it. A
     /// directory is secret with all files below it.
     pub fn hides(&self, path: &Path, is_directory: bool) -> bool {
-        let own = || is_directory && self.own().iter().any(|dir| path == dir);
+        let own = || is_directory && self.own_paths().iter().any(|dir| path == dir);
         let lists = &*SECRET_NAMES;
         let named = lists.secret.names(path, is_directory);
         named && !lists.public.names(path, is_directory) || own()
@@ -76,7 +76,7 @@ impl Secrets {
 
     /// Returns the real paths, sorted, of existing secret files and directories: those whose rows begin at the root or
     /// at this home, and the agent's own. Blocks.
-    pub(super) fn known(&self, home: Option<&Path>) -> Vec<PathBuf> {
+    pub(super) fn existing_paths(&self, home: Option<&Path>) -> Vec<PathBuf> {
         let mut known = self.existing_in(Path::new("/"));
         known.extend(home.into_iter().flat_map(|home| self.existing_in(home)));
         let mut known: Vec<_> = known.iter().filter_map(|it| it.canonicalize().ok()).collect();
@@ -91,11 +91,11 @@ impl Secrets {
         let lists = &*SECRET_NAMES;
         let mut existing = lists.secret.existing_in(directory);
         existing.retain(|path| !lists.public.names(path, path.is_dir()));
-        existing.extend(self.own().iter().cloned());
+        existing.extend(self.own_paths().iter().cloned());
         existing
     }
 
-    fn own(&self) -> &[PathBuf] {
+    fn own_paths(&self) -> &[PathBuf] {
         let real = |dir: &PathBuf| fs::canonicalize(dir).unwrap_or_else(|_| dir.clone());
         self.0.real.get_or_init(|| self.0.named.iter().map(real).collect())
     }
@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn the_list_can_be_read_and_every_row_counts() {
-        let tables: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(SECRET_TABLE).unwrap();
+        let tables: BTreeMap<String, BTreeMap<String, String>> =
+            toml::from_str(SECRET_TABLE).unwrap();
         assert_eq!(tables.keys().collect::<Vec<_>>(), ["public", "secret"]);
         SecretNames::parse(SECRET_TABLE).unwrap();
         for row in tables["secret"].keys() {

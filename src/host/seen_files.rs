@@ -71,7 +71,7 @@ impl SeenFiles {
 
     /// Compares the content of the file at this real path with the content that the model knows.
     pub fn compare(&self, path: &Path, content: &[u8]) -> Seen {
-        let content = ContentId::of(content);
+        let content = ContentId::hash(content);
         match self.0.lock().get(path) {
             None => Seen::Never,
             Some(seen) if seen.content != content => Seen::Before,
@@ -113,7 +113,7 @@ mod tests {
     fn a_content_is_known_until_it_changes() {
         let (seen, path) = (SeenFiles::default(), Path::new("/w/a"));
         assert_eq!(seen.compare(path, b"x"), Seen::Never);
-        seen.note(path, ContentId::of(b"x"));
+        seen.note(path, ContentId::hash(b"x"));
         assert_eq!(seen.compare(path, b"x"), Seen::Whole);
         assert_eq!(seen.compare(path, b"y"), Seen::Before);
         assert_eq!(seen.compare(Path::new("/w/b"), b"x"), Seen::Never);
@@ -123,7 +123,7 @@ mod tests {
     fn a_content_is_known_when_all_of_its_lines_have_been_shown() {
         let (seen, path) = (SeenFiles::default(), Path::new("/w/a"));
         let shown = |lines| {
-            seen.note_lines(path, ContentId::of(b"x"), lines, 9);
+            seen.note_lines(path, ContentId::hash(b"x"), lines, 9);
             seen.compare(path, b"x")
         };
         assert_eq!(shown(7..=9), Seen::Partly);
@@ -132,8 +132,8 @@ mod tests {
         assert_eq!(shown(6..=6), Seen::Whole);
         assert_eq!(shown(2..=2), Seen::Whole);
         // Lines of another content say nothing about this one.
-        seen.note_lines(path, ContentId::of(b"y"), 1..=3, 4);
-        seen.note_lines(path, ContentId::of(b"x"), 4..=4, 4);
+        seen.note_lines(path, ContentId::hash(b"y"), 1..=3, 4);
+        seen.note_lines(path, ContentId::hash(b"x"), 4..=4, 4);
         assert_eq!(seen.compare(path, b"x"), Seen::Partly);
     }
 
@@ -141,7 +141,7 @@ mod tests {
     fn no_more_than_a_bounded_number_of_files_is_remembered() {
         let seen = SeenFiles::default();
         for n in 0..=MAX_FILES {
-            seen.note(Path::new(&format!("/w/{n}")), ContentId::of(b"x"));
+            seen.note(Path::new(&format!("/w/{n}")), ContentId::hash(b"x"));
         }
         assert_eq!(seen.0.lock().len(), 1);
         assert_eq!(seen.compare(Path::new(&format!("/w/{MAX_FILES}")), b"x"), Seen::Whole);

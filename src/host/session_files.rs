@@ -66,7 +66,7 @@ impl SessionFiles {
     }
 
     /// Reads a file of at most `max` bytes from the disk and from an editor.
-    async fn look(
+    async fn read_view(
         &self,
         editor: &Arc<OpenEditor>,
         path: &Path,
@@ -135,7 +135,7 @@ impl SessionFiles {
             editor.note_written(path, new);
             return Ok(None);
         }
-        let now = self.look(editor, path, self.limits.file_bytes).await?.bytes;
+        let now = self.read_view(editor, path, self.limits.file_bytes).await?.bytes;
         match now {
             Some(now) if now == new => Ok(None),
             now if now.as_deref() == old => Err(unconfirmed(path, "has not written it")),
@@ -151,7 +151,7 @@ impl Files for SessionFiles {
         let kind = self.disk.kind(path).await;
         let is_missing = kind.as_ref().is_err_and(|err| err.kind() == io::ErrorKind::NotFound);
         match self.editor(path).filter(|_| is_missing) {
-            Some(editor) => match self.look(&editor, path, self.limits.file_bytes).await {
+            Some(editor) => match self.read_view(&editor, path, self.limits.file_bytes).await {
                 Ok(FileView { bytes: Some(_), .. }) => Ok(FileKind::File),
                 _ => kind,
             },
@@ -161,7 +161,7 @@ impl Files for SessionFiles {
 
     async fn read(&self, path: &Path, max: u64) -> Result<Vec<u8>, ToolError> {
         let Some(editor) = self.editor(path) else { return self.disk.read(path, max).await };
-        let bytes = self.look(&editor, path, max).await?.bytes;
+        let bytes = self.read_view(&editor, path, max).await?.bytes;
         bytes.ok_or_else(|| disk::not_found(path))
     }
 
@@ -194,7 +194,7 @@ impl Files for SessionFiles {
         // 2. Lets the disk write a content that the editor cannot have, or if the editor takes no writes.
         // 3. Makes the missing directories, asks the editor to write, and checks the result.
         // 4. Removes the made directories if that has failed.
-        let look = self.look(&editor, path, self.limits.file_bytes);
+        let look = self.read_view(&editor, path, self.limits.file_bytes);
         let view = cancel.run_until_cancelled(look).await;
         let view = view.ok_or_else(ToolError::cancelled)?.map_err(|_| changed(path))?;
         editor.check_writable(path, view.state)?;
@@ -229,7 +229,7 @@ impl Files for SessionFiles {
 
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
         let Some(editor) = self.editor(path) else { return self.disk.remove(path, expected).await };
-        let view = self.look(&editor, path, expected.len() as u64).await;
+        let view = self.read_view(&editor, path, expected.len() as u64).await;
         let Some(view) = view.ok().filter(|view| view.bytes.as_deref() == Some(expected)) else {
             return Ok(false);
         };

@@ -25,7 +25,7 @@ impl<T: Ord> Smallest<T> {
     }
 
     /// Returns the number of items that were given.
-    pub fn given(&self) -> usize {
+    pub fn offered_count(&self) -> usize {
         self.given
     }
 
@@ -44,7 +44,7 @@ mod tests {
         for item in given {
             first.push(*item);
         }
-        assert_eq!(first.given(), given.len());
+        assert_eq!(first.offered_count(), given.len());
         assert_eq!(first.into_sorted(), kept);
     }
 

@@ -157,17 +157,17 @@ pub struct RunningProgram {
     /// Standard error.
     pub errors: ChildStderr,
     /// Handle to the program's end.
-    pub life: Life,
+    pub life: ProgramHandle,
 }
 
 /// Handle that says when a program has ended, and that ends the program when it is dropped.
-pub struct Life {
+pub struct ProgramHandle {
     /// End of the program itself.
     pub exit: Exit,
     end_on_drop: DropGuard,
 }
 
-impl Life {
+impl ProgramHandle {
     /// Ends the program and all processes that it started, and waits until they have ended.
     pub async fn end(self) {
         let Self { mut exit, end_on_drop } = self;
@@ -248,7 +248,7 @@ impl Terminals {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Spawned { pipes, exit, end, .. } =
             self.supervisor.spawn(&mut command, PROGRAM_GRACE)?;
-        let life = Life { exit, end_on_drop: end.drop_guard() };
+        let life = ProgramHandle { exit, end_on_drop: end.drop_guard() };
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(io::Error::other("the program has no pipes"));
         };

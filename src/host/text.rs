@@ -108,7 +108,10 @@ pub fn encode(text: &str, format: &TextFormat) -> Result<Vec<u8>, Unencodable> {
     if !bom {
         return charset.encode(text);
     }
-    let mark = BYTE_ORDER_MARKS.iter().find(|(marked, _)| marked == charset).map_or(&[][..], |(_, mark)| mark);
+    let mark = BYTE_ORDER_MARKS
+        .iter()
+        .find(|(marked, _)| marked == charset)
+        .map_or(&[][..], |(_, mark)| mark);
     // A mark at the beginning of the text is removed, so that the file does not have two.
     let bytes = charset.encode(text.strip_prefix('\u{FEFF}').unwrap_or(text))?;
     Ok([mark, &bytes].concat())

@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 pub(super) use self::ignores::Ignores;
 pub use self::ignores::{IgnoreSettings, Respect};
+pub(super) use self::outside::ReadCondition;
 use self::outside::ReadPermits;
-pub(super) use self::outside::Reading;
 pub use self::outside::{FilesOutside, OutsideFile, ReadPermit};
 pub use self::walk::{Walk, WalkEntry};
 use parking_lot::RwLock;
@@ -77,11 +77,11 @@ impl Workspace {
                 opened.push(dir);
             }
         }
-        Ok(Self::of(opened))
+        Ok(Self::from_roots(opened))
     }
 
     /// Returns a workspace of open directories. Relative paths begin at the first.
-    fn of(opened: Vec<Root>) -> Self {
+    fn from_roots(opened: Vec<Root>) -> Self {
         let roots = opened.iter().map(|root| root.path().to_owned()).collect();
         let opened = opened.into_iter().map(Arc::new).collect();
         let (filtering, secrets, temporary, outside, permits) = Default::default();
@@ -91,10 +91,10 @@ impl Workspace {
     /// Returns a workspace of one directory, named by a peer, which must be a root or below one. The workspace uses the
     /// directory that was checked, even if its path leads elsewhere later.
     pub fn narrowed(&self, directory: &Path) -> Result<Self, String> {
-        let real = self.holds(directory)?;
+        let real = self.check_directory(directory)?;
         let opened = self.rooted(&real).and_then(|place| place.open_root());
         let opened = opened.map_err(|err| format!("{}: {err}", directory.display()))?;
-        Ok(Self::of(vec![opened]))
+        Ok(Self::from_roots(vec![opened]))
     }
 
     /// Replaces the settings of ignore files.
@@ -134,7 +134,7 @@ impl Workspace {
     /// Returns the real path that `path` (absolute, or relative to the first root) leads to, if it is inside. The file
     /// need not exist. Every component counts, symbolic links included.
     pub fn resolve(&self, path: &str) -> Result<PathBuf, ToolError> {
-        let asked = self.asked(path)?;
+        let asked = self.to_absolute(path)?;
         let real = real_path(&asked).map_err(|err| not_looked_up(&asked, &err))?;
         if self.contains(&real) { Ok(real) } else { Err(self.outside(&asked, &real)) }
     }
@@ -143,7 +143,7 @@ impl Workspace {
     /// `/tmp`, where links lead to the places that the session's commands see, or outside the workspace, if the file
     /// may be read with or without a question. Targets of links elsewhere are judged like any other path.
     pub(super) fn resolve_to_read(&self, path: &str) -> Result<PathToRead, ToolError> {
-        let asked = self.asked(path)?;
+        let asked = self.to_absolute(path)?;
         let own = self.in_temporary(&asked);
         let target = |target: PathBuf| match own {
             Some(_) => self.in_temporary(&target).unwrap_or(target),
@@ -154,19 +154,19 @@ impl Workspace {
         let real = real.map_err(|err| not_looked_up(&asked, &err))?;
         let is_inside = self.contains(&real) || own.is_some() && self.is_temporary(&real);
         let reading = match self.files_outside() {
-            _ if is_inside => Reading::Unasked,
+            _ if is_inside => ReadCondition::Unasked,
             Some(files) => files.reading(&real),
-            None => Reading::Never,
+            None => ReadCondition::Never,
         };
         match reading {
-            Reading::Never => Err(self.outside(&asked, &real)),
-            reading => Ok(PathToRead { real, is_asked: reading == Reading::Asked }),
+            ReadCondition::Never => Err(self.outside(&asked, &real)),
+            reading => Ok(PathToRead { real, is_asked: reading == ReadCondition::Asked }),
         }
     }
 
     /// Returns the question to ask about a file or directory outside, given by its real path.
     pub fn asked_about(&self, real: &Path, is_directory: bool) -> Option<OutsideFile> {
-        Some(self.files_outside()?.asked(real, is_directory))
+        Some(self.files_outside()?.outside_file(real, is_directory))
     }
 
     /// Permits reading these files outside, given by their real paths, and all files below them, until the permit is
@@ -203,7 +203,8 @@ impl Workspace {
         if goes_up || self.contains(path) {
             return None;
         }
-        let inside = TEMPORARY_DIRECTORIES.iter().find_map(|temporary| path.strip_prefix(temporary).ok());
+        let inside =
+            TEMPORARY_DIRECTORIES.iter().find_map(|temporary| path.strip_prefix(temporary).ok());
         let named = inside.map(|inside| directory.join(inside));
         named.or_else(|| path.starts_with(directory).then(|| path.to_owned()))
     }
@@ -223,14 +224,16 @@ impl Workspace {
         let inside = self.temporary_path();
         let inside = inside.and_then(|directory| real.strip_prefix(directory).ok());
         match inside {
-            Some(inside) if inside.as_os_str().is_empty() => PathBuf::from(TEMPORARY_DIRECTORIES[0]),
+            Some(inside) if inside.as_os_str().is_empty() => {
+                PathBuf::from(TEMPORARY_DIRECTORIES[0])
+            }
             Some(inside) => Path::new(TEMPORARY_DIRECTORIES[0]).join(inside),
             None => real.to_owned(),
         }
     }
 
     /// Returns a path as an absolute one, with the first root put before a relative path. Links are not followed.
-    fn asked(&self, path: &str) -> Result<PathBuf, ToolError> {
+    fn to_absolute(&self, path: &str) -> Result<PathBuf, ToolError> {
         if path.contains('\0') {
             return Err(ToolError::new("invalid_path", format!("{path:?} has a NUL byte in it")));
         }
@@ -253,7 +256,7 @@ impl Workspace {
     }
 
     /// Checks that a directory, named by a peer, is a root or below one. Returns its real path.
-    pub fn holds(&self, directory: &Path) -> Result<PathBuf, String> {
+    pub fn check_directory(&self, directory: &Path) -> Result<PathBuf, String> {
         let shown = directory.display();
         let real = fs::canonicalize(directory).map_err(|err| format!("{shown}: {err}"))?;
         if directory.is_absolute() && real.is_dir() && self.contains(&real) {

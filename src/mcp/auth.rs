@@ -94,7 +94,7 @@ impl StoredLogin {
     }
 
     /// Stores the login.
-    pub(super) async fn keep(&self, store: &Arc<dyn TokenStore>) -> Result<(), String> {
+    pub(super) async fn save(&self, store: &Arc<dyn TokenStore>) -> Result<(), String> {
         let text = serde_json::to_string(self).map_err(|err| err.to_string())?;
         let (store, server) = (Arc::clone(store), self.server.clone());
         blocking(move || store.save(&server, Some(&text))).await
@@ -230,7 +230,7 @@ impl CredentialStore for Tokens {
             record.credentials = credentials;
             record.clone()
         };
-        record.keep(&self.store).await.map_err(AuthError::CredentialStoreError)
+        record.save(&self.store).await.map_err(AuthError::CredentialStoreError)
     }
 
     async fn clear(&self) -> Result<(), AuthError> {

@@ -97,7 +97,7 @@ impl ServerConfig {
 
     /// Returns the program or the address, for people. Arguments and queries are left out, because they may hold
     /// secrets.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn address_for_people(&self) -> String {
         match &self.reach {
             ServerReach::Stdio(program) => program.command.clone(),
             ServerReach::Http { url, .. } => without_secrets(url),
@@ -110,7 +110,7 @@ impl ServerConfig {
         match &self.reach {
             ServerReach::Stdio(program) => hidden(said, &program.env),
             ServerReach::Http { url, headers } => {
-                without_parts(hidden(&said.replace(url, &self.place()), headers), url)
+                without_parts(hidden(&said.replace(url, &self.address_for_people()), headers), url)
             }
             ServerReach::Wrong(_) => said.to_owned(),
         }
@@ -226,7 +226,7 @@ mod tests {
             headers: vec![("Authorization".to_owned(), "Bearer 0123456789".to_owned())],
         };
         let config = ServerConfig::new("s", reach, "");
-        assert_eq!(config.place(), "https://h.test/mcp");
+        assert_eq!(config.address_for_people(), "https://h.test/mcp");
         let said = "no 0123456789 at https://me:pass@h.test/mcp?key=abc";
         assert_eq!(config.concealed(said), "no (hidden) at https://h.test/mcp");
         let reach = ServerReach::Http {

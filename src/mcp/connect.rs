@@ -36,7 +36,7 @@ use parking_lot::Mutex;
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 use tandem_host::command_sandbox::{Confinement, RunsOn};
-use tandem_host::terminals::{Life, Program};
+use tandem_host::terminals::{Program, ProgramHandle};
 use tandem_net::{self as net, Backoff};
 
 /// Maximum time to wait for the exit status of a program that has closed its connection.
@@ -52,7 +52,8 @@ const MAX_SHOWN_CHARS: usize = 300;
 const MAX_STREAM_RECONNECTS: u32 = 5;
 
 /// Delays before these reconnects.
-const STREAM_RECONNECT_BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
+const STREAM_RECONNECT_BACKOFF: Backoff =
+    Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
 /// Message on a server whose program is not the one that the user has agreed to.
 const CHANGED_ERROR: &str = "is not started: what its folder's settings run has changed since you agreed to it. You are \
@@ -70,7 +71,7 @@ pub(super) struct LiveConnection {
 /// Process of a server, if it is a program.
 #[derive(Default)]
 pub(super) struct ServerProcess {
-    life: Option<Life>,
+    life: Option<ProgramHandle>,
     /// Note that this program runs in the sandbox, which is dropped with the process.
     _runs_on: Option<RunsOn>,
     /// End of the program's standard error.

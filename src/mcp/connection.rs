@@ -109,7 +109,9 @@ fn in_words(said: &ProgressNotificationParam) -> String {
         None => said.progress.to_string(),
     };
     match &said.message {
-        Some(message) => format!("{amount}: {}", one_line(&plain(message.as_bytes()), MAX_PROGRESS_CHARS)),
+        Some(message) => {
+            format!("{amount}: {}", one_line(&plain(message.as_bytes()), MAX_PROGRESS_CHARS))
+        }
         None => amount,
     }
 }

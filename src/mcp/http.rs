@@ -96,7 +96,11 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
 /// address returns a stream of events.
 pub(super) async fn is_old(client: &Client, url: &str, headers: &Headers) -> bool {
     let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-    let asked = client.get(url).headers(headers).header(ACCEPT, "text/event-stream").timeout(OLD_TRANSPORT_TIMEOUT);
+    let asked = client
+        .get(url)
+        .headers(headers)
+        .header(ACCEPT, "text/event-stream")
+        .timeout(OLD_TRANSPORT_TIMEOUT);
     let Ok(answer) = asked.send().await else { return false };
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     answer.status().is_success() && kind.is_some_and(|kind| kind.starts_with("text/event-stream"))

@@ -127,7 +127,7 @@ impl Hub {
     }
 
     /// Returns `true` if a server waits for the user's consent.
-    pub fn holds(&self) -> bool {
+    pub fn awaits_consent(&self) -> bool {
         let held = |entry: &ServerEntry| matches!(entry.server.state().phase, Phase::Held(_));
         self.registry.lock().values().any(held)
     }
@@ -141,7 +141,7 @@ impl Hub {
     /// Begins to connect to the servers that waited for the user's consent. Reads the settings again first: what the
     /// user has agreed to may not be what the settings named when they were read last.
     pub async fn release(&self) {
-        if !self.holds() {
+        if !self.awaits_consent() {
             return;
         }
         let load = Arc::clone(&self.context.load);
@@ -200,7 +200,7 @@ impl Hub {
 
     /// Returns the names of the servers that are still connecting. After [`Self::settled`], these are the servers
     /// that were waited for in vain.
-    pub fn late(&self) -> Vec<String> {
+    pub fn still_connecting(&self) -> Vec<String> {
         let connecting =
             |entry: &&ServerEntry| matches!(entry.server.state().phase, Phase::Connecting(_));
         self.registry.lock().values().filter(connecting).map(ServerEntry::name).collect()
@@ -213,9 +213,9 @@ impl Hub {
     }
 
     /// Waits a short time for the new lists of servers that have just announced a change.
-    pub async fn fresh(&self) {
+    pub async fn wait_list_changes(&self) {
         let servers = self.registry.all();
-        join_all(servers.iter().map(|server| server.fresh())).await;
+        join_all(servers.iter().map(|server| server.wait_list_changes())).await;
     }
 
     /// Returns a number that changes whenever the result of [`Hub::tools`] may change.
@@ -259,7 +259,7 @@ impl Hub {
             ServerStatus {
                 name: config.name.clone(),
                 from: config.from.clone(),
-                place: config.place(),
+                place: config.address_for_people(),
                 sandboxed: self.context.is_sandboxed(config),
                 description: config.description.clone(),
                 phase: state.phase.to_string(),
@@ -306,7 +306,7 @@ impl Hub {
         for (name, entry) in servers.iter_mut().filter(|(name, _)| is_it(name)) {
             if entry.keeping.is_some() {
                 tracing::debug!(name, "is reached anew");
-                *entry = entry.anew(&self.context);
+                *entry = entry.restarted(&self.context);
             }
             entry.start();
         }
@@ -321,7 +321,7 @@ impl Hub {
         let Some(entry) = servers.get_mut(name) else { return Err(unknown(name, &servers)) };
         let disabled = matches!(entry.server.state().phase, Phase::Disabled);
         if disabled == enabled {
-            *entry = entry.anew(&self.context);
+            *entry = entry.restarted(&self.context);
             if enabled {
                 entry.start();
             } else {
@@ -336,7 +336,7 @@ impl Hub {
     /// Disconnects a server, and begins to connect to it again.
     fn renew(&self, name: &str) {
         if let Some(entry) = self.registry.lock().get_mut(name) {
-            *entry = entry.anew(&self.context);
+            *entry = entry.restarted(&self.context);
             entry.start();
         }
         self.context.changed();
@@ -430,7 +430,7 @@ impl Hub {
         })?;
         let not_one = "That is no address that a browser ends up at after a login: it lacks \
             `state`, or both `code` and `error`. Copy the whole address of the last page.";
-        let callback = Url::parse(address.trim()).ok().as_ref().and_then(Callback::of);
+        let callback = Url::parse(address.trim()).ok().as_ref().and_then(Callback::from_address);
         let callback = callback.ok_or_else(|| not_one.to_owned())?;
         if callback.state != begun.state() {
             return Err(format!(

@@ -27,7 +27,7 @@ impl<R> Capped<R> {
     }
 
     /// Moves the bytes to pass on to the front of the buffer; returns their number.
-    fn keep(&mut self, bytes: &mut [u8]) -> usize {
+    fn filter_bytes(&mut self, bytes: &mut [u8]) -> usize {
         let (mut from, mut kept) = (0, 0);
         while from < bytes.len() {
             let line_end = memchr(b'\n', &bytes[from..]).map(|at| from + at + 1);
@@ -63,7 +63,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Capped<R> {
             if buffer.filled().len() == before {
                 return Poll::Ready(Ok(()));
             }
-            let kept = self.keep(&mut buffer.filled_mut()[before..]);
+            let kept = self.filter_bytes(&mut buffer.filled_mut()[before..]);
             buffer.set_filled(before + kept);
             // Returning no bytes would signal the end of the input.
             if kept > 0 {

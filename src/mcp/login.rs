@@ -78,7 +78,7 @@ pub(super) async fn begin(
     };
     let nothing = |err| failed("its login page could not be found", err);
     let mut manager = auth::authorization(url, network).await.map_err(nothing)?;
-    let metadata = match given(&config.oauth) {
+    let metadata = match configured_endpoints(&config.oauth) {
         Some(metadata) => metadata,
         None => manager.resolve_metadata().await.map_err(nothing)?.metadata,
     };
@@ -114,7 +114,7 @@ const UNKNOWN_CLIENT_HINT: &str = "this program could not register there; if you
     set it in the settings (`oauth`, `clientId`)";
 
 /// Returns the endpoints in the settings, if they are complete.
-fn given(oauth: &OAuth) -> Option<AuthorizationMetadata> {
+fn configured_endpoints(oauth: &OAuth) -> Option<AuthorizationMetadata> {
     let (authorization, token) = (oauth.authorization_url.clone()?, oauth.token_url.clone()?);
     let mut metadata = AuthorizationMetadata::default();
     metadata.authorization_endpoint = authorization;
@@ -200,7 +200,7 @@ impl PendingLogin {
             redirect_uri: self.client.redirect_uri.clone(),
             credentials,
         };
-        record.keep(store).await.map_err(failed)
+        record.save(store).await.map_err(failed)
     }
 }
 

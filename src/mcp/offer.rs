@@ -161,7 +161,8 @@ async fn resources(
         mime_type: it.mime_type.as_deref().map(line),
         uri: it.uri_template,
     });
-    let sane = |it: &ServerResource| it.uri.len() <= MAX_URI_BYTES && !it.uri.contains(char::is_control);
+    let sane =
+        |it: &ServerResource| it.uri.len() <= MAX_URI_BYTES && !it.uri.contains(char::is_control);
     Some((resources.filter(sane).collect(), templates.filter(sane).collect()))
 }
 

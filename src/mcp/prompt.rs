@@ -29,7 +29,7 @@ pub(super) fn text(result: GetPromptResult) -> Result<PromptText, String> {
     let mut said = PromptText { text: String::new(), media: Vec::new() };
     for message in result.messages {
         let who = if matches!(message.role, Role::User) { "User" } else { "Assistant" };
-        let gathered = CollectedContent::of(vec![message.content]);
+        let gathered = CollectedContent::from_blocks(vec![message.content]);
         if !said.text.is_empty() {
             said.text.push_str("\n\n");
         }

@@ -34,7 +34,7 @@ impl ServerEntry {
     }
 
     /// Returns a new entry for the same server, which is not started.
-    pub(super) fn anew(&self, context: &Arc<HubContext>) -> Self {
+    pub(super) fn restarted(&self, context: &Arc<HubContext>) -> Self {
         self.agreed(self.agreed, context)
     }
 
@@ -53,7 +53,7 @@ impl ServerEntry {
         let idle = matches!(self.server.state().phase, Phase::Idle);
         if idle && self.keeping.is_none() {
             self.server.set_connecting();
-            let keeping = Arc::clone(&self.server).keep();
+            let keeping = Arc::clone(&self.server).keep_connected();
             self.keeping = Some(AbortOnDropHandle::new(tokio::spawn(keeping)));
         }
     }

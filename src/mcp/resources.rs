@@ -49,7 +49,8 @@ pub(super) fn mentionable(registry: &ServerRegistry) -> Vec<String> {
 
 /// Returns `true` if a word may name a resource: it begins with a server's name and a colon, or is an address.
 pub(super) fn may_name(registry: &ServerRegistry, word: &str) -> bool {
-    let of_server = |server: &Arc<ServerHandle>| rest(word, &server.config.name).is_some();
+    let of_server =
+        |server: &Arc<ServerHandle>| after_server_name(word, &server.config.name).is_some();
     let is_address = word.contains("://") && !word.starts_with("file:");
     let servers = registry.all();
     !servers.is_empty() && (is_address || servers.iter().any(of_server))
@@ -66,8 +67,9 @@ pub(super) fn resolve(registry: &ServerRegistry, word: &str) -> Option<(String, 
     if let Some(server) = servers.iter().find(|server| lists(server, word)) {
         return Some((name(server), word.to_owned()));
     }
-    let (server, rest) =
-        servers.iter().find_map(|server| Some((server, rest(word, &server.config.name)?)))?;
+    let (server, rest) = servers
+        .iter()
+        .find_map(|server| Some((server, after_server_name(word, &server.config.name)?)))?;
     let uri = match rest.strip_prefix("//") {
         // The scheme of a resource's address may be the same as the server's name.
         Some(uri) if !uri.contains("://") && !lists(server, uri) => word,
@@ -104,7 +106,7 @@ fn has_resources(server: &Arc<ServerHandle>) -> bool {
 }
 
 /// Returns the text after a server's name and a colon.
-fn rest<'a>(word: &'a str, server: &str) -> Option<&'a str> {
+fn after_server_name<'a>(word: &'a str, server: &str) -> Option<&'a str> {
     word.strip_prefix(server)?.strip_prefix(':').filter(|rest| !rest.is_empty())
 }
 
@@ -260,8 +262,8 @@ async fn read(
     for contents in result.contents {
         gathered.resource(contents);
     }
-    let text = gathered.told(&server.config.name);
+    let text = gathered.model_text(&server.config.name);
     let text = cx.host.outputs.fit(READ_RESOURCE, text, cx.host.limits.output_chars).await;
-    let shown = gathered.shown(&cx.host.limits);
+    let shown = gathered.result_content(&cx.host.limits);
     Ok(ToolOutput { text, media: gathered.into_media(), shown })
 }

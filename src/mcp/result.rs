@@ -23,7 +23,7 @@ pub(super) struct CollectedContent {
 }
 
 impl CollectedContent {
-    pub(super) fn of(blocks: Vec<ContentBlock>) -> Self {
+    pub(super) fn from_blocks(blocks: Vec<ContentBlock>) -> Self {
         let mut gathered = Self::default();
         for block in blocks {
             gathered.add(block);
@@ -103,7 +103,7 @@ impl CollectedContent {
     }
 
     /// Returns the text for the model, marked as data of a server and not as instructions.
-    pub(super) fn told(&self, server: &str) -> String {
+    pub(super) fn model_text(&self, server: &str) -> String {
         if self.text.is_empty() {
             return format!("The MCP server `{server}` returned nothing.");
         }
@@ -115,7 +115,7 @@ impl CollectedContent {
     }
 
     /// Returns the text and the structured content for people and their programs, if there is text.
-    pub(super) fn shown(&self, limits: &ToolLimits) -> Option<ResultContent> {
+    pub(super) fn result_content(&self, limits: &ToolLimits) -> Option<ResultContent> {
         let text = shorten(&self.text, limits.output_chars).into_owned();
         let structured = self.structured.clone();
         (!text.is_empty())

@@ -151,7 +151,7 @@ impl ServerHandle {
     }
 
     /// Waits a bounded time until all announced changes are read.
-    pub(super) async fn fresh(&self) {
+    pub(super) async fn wait_list_changes(&self) {
         let mut changes = self.changes.subscribe();
         let _ = timeout(MAX_LIST_WAIT, changes.wait_for(ListChanges::all_known)).await;
     }
@@ -173,7 +173,7 @@ impl ServerHandle {
     /// 2. Follows the server's announcements until the connection ends.
     /// 3. After a failure that may pass, waits for the backoff; after too many, or after any other failure, waits
     ///    until the server is needed.
-    pub(super) async fn keep(self: Arc<Self>) {
+    pub(super) async fn keep_connected(self: Arc<Self>) {
         let limits = &self.context.limits;
         // The wait has no maximum, because `MAX_RETRIES` bounds it.
         let backoff = Backoff::doubling(limits.again, Duration::MAX);

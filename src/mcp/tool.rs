@@ -44,7 +44,7 @@ impl Tool for McpTool {
     }
 
     fn access(&self) -> Option<Access> {
-        Some(self.told())
+        Some(self.access())
     }
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
@@ -55,7 +55,7 @@ impl Tool for McpTool {
         };
         let server = one_line(&self.server.config.name, MAX_NAME_CHARS);
         let tool = one_line(&self.tool.name, MAX_NAME_CHARS);
-        let access = self.told();
+        let access = self.access();
         let shown = if args.is_empty() { String::new() } else { format!(" {}", brief(&args)) };
         let label = format!("Call {tool} ({server}){shown}");
         let label = one_line(&visible_line(&label), MAX_LABEL_CHARS);
@@ -68,7 +68,7 @@ impl Tool for McpTool {
 
 impl McpTool {
     /// Returns the access that every call needs, for people and the policy.
-    fn told(&self) -> Access {
+    fn access(&self) -> Access {
         Access::Mcp {
             server: one_line(&self.server.config.name, MAX_NAME_CHARS),
             tool: one_line(&self.tool.name, MAX_NAME_CHARS),
@@ -81,10 +81,16 @@ impl McpTool {
 /// Returns the arguments as JSON, with long values shortened or left out.
 fn brief(args: &Map<String, Value>) -> String {
     let short = |value: &Value| match value {
-        Value::String(text) if text.len() > MAX_LABEL_CHARS => Value::String(one_line(text, MAX_LABEL_CHARS)),
+        Value::String(text) if text.len() > MAX_LABEL_CHARS => {
+            Value::String(one_line(text, MAX_LABEL_CHARS))
+        }
         Value::Array(_) | Value::Object(_) => {
             let text = value.to_string();
-            if text.len() > MAX_LABEL_CHARS { Value::String("…".to_owned()) } else { value.clone() }
+            if text.len() > MAX_LABEL_CHARS {
+                Value::String("…".to_owned())
+            } else {
+                value.clone()
+            }
         }
         other => other.clone(),
     };
@@ -152,9 +158,10 @@ fn output(
     limits: &ToolLimits,
 ) -> Result<ToolOutput, ToolError> {
     let failed = result.is_error == Some(true);
-    let gathered = CollectedContent::of(result.content).with_structured(result.structured_content);
-    let text = gathered.told(&server.config.name);
-    let shown = gathered.shown(limits);
+    let gathered =
+        CollectedContent::from_blocks(result.content).with_structured(result.structured_content);
+    let text = gathered.model_text(&server.config.name);
+    let shown = gathered.result_content(limits);
     if failed {
         let message = format!("The tool failed. {text}");
         return Err(ToolError { shown, ..ToolError::new("mcp_tool_error", message) });

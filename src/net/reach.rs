@@ -80,7 +80,8 @@ pub fn judge(address: IpAddr, reach: Reach) -> Result<(), String> {
     if reach != Reach::Public && address.is_loopback() {
         return Ok(());
     }
-    let inside = |why: &str| reach == Reach::Private && matches!(why, PRIVATE_ADDRESS | SHARED_ADDRESS);
+    let inside =
+        |why: &str| reach == Reach::Private && matches!(why, PRIVATE_ADDRESS | SHARED_ADDRESS);
     match address {
         IpAddr::V4(address) => match judge_v4(address) {
             Err(why) if !inside(why) => Err(why.to_owned()),

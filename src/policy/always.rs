@@ -20,7 +20,7 @@ pub(super) fn remembered(command: &AssessedCommand, edits: bool) -> String {
 fn written(command: &AssessedCommand, edits: bool) -> String {
     let prefix = &command.remembered.prefix;
     match &command.remembered.overwrites {
-        _ if command.found(Fact::WritesFile).is_none() || edits => prefix.clone(),
+        _ if command.first_finding(Fact::WritesFile).is_none() || edits => prefix.clone(),
         Some(file) => format!("{prefix}{WRITING_SUFFIX} {file}"),
         None => format!("{prefix}{WRITING_SUFFIX}"),
     }
@@ -28,7 +28,7 @@ fn written(command: &AssessedCommand, edits: bool) -> String {
 
 /// Returns the program that an "always" remembers; `None` if the command also writes a file, unless edits are allowed.
 pub(super) fn program(command: &AssessedCommand, edits: bool) -> Option<String> {
-    let is_covered = command.found(Fact::WritesFile).is_none() || edits;
+    let is_covered = command.first_finding(Fact::WritesFile).is_none() || edits;
     let program = command.remembered.program.as_ref().filter(|_| is_covered);
     program.map(|program| as_it_is(program, [command]))
 }

@@ -238,7 +238,7 @@ impl Line<'_> {
     /// Returns whether a rule that allows a command allows all that was found of it, where it would run.
     fn is_allowed_by(&self, rule: &Rule, command: &AssessedCommand) -> bool {
         let is_grave = is_grave(command);
-        let writes = command.found(Fact::WritesFile).is_some();
+        let writes = command.first_finding(Fact::WritesFile).is_some();
         (!is_grave || rule.rank >= Rank::EVERY_TIME)
             && is_within(rule, self.confined.as_ref())
             && (!writes || rule.allow_redirection || self.check.edits_freely())
@@ -353,7 +353,7 @@ impl Line<'_> {
                 let own = reasons(&command.findings).into_iter().map(Reason::from);
                 found.extend(own.filter(|reason| !is_by_rule || reason.rule == secrets));
             }
-            if let Some(writes) = command.found(Fact::WritesFile)
+            if let Some(writes) = command.first_finding(Fact::WritesFile)
                 && !self.check.edits_freely()
             {
                 found.push(writes.into());

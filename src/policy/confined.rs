@@ -44,10 +44,11 @@ impl<'a> Confined<'a> {
         let needed = commands.iter().map(|command| needed(check, command, always, unasked)).max();
         let needed = needed.unwrap_or(SandboxMode::ReadOnly);
         let harmless = commands.iter().all(|command| command.findings.is_empty());
-        let runs_hooks = commands.iter().any(|it| it.found(Fact::ChangesRepository).is_some());
+        let runs_hooks =
+            commands.iter().any(|it| it.first_finding(Fact::ChangesRepository).is_some());
         // A line without commands has nothing to run in the requested mode.
         let request = request.filter(|_| !commands.is_empty());
-        let decided = Self::of(check, sandbox, needed, request);
+        let decided = Self::from_check(check, sandbox, needed, request);
         Some(Self { harmless, runs_hooks, ..decided })
     }
 
@@ -64,10 +65,10 @@ impl<'a> Confined<'a> {
             _ => None,
         });
         let needed = of_rule.unwrap_or_else(|| unasked(check, sandbox));
-        Some(Self::of(check, sandbox, needed, request))
+        Some(Self::from_check(check, sandbox, needed, request))
     }
 
-    fn of(
+    fn from_check(
         check: &Check<'_>,
         sandbox: SandboxSituation,
         needed: SandboxMode,

@@ -3,7 +3,7 @@
 //! A project can bring settings that start programs by themselves: MCP servers, commands with a shell in them, hooks.
 //! In a folder that is not trusted, none of these settings may be used before a person has agreed to the programs. The
 //! session asks at the beginning of its first turn, and `/permissions trust` answers at any time. Code that uses such
-//! settings checks [`Consent::given`], or waits for [`Consent::settled`].
+//! settings checks [`Consent::is_given`], or waits for [`Consent::settled`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,13 +76,13 @@ impl fmt::Display for ConsentError {
     }
 }
 
-type Look = Box<dyn Fn() -> Review + Send + Sync>;
-type Keep = Box<dyn Fn(&[Executable], bool) -> Result<(), String> + Send + Sync>;
+type ReviewSettings = Box<dyn Fn() -> Review + Send + Sync>;
+type SaveDecision = Box<dyn Fn(&[Executable], bool) -> Result<(), String> + Send + Sync>;
 
 /// Consent to the programs of a project's own settings.
 pub struct Consent {
-    look: Look,
-    keep: Keep,
+    look: ReviewSettings,
+    keep: SaveDecision,
     /// Programs that the settings would run; `None` if the settings are to be read when this is next needed.
     found: Mutex<Option<Vec<Executable>>>,
     status: watch::Sender<ConsentStatus>,
@@ -118,7 +118,7 @@ impl Consent {
     }
 
     /// Returns whether the settings may be used, as far as is known now.
-    pub fn given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         *self.status.borrow() == ConsentStatus::Given
     }
 
@@ -143,7 +143,7 @@ impl Consent {
         if let Some(executables) = known {
             return Review { executables, status: *self.status.borrow() };
         }
-        let Review { executables, status } = self.looked().await;
+        let Review { executables, status } = self.reviewed().await;
         let needed = status != ConsentStatus::Pending || !executables.is_empty();
         let status = if needed { status } else { ConsentStatus::Given };
         // The status is set before the list, so that an earlier yes is never taken for a yes to this list.
@@ -153,7 +153,7 @@ impl Consent {
     }
 
     /// Reads the settings.
-    async fn looked(self: &Arc<Self>) -> Review {
+    async fn reviewed(self: &Arc<Self>) -> Review {
         let consent = Arc::clone(self);
         let look = tokio::task::spawn_blocking(move || (consent.look)()).await;
         // A panic in `look` counts as a refusal, so that no program is started.
@@ -165,20 +165,20 @@ impl Consent {
     /// made of.
     pub async fn still_covers(self: &Arc<Self>, kind: &str, name: &str) -> bool {
         let agreed = self.review().await.executables;
-        let now = self.looked().await.executables;
+        let now = self.reviewed().await.executables;
         let of_it = |list: &[Executable]| -> Vec<Executable> {
             list.iter().filter(|it| it.kind == kind && it.name == name).cloned().collect()
         };
         let agreed = of_it(&agreed);
         let is_same = !agreed.is_empty() && of_it(&now) == agreed;
         if !is_same {
-            self.look_again();
+            self.review_again();
         }
-        is_same && self.given()
+        is_same && self.is_given()
     }
 
     /// Discards the list of programs, so that the changed settings are read again when the list is next needed.
-    pub fn look_again(&self) {
+    pub fn review_again(&self) {
         *self.found.lock() = None;
     }
 
@@ -196,10 +196,10 @@ impl Consent {
     ) -> Result<(), ConsentError> {
         // No other task may read the list anew while the answer to it is taken.
         let _one = self.turnstile.lock().await;
-        let is_current = self.looked().await.executables == shown;
+        let is_current = self.reviewed().await.executables == shown;
         if yes && !is_current {
             self.status.send_replace(ConsentStatus::Pending);
-            self.look_again();
+            self.review_again();
             return Err(ConsentError::Changed);
         }
         let (consent, shown) = (Arc::clone(self), shown.to_vec());

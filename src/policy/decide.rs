@@ -114,15 +114,15 @@ pub fn decide(fact: Fact, mode: Mode, confinement: Confinement) -> Action {
     };
     match (mode, confinement) {
         (Mode::Plan, _) if !is_planned => Action::Refuse,
-        (_, Confinement::Outside) => Action::Ask.max(asked(gravity, mode)),
+        (_, Confinement::Outside) => Action::Ask.max(action_for(gravity, mode)),
         (Mode::Yolo, Confinement::Unsandboxed | Confinement::Inside(_)) => Action::Run,
         (_, Confinement::Inside(inside)) if is_held(inside) => Action::Run,
-        _ => asked(gravity, mode),
+        _ => action_for(gravity, mode),
     }
 }
 
 /// Returns the action on a fact that nothing holds back.
-fn asked(gravity: Gravity, mode: Mode) -> Action {
+fn action_for(gravity: Gravity, mode: Mode) -> Action {
     match gravity {
         Gravity::EveryTime => Action::AskEveryTime,
         Gravity::Ask => Action::Ask,

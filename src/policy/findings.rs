@@ -144,7 +144,10 @@ impl Assessment<'_> {
         }
         if is_cd {
             let is_harmless = |found: &FoundCommand| found.assessed.findings.is_empty();
-            self.cwd.go(target.as_deref(), !is_unsure && self.commands.iter().all(is_harmless));
+            self.cwd.change_directory(
+                target.as_deref(),
+                !is_unsure && self.commands.iter().all(is_harmless),
+            );
         }
     }
 
@@ -268,7 +271,7 @@ fn assess_one(
     let redirections = writes::redirections(&command.redirects, cwd);
     let SecretFinding { finding: secret, files } = secrets.find(command, cwd);
     let mut assessed = match command.words.first() {
-        Some(first) => named(first, command, cwd),
+        Some(first) => command_named(first, command, cwd),
         None if secret.is_some() => AssessedCommand::nameless("<".to_owned(), Vec::new()),
         None => {
             let decides = |(_, finding): &&(&str, Finding)| finding.fact == Fact::ChangesPrograms;
@@ -290,11 +293,11 @@ fn assess_one(
 }
 
 /// Returns a command whose first word is `first`, without findings.
-fn named(first: &Word, command: &SimpleCommand, cwd: &Cwd<'_>) -> AssessedCommand {
+fn command_named(first: &Word, command: &SimpleCommand, cwd: &Cwd<'_>) -> AssessedCommand {
     let name = command.name().map_or_else(|| brief(&first.source), str::to_owned);
     let repository = if name == "git" { git::other_repository(command, cwd) } else { None };
     let mut remembered = Remembered {
-        prefix: prefix::of(command),
+        prefix: prefix::always_prefix(command),
         program: prefix::program(command),
         ..Remembered::default()
     };

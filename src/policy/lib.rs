@@ -169,7 +169,7 @@ impl Permissions {
         }
         // The lock is not held while the store reads files, so that two first calls may both read them.
         let loaded = Arc::new(self.setup.store.load());
-        self.news.lock().extend(loaded.news());
+        self.news.lock().extend(loaded.remarks());
         *self.loaded.lock() = Some(Arc::clone(&loaded));
         loaded
     }
@@ -180,7 +180,7 @@ impl Permissions {
     }
 
     /// Returns the remarks on rules that people have not seen yet: sentences.
-    pub fn news(&self) -> Vec<String> {
+    pub fn unseen_remarks(&self) -> Vec<String> {
         self.loaded();
         std::mem::take(&mut self.news.lock())
     }
@@ -212,9 +212,9 @@ impl Permissions {
         };
         checked.verdict = match check.doubted(checked.verdict) {
             Verdict::Ask(question) => {
-                let scopes = self.offered(question.scopes);
+                let scopes = self.offered_scopes(question.scopes);
                 let can_save = self.setup.always && self.setup.can_save;
-                let subject = QuestionSubject::of(request.access);
+                let subject = QuestionSubject::from_access(request.access);
                 let remarks = match request.access {
                     Access::Execute { command, .. } => lookalike::remarks(command),
                     _ => Vec::new(),
@@ -242,14 +242,14 @@ impl Permissions {
 
     /// Returns the scopes that are always allowed now, by answers of this session and by saved answers.
     fn always(&self, loaded: &LoadedRules) -> Always {
-        let counts = |saved: &&Saved| saved.counts(self.mode(), self.folder());
+        let counts = |saved: &&Saved| saved.applies(self.mode(), self.folder());
         let saved = loaded.saved.iter().filter(counts);
         Always(saved.map(|saved| saved.scope.clone()).chain(self.allowed()).collect())
     }
 
     /// Returns the scopes that a question may offer for an "always": all of them, or none if this session offers no
     /// "always".
-    pub fn offered(&self, scopes: Vec<Scope>) -> Vec<Scope> {
+    pub fn offered_scopes(&self, scopes: Vec<Scope>) -> Vec<Scope> {
         if self.setup.always { scopes } else { Vec::new() }
     }
 

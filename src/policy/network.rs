@@ -25,7 +25,7 @@ struct AddressedHost {
 }
 
 impl AddressedHost {
-    fn of(url: &str) -> Self {
+    fn from_url(url: &str) -> Self {
         let parsed = Url::parse(url).ok();
         let host = parsed.as_ref().and_then(|it| Some((it.host_str()?, it.port(), it)));
         let Some((name, port, parsed)) = host else {
@@ -72,7 +72,7 @@ impl Check<'_> {
             return denied(rule, tool);
         }
         let (mut unknown, mut asks) = (Vec::new(), Vec::new());
-        for host in urls.iter().map(|url| AddressedHost::of(url)) {
+        for host in urls.iter().map(|url| AddressedHost::from_url(url)) {
             match self.addressed(&host, allowed.contains(&host.name)) {
                 HostVerdict::Open => {}
                 HostVerdict::Unknown => unknown.push(host.remembered),
@@ -125,7 +125,8 @@ impl Check<'_> {
             command: String::new(),
             is_allowed,
         };
-        let request = PolicyRequest { tool: CONNECT_TOOL, aliases: &[], args: &args, access: &access };
+        let request =
+            PolicyRequest { tool: CONNECT_TOOL, aliases: &[], args: &args, access: &access };
         let ruling = self.policy.ruling(&request, &self.situation, Subject::Call);
         let effect = ruling.as_ref().map(|ruling| ruling.effect);
         if let Some(Ruling { rule, effect: RuleEffect::Deny }) = ruling {
@@ -142,7 +143,7 @@ impl Check<'_> {
             let why = format!("a rule asks about `{remembered}`");
             return HostVerdict::Asks(why, rule.name.clone());
         }
-        if let Some(broken) = self.policy.doubt(&request) {
+        if let Some(broken) = self.policy.unreadable_rule(&request) {
             let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
             return HostVerdict::Asks(why, broken.name.clone());
         }

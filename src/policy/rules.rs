@@ -89,7 +89,7 @@ impl RuleSet {
     }
 
     /// Returns a rule that could not be read and may be about this call.
-    pub fn doubt(&self, request: &PolicyRequest<'_>) -> Option<&Broken> {
+    pub fn unreadable_rule(&self, request: &PolicyRequest<'_>) -> Option<&Broken> {
         let may = |broken: &&Broken| {
             let named = |patterns: &Vec<NamePattern>| {
                 patterns.iter().any(|pattern| pattern.matches(request, false))

@@ -22,7 +22,7 @@ pub struct Saved {
 
 impl Saved {
     /// Returns whether the answer counts in a mode and in a workspace.
-    pub fn counts(&self, mode: Mode, folder: &Path) -> bool {
+    pub fn applies(&self, mode: Mode, folder: &Path) -> bool {
         mode.allows_as_much_as(self.mode) && folder.starts_with(&self.folder)
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn an_answer_counts_in_its_folder_and_in_modes_that_allow_more() {
         let saved = saved(Scope::Edits);
-        let check = |mode, folder: &str| saved.counts(mode, Path::new(folder));
+        let check = |mode, folder: &str| saved.applies(mode, Path::new(folder));
         assert!(check(Mode::Default, "/p") && check(Mode::AutoEdit, "/p/q"));
         assert!(!check(Mode::Plan, "/p") && !check(Mode::Default, "/pq"));
     }

@@ -29,7 +29,7 @@ pub struct LoadedRules {
 }
 
 impl LoadedRules {
-    pub(super) fn news(&self) -> Vec<String> {
+    pub(super) fn remarks(&self) -> Vec<String> {
         let broken = self.policy.broken().iter().map(Broken::message);
         broken.chain(self.remarks.iter().cloned()).collect()
     }

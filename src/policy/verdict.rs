@@ -94,7 +94,7 @@ pub enum QuestionSubject {
 
 impl QuestionSubject {
     /// Returns the subject of a question about a call with this access.
-    pub(super) fn of(access: &Access) -> Self {
+    pub(super) fn from_access(access: &Access) -> Self {
         match access {
             Access::Connect { .. } => Self::Connection,
             _ => Self::Call,

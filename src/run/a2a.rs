@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::attach::token;
 use super::ending::{EndSignals, ExitReason, wait_all_stored};
-use super::making::{Making, NewSession};
+use super::session_factory::{NewSession, SessionFactory};
 use super::workspaces::{SessionWorkspace, Workspaces};
 use super::{store, tokens};
 use crate::cli::{A2aArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
@@ -45,20 +45,20 @@ const TRACE_KEYS: [&str; 2] = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP
 /// 5. Ends the commands that still run, and waits until the sessions are stored.
 pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
-    let (making, settings) = Making::new(&serve.work)?;
-    let supervisor = Arc::clone(&making.supervisor);
-    let limits = making.limits(&settings);
-    let mut options = serve_options(serve, &making, &limits)?;
-    trace(&serve.trace, &making, &limits);
+    let (factory, settings) = SessionFactory::new(&serve.work)?;
+    let supervisor = Arc::clone(&factory.supervisor);
+    let limits = factory.limits(&settings);
+    let mut options = serve_options(serve, &factory, &limits)?;
+    trace(&serve.trace, &factory, &limits);
     let ending = a2a::Ending::default();
     let monitoring = monitoring(serve, &mut options, &ending).await?;
     let address = listened_at(serve);
     let problems = options.network.problems(address, options.access.are_callers_asked());
     anyhow::ensure!(problems.is_empty(), problems.join("; and "));
     // If the settings of the model are wrong, the server ends here instead of failing the first session.
-    making.model(&settings)?;
-    let workspaces = Arc::new(Workspaces::named(serve, &making, limits.git)?);
-    let store = workspaces.cleaning(store::store(serve, &making, &limits).await?).await?;
+    factory.model(&settings)?;
+    let workspaces = Arc::new(Workspaces::from_args(serve, &factory, limits.git)?);
+    let store = workspaces.cleaning(store::store(serve, &factory, &limits).await?).await?;
     let store = match &options.metrics {
         Some(metrics) => store.map(|store| metrics.measured(store)),
         None => store,
@@ -69,7 +69,7 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
         log_bytes: limits.log_bytes,
     };
     let metrics = options.metrics.clone();
-    let make = maker(serve.allow_auto_execute, making, Arc::clone(&workspaces), metrics);
+    let make = maker(serve.allow_auto_execute, factory, Arc::clone(&workspaces), metrics);
     let registry = Sessions::resuming(make, loaded, store, serve.resume_turns);
     let sessions = ServedSessions::PerContext {
         sessions: Arc::clone(&registry),
@@ -108,17 +108,17 @@ pub(crate) async fn serve(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
 /// the start.
 fn serve_options(
     serve: &ServeArgs,
-    making: &Making,
+    factory: &SessionFactory,
     limits: &Limits,
 ) -> anyhow::Result<ServerOptions> {
-    let mut options = options(&serve.a2a, limits, making)?;
+    let mut options = options(&serve.a2a, limits, factory)?;
     options.programs = serve.allow_auto_execute;
     options.audit = audit(serve)?;
     options.access.proxy = proxy(serve, options.access.token.is_some())?;
     options.network = network(serve)?;
     options.access.oidc = oidc(&serve.oidc)?;
     options.card_key = card_key(&serve.card)?;
-    options.access.tokens = tokens::file(serve.tokens.as_deref(), making.credentials.env());
+    options.access.tokens = tokens::file(serve.tokens.as_deref(), factory.credentials.env());
     if let Some(file) = &options.access.tokens {
         tandem_serve::tokens::read(file)?;
     }
@@ -179,13 +179,13 @@ pub(super) fn network(serve: &ServeArgs) -> anyhow::Result<NetworkOptions> {
 
 /// Sets up traces: the hosts that are sent the trace context, the content in the traces, and the collectors' keys,
 /// which are hidden from the model's commands.
-fn trace(args: &TraceArgs, making: &Making, limits: &Limits) {
+fn trace(args: &TraceArgs, factory: &SessionFactory, limits: &Limits) {
     tandem_trace::send_to(args.trace_to.clone());
-    for secret in TRACE_KEYS.into_iter().filter_map(|name| making.env().var(name)) {
-        making.credentials.know(&Secret::new(secret));
+    for secret in TRACE_KEYS.into_iter().filter_map(|name| factory.env().var(name)) {
+        factory.credentials.redact_key(&Secret::new(secret));
     }
     if args.trace_content {
-        let credentials = Arc::clone(&making.credentials);
+        let credentials = Arc::clone(&factory.credentials);
         let redact = Box::new(move |text: &mut String| credentials.redact(text));
         let most = limits.trace_content_bytes;
         tandem_trace::record_content(tandem_trace::ContentOptions { most, redact });
@@ -239,13 +239,14 @@ pub(super) fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
 /// counted if the server has metrics.
 fn maker(
     auto_execute: bool,
-    making: Making,
+    factory: SessionFactory,
     workspaces: Arc<Workspaces>,
     metrics: Option<Arc<Metrics>>,
 ) -> MakeSession {
     Arc::new(move |request: &SessionRequest, storage| {
-        let SessionWorkspace { workspace, settings, saved } = workspaces.of(request, &storage)?;
-        let (making, settings) = making.in_directory(&settings);
+        let SessionWorkspace { workspace, settings, saved } =
+            workspaces.for_session(request, &storage)?;
+        let (factory, settings) = factory.in_directory(&settings);
         // `in_directory` has read the settings by path. If another directory has taken the place of the workspace's
         // root, the settings are those of the other directory.
         let in_place = workspace.check_in_place(workspace.root());
@@ -256,7 +257,7 @@ fn maker(
             settings.general.default_approval_mode
         };
         let new = NewSession { workspace, saved, mode, interactive: true, storage };
-        let session = making.session(&settings, new).map_err(|err| format!("{err:#}"))?;
+        let session = factory.session(&settings, new).map_err(|err| format!("{err:#}"))?;
         if let Some(metrics) = &metrics {
             metrics.watch(&session);
         }
@@ -282,12 +283,12 @@ pub(super) fn announce(address: &str) {
 pub(super) fn options(
     a2a: &A2aArgs,
     limits: &Limits,
-    making: &Making,
+    factory: &SessionFactory,
 ) -> anyhow::Result<ServerOptions> {
     let limits = &limits.a2a;
     Ok(ServerOptions {
         access: AccessOptions {
-            token: token(a2a.a2a_token_file.as_deref(), &making.credentials)?,
+            token: token(a2a.a2a_token_file.as_deref(), &factory.credentials)?,
             ..AccessOptions::default()
         },
         webhook_loopback: a2a.a2a_webhook_loopback,
@@ -316,6 +317,6 @@ pub(super) fn options(
         connected: watch::Sender::new(0),
         network: NetworkOptions::default(),
         metrics: None,
-        store_health: making.store_health.clone(),
+        store_health: factory.store_health.clone(),
     })
 }

@@ -115,6 +115,6 @@ pub(super) fn token(
     anyhow::ensure!(!token.is_empty(), "the A2A token is empty");
     // `know` hides the token from the model's commands. With the token, a command could answer the questions about the
     // model's own calls.
-    credentials.know(&Secret::new(&token));
+    credentials.redact_key(&Secret::new(&token));
     Ok(Some(token))
 }

@@ -12,8 +12,8 @@ use rustix::process::{Resource, getrlimit};
 
 use super::attach::token;
 use super::ending::ExitReason;
-use super::making::Making;
 use super::printing::print;
+use super::session_factory::SessionFactory;
 use super::workspaces::Workspaces;
 use super::{a2a, parts, store, tokens};
 use crate::cli::ServeArgs;
@@ -75,20 +75,20 @@ impl Findings {
 
 /// Checks everything that the server needs, and prints the findings.
 pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
-    let (making, settings) = Making::new(&serve.work)?;
-    let limits = making.limits(&settings);
+    let (factory, settings) = SessionFactory::new(&serve.work)?;
+    let limits = factory.limits(&settings);
     let mut findings = Findings::default();
-    check_model(&mut findings, &making, &settings);
-    let workspaces = Workspaces::named(serve, &making, limits.git);
+    check_model(&mut findings, &factory, &settings);
+    let workspaces = Workspaces::from_args(serve, &factory, limits.git);
     if let Some(workspaces) = findings.checked("directories", workspaces) {
         check_directories(&mut findings, &workspaces);
         check_repositories(&mut findings, &workspaces).await;
     }
-    check_sandbox(&mut findings, &making, &settings, &limits).await;
-    check_access(&mut findings, serve, &making).await;
+    check_sandbox(&mut findings, &factory, &settings, &limits).await;
+    check_access(&mut findings, serve, &factory).await;
     check_audit(&mut findings, serve);
     check_files(&mut findings, &limits);
-    check_store(&mut findings, serve, &making, &limits).await;
+    check_store(&mut findings, serve, &factory, &limits).await;
     check_address(&mut findings, "address", a2a::listened_at(serve)).await;
     if let Some(Some(address)) = findings.checked("metrics", a2a::metrics_address(serve)) {
         check_address(&mut findings, "metrics", address).await;
@@ -98,8 +98,8 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     Ok(if is_wrong { ExitReason::Failed(1) } else { ExitReason::Done })
 }
 
-fn check_model(findings: &mut Findings, making: &Making, settings: &Settings) {
-    let Some((model, _)) = findings.checked("model", making.model(settings)) else { return };
+fn check_model(findings: &mut Findings, factory: &SessionFactory, settings: &Settings) {
+    let Some((model, _)) = findings.checked("model", factory.model(settings)) else { return };
     match model.ready() {
         Ok(()) => findings.ok("model", format!("{} can be asked", model.id())),
         Err(error) => findings.wrong("model", error.to_string()),
@@ -147,14 +147,14 @@ async fn check_repositories(findings: &mut Findings, workspaces: &Workspaces) {
 
 async fn check_sandbox(
     findings: &mut Findings,
-    making: &Making,
+    factory: &SessionFactory,
     settings: &Settings,
     limits: &Limits,
 ) {
-    let Some(setup) = parts::sandbox(settings, making.env(), &limits.tools) else {
+    let Some(setup) = parts::sandbox(settings, factory.env(), &limits.tools) else {
         return findings.warn("sandbox", "the settings switch it off: commands run without one");
     };
-    let Ok(workspace) = tandem_host::workspace::Workspace::new(making.directory(), &[]) else {
+    let Ok(workspace) = tandem_host::workspace::Workspace::new(factory.directory(), &[]) else {
         return;
     };
     let sandbox = CommandSandbox::new(setup, Arc::new(workspace));
@@ -171,9 +171,9 @@ async fn check_sandbox(
 }
 
 /// Checks the tokens, the proxy, the OIDC issuer, the key of the card, and the network.
-async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Making) {
+async fn check_access(findings: &mut Findings, serve: &ServeArgs, factory: &SessionFactory) {
     let file = serve.a2a.a2a_token_file.as_deref();
-    let token = findings.checked("token", token(file, &making.credentials));
+    let token = findings.checked("token", token(file, &factory.credentials));
     let has_token = token.as_ref().is_some_and(Option::is_some);
     if let Some(file) = file.filter(|_| has_token) {
         check_secret(findings, "token", file);
@@ -181,7 +181,7 @@ async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Makin
     // If the token cannot be read, `token` is `None`, and there is a finding about the token. The user wants a token,
     // so the server counts as one that asks callers for it.
     let is_asked = has_token || token.is_none() || serve.oidc.oidc_issuer.is_some();
-    let is_asked = check_tokens(findings, serve, making, is_asked) || is_asked;
+    let is_asked = check_tokens(findings, serve, factory, is_asked) || is_asked;
     let proxy = findings.checked("proxy", a2a::proxy(serve, has_token)).flatten();
     if proxy.is_some()
         && let Some(header) = &serve.proxy_user_header
@@ -207,10 +207,10 @@ async fn check_access(findings: &mut Findings, serve: &ServeArgs, making: &Makin
 fn check_tokens(
     findings: &mut Findings,
     serve: &ServeArgs,
-    making: &Making,
+    factory: &SessionFactory,
     are_others: bool,
 ) -> bool {
-    let Some(file) = tokens::file(serve.tokens.as_deref(), making.env()) else { return false };
+    let Some(file) = tokens::file(serve.tokens.as_deref(), factory.env()) else { return false };
     if file.exists() {
         if let Some(list) = findings.checked("tokens", tandem_serve::tokens::read(&file)) {
             let count = list.iter().filter(|token| token.revoked.is_none()).count();
@@ -329,12 +329,17 @@ fn check_files(findings: &mut Findings, limits: &Limits) {
     }
 }
 
-async fn check_store(findings: &mut Findings, serve: &ServeArgs, making: &Making, limits: &Limits) {
+async fn check_store(
+    findings: &mut Findings,
+    serve: &ServeArgs,
+    factory: &SessionFactory,
+    limits: &Limits,
+) {
     #[cfg(feature = "postgres")]
     {
         use tandem_store::{DatabaseFinding, PostgresStore};
 
-        let Some(address) = findings.checked("database", store::address(serve, making)) else {
+        let Some(address) = findings.checked("database", store::address(serve, factory)) else {
             return;
         };
         if let Some(address) = address {
@@ -349,10 +354,10 @@ async fn check_store(findings: &mut Findings, serve: &ServeArgs, making: &Making
         }
     }
     #[cfg(not(feature = "postgres"))]
-    if findings.checked("database", store::store(serve, making, limits).await).is_none() {
+    if findings.checked("database", store::store(serve, factory, limits).await).is_none() {
         return;
     }
-    check_sessions(findings, making.env().sessions_dir());
+    check_sessions(findings, factory.env().sessions_dir());
 }
 
 /// Checks that the directory of stored sessions can be written.

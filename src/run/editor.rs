@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::attach::token;
 use super::ending::{BAD_INPUT, EndSignals, ExitReason, LAST_WORDS, drained, wait_all_stored};
 use super::keys::EditorLogin;
-use super::making::Making;
 use super::models::first_provider;
 use super::retention::Cleanup;
+use super::session_factory::SessionFactory;
 use super::session_server::SessionServer;
 use crate::cli::AgentArgs;
 use crate::record;
@@ -38,11 +38,11 @@ const TEXT_ON_STDIN: &str = "tandem: standard input is text, and not the message
 /// 5. Closes the sessions, answers the open requests, ends the commands, and waits until the sessions are stored.
 pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
-    let (making, settings) = Making::new(&agent.work)?;
-    let limits = making.limits(&settings);
+    let (factory, settings) = SessionFactory::new(&agent.work)?;
+    let limits = factory.limits(&settings);
     let (make, cleanup) =
-        cleaning(making.maker(agent, &settings), settings.clone(), making.store());
-    let sessions = making.registry(make, limits.a2a.sessions, &settings);
+        cleaning(factory.maker(agent, &settings), settings.clone(), factory.store());
+    let sessions = factory.registry(make, limits.a2a.sessions, &settings);
     // Only an editor that speaks ACP 0.0.9 needs the process's own session, and the first message tells the version.
     // So a new session is made after that message. A session is made at once if other clients can join it, or if the
     // user asks for a stored one.
@@ -50,12 +50,12 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let first = if wanted == WantedSession::New && !agent.is_shared() {
         None
     } else {
-        Some(making.first_session(&wanted, &sessions).await?)
+        Some(factory.first_session(&wanted, &sessions).await?)
     };
     let joined = match &first {
         Some(first) => {
             let opened = (Arc::clone(&sessions), first.clone());
-            SessionServer::begin(agent, &opened, &making, &settings).await?
+            SessionServer::begin(agent, &opened, &factory, &settings).await?
         }
         None => SessionServer::none(),
     };
@@ -70,7 +70,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         ..rpc::ConnectionOptions::new(limits.line_bytes)
     };
     let own = Arc::new(first.map_or_else(OwnSession::default, OwnSession::new));
-    let service = editor_service(agent, &sessions, own, &making, &settings)?;
+    let service = editor_service(agent, &sessions, own, &factory, &settings)?;
     let closing = service.closing.clone();
     let mut served = pin!(acp::serve(service, stdio::input(), stdio::output(), options));
     let end = tokio::select! {
@@ -95,7 +95,7 @@ pub(crate) async fn editor(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
         let _ = tokio::time::timeout(LAST_WORDS, served).await;
     }
     joined.end().await;
-    making.supervisor.end_all().await;
+    factory.supervisor.end_all().await;
     let cleanup = cleanup.lock().take();
     if let Some(cleanup) = cleanup {
         cleanup.end().await;
@@ -150,16 +150,17 @@ pub(super) fn editor_service(
     agent: &AgentArgs,
     sessions: &Arc<Sessions>,
     own: Arc<OwnSession>,
-    making: &Making,
+    factory: &SessionFactory,
     settings: &Settings,
 ) -> anyhow::Result<acp::EditorService> {
-    let (model, _) = making.model(settings)?;
-    let provider = first_provider(&making.credentials, settings);
-    let login = EditorLogin::new(&making.credentials, making.login_keys(settings), model, provider);
+    let (model, _) = factory.model(settings)?;
+    let provider = first_provider(&factory.credentials, settings);
+    let login =
+        EditorLogin::new(&factory.credentials, factory.login_keys(settings), model, provider);
     let sessions = Arc::clone(sessions);
-    let line_bytes = making.limits(settings).line_bytes;
+    let line_bytes = factory.limits(settings).line_bytes;
     let token_file = agent.token_file().map(ToOwned::to_owned);
-    let connect_acp = acp_connector(token_file, &making.credentials, line_bytes);
+    let connect_acp = acp_connector(token_file, &factory.credentials, line_bytes);
     Ok(acp::EditorService {
         sessions,
         own,

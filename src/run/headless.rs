@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-use super::ending::{EndSignals, ExitReason, LAST_WORDS, wait_all_stored, unread};
-use super::making::{Making, OpenedSession};
+use super::ending::{EndSignals, ExitReason, LAST_WORDS, unread, wait_all_stored};
+use super::session_factory::{OpenedSession, SessionFactory};
 use super::session_server::SessionServer;
 use crate::cli::AgentArgs;
 use tandem_agent::session::{AGENT_ENDS, PromptPart};
@@ -34,10 +34,10 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// 4. Closes the session, ends the commands, and waits until the session is stored. A second signal ends the wait.
 pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
-    let (making, settings) = Making::new(&agent.work)?;
+    let (factory, settings) = SessionFactory::new(&agent.work)?;
     let format = agent.output_format;
     let prepared = tokio::select! {
-        prepared = prepare(agent, prompt, &making, &settings) => prepared,
+        prepared = prepare(agent, prompt, &factory, &settings) => prepared,
         signal = signals.next() => return Ok(ExitReason::Signal(signal)),
         () = unread() => return Ok(ExitReason::Unread),
     };
@@ -45,7 +45,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
         Ok(prepared) => prepared,
         Err(why) => return Ok(refuse(&RunFailure::Input(why), format).await),
     };
-    let joined = match SessionServer::begin(agent, &opened, &making, &settings).await {
+    let joined = match SessionServer::begin(agent, &opened, &factory, &settings).await {
         Ok(joined) => joined,
         Err(why) => return Ok(refuse(&RunFailure::Other(format!("{why:#}")), format).await),
     };
@@ -80,7 +80,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
             let _ = timeout(LAST_WORDS, served).await;
         }
         joined.end().await;
-        making.supervisor.end_all().await;
+        factory.supervisor.end_all().await;
         wait_all_stored(&sessions).await;
     };
     tokio::select! {
@@ -96,10 +96,10 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
 async fn prepare(
     agent: &AgentArgs,
     prompt: &str,
-    making: &Making,
+    factory: &SessionFactory,
     settings: &Settings,
 ) -> Result<(OpenedSession, Vec<PromptPart>), String> {
-    let (sessions, loaded) = making
+    let (sessions, loaded) = factory
         .one_session(agent, settings, &agent.wanted_session())
         .await
         .map_err(|err| format!("{err:#}"))?;
@@ -107,7 +107,7 @@ async fn prepare(
     let input = if !is_input && stdin().is_terminal() {
         String::new()
     } else {
-        input(making.limits(settings).stdin_bytes).await?
+        input(factory.limits(settings).stdin_bytes).await?
     };
     let input = input.trim_end_matches(['\r', '\n']);
     let typed = |text: &str| PromptPart::Text(text.to_owned());

@@ -8,8 +8,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::login_keys::LoginKeys;
-use super::making::env;
 use super::models;
+use super::session_factory::env;
 use tandem_acp as acp;
 use tandem_agent::session::Session;
 use tandem_model::Model;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::ending::EndSignals;
-use super::making::{Making, OpenedSession};
+use super::session_factory::{OpenedSession, SessionFactory};
 use crate::cli::AgentArgs;
 use tandem_agent::sessions::Sessions;
 use tandem_settings::Settings;
@@ -23,7 +23,7 @@ impl SessionServer {
     pub(super) async fn begin(
         _: &AgentArgs,
         _: &OpenedSession,
-        _: &Making,
+        _: &SessionFactory,
         _: &Settings,
     ) -> anyhow::Result<Self> {
         Ok(Self)
@@ -38,7 +38,7 @@ impl SessionServer {
     pub(super) fn announce(&self) {}
 
     /// Returns `None`: no client can join.
-    pub(super) fn place(&self) -> Option<(String, watch::Receiver<usize>)> {
+    pub(super) fn join_address(&self) -> Option<(String, watch::Receiver<usize>)> {
         None
     }
 

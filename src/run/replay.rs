@@ -214,7 +214,9 @@ impl Player {
         let text = self.with_ids_of_agent(recorded);
         self.shown.line(LineDirection::In, &text);
         let text = match &self.home {
-            Some(home) => text.replace(EXAMPLE_WORKSPACE, &workspace(home.path()).display().to_string()),
+            Some(home) => {
+                text.replace(EXAMPLE_WORKSPACE, &workspace(home.path()).display().to_string())
+            }
             None => text,
         };
         let Some(stdin) = &mut self.stdin else {
@@ -249,7 +251,9 @@ impl Player {
             return Ok(Received::End);
         };
         let line = match &self.home {
-            Some(home) => line.replace(&workspace(home.path()).display().to_string(), EXAMPLE_WORKSPACE),
+            Some(home) => {
+                line.replace(&workspace(home.path()).display().to_string(), EXAMPLE_WORKSPACE)
+            }
             None => line,
         };
         self.shown.line(LineDirection::Out, &line);

@@ -31,7 +31,7 @@ impl Cleanup {
             match remove_old(&*store, retention, now).await {
                 Ok(removed) if removed.is_empty() => {}
                 Ok(removed) => {
-                    let removed = told(&removed);
+                    let removed = removal_note(&removed);
                     tracing::info!("{removed}");
                     session.notify(removed);
                 }
@@ -49,7 +49,7 @@ impl Cleanup {
     }
 }
 
-fn told(removed: &[Listed]) -> String {
+fn removal_note(removed: &[Listed]) -> String {
     let count = match removed.len() {
         1 => "1 old session was".to_owned(),
         count => format!("{count} old sessions were"),

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::ending::ExitReason;
-use super::making::{env, environment};
 use super::parts;
 use super::printing::print;
+use super::session_factory::{env, environment};
 use crate::cli::SandboxArgs;
 use tandem_host::command_sandbox::{CommandSandbox, Confinement, SandboxSetup, ShownFiles};
 use tandem_host::network::BlockedHost;

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::a2a::{announce, listening_address, options};
 use super::editor::editor_service;
 use super::ending::EndSignals;
-use super::making::{Making, OpenedSession};
+use super::session_factory::{OpenedSession, SessionFactory};
 use crate::cli::AgentArgs;
 use tandem_a2a::{self as a2a, ServeAcp, ServedSessions};
 use tandem_acp::{self as acp, OwnSession};
@@ -37,14 +37,14 @@ impl SessionServer {
     pub(super) async fn begin(
         agent: &AgentArgs,
         (sessions, first): &OpenedSession,
-        making: &Making,
+        factory: &SessionFactory,
         settings: &Settings,
     ) -> anyhow::Result<Self> {
         let Some(port) = agent.a2a_port else { return Ok(Self(None)) };
         let own = Arc::new(OwnSession::new(first.clone()));
-        let service = editor_service(agent, sessions, own, making, settings)?;
-        let limits = making.limits(settings);
-        let mut options = options(&agent.a2a, &limits, making)?;
+        let service = editor_service(agent, sessions, own, factory, settings)?;
+        let limits = factory.limits(settings);
+        let mut options = options(&agent.a2a, &limits, factory)?;
         options.acp = Some(over_websocket(service, limits.line_bytes));
         let connected = options.connected.subscribe();
         let listener = a2a::listen((Ipv4Addr::LOCALHOST, port).into()).await?;
@@ -69,7 +69,7 @@ impl SessionServer {
     }
 
     /// Returns the address at which clients can join, and the current number of their connections.
-    pub(super) fn place(&self) -> Option<(String, watch::Receiver<usize>)> {
+    pub(super) fn join_address(&self) -> Option<(String, watch::Receiver<usize>)> {
         self.0.as_ref().map(|server| (server.address.clone(), server.connected.clone()))
     }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
-use super::making::env;
 use super::printing::{print, printed};
+use super::session_factory::env;
 #[cfg(feature = "postgres")]
 use super::store;
 use crate::cli::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};

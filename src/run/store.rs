@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use super::making::Making;
+use super::session_factory::SessionFactory;
 use crate::cli::ServeArgs;
 use tandem_agent::session::Store;
 #[cfg(feature = "postgres")]
@@ -32,18 +32,20 @@ const FROZEN_NODE_MARGIN: Duration = Duration::from_secs(1);
 #[cfg(feature = "postgres")]
 pub(super) async fn store(
     serve: &ServeArgs,
-    making: &Making,
+    factory: &SessionFactory,
     limits: &Limits,
 ) -> anyhow::Result<Option<Arc<dyn Store>>> {
-    let Some(address) = address(serve, making)? else { return Ok(making.store()) };
+    let Some(address) = address(serve, factory)? else { return Ok(factory.store()) };
     let limits =
         PostgresLimits { patience: limits.store.patience, node_dead: limits.store.node_dead };
     let store = PostgresStore::connect(&address, limits).await;
     let store = store.map_err(|error| anyhow!(error.to_string()))?;
     // If the heartbeat to the database stops, this node's commands end before other nodes count this node as dead
     // and may take over its sessions.
-    making.supervisor.need_beats(limits.node_dead.saturating_sub(FROZEN_NODE_MARGIN).max(FROZEN_NODE_MARGIN));
-    let supervisor = Arc::clone(&making.supervisor);
+    factory
+        .supervisor
+        .need_beats(limits.node_dead.saturating_sub(FROZEN_NODE_MARGIN).max(FROZEN_NODE_MARGIN));
+    let supervisor = Arc::clone(&factory.supervisor);
     store.on_beat(move || supervisor.beat());
     tracing::info!(
         "sessions are kept in the database {address}, of which this is node {}",
@@ -56,16 +58,18 @@ pub(super) async fn store(
 #[cfg(feature = "postgres")]
 pub(super) fn address(
     serve: &ServeArgs,
-    making: &Making,
+    factory: &SessionFactory,
 ) -> anyhow::Result<Option<DatabaseAddress>> {
     use tandem_model::Secret;
 
-    let Some(text) = wanted(serve.store.as_deref(), making.env()) else { return Ok(None) };
-    let address = parse(text, making.env())?;
+    let Some(text) = database_address(serve.store.as_deref(), factory.env()) else {
+        return Ok(None);
+    };
+    let address = parse(text, factory.env())?;
     // With the address, the model's commands could read and change all sessions.
-    making.credentials.know(&Secret::new(text));
+    factory.credentials.redact_key(&Secret::new(text));
     if let Some(password) = address.password() {
-        making.credentials.know(&Secret::new(&password));
+        factory.credentials.redact_key(&Secret::new(&password));
     }
     Ok(Some(address))
 }
@@ -77,14 +81,14 @@ pub(super) async fn existing(
     flag: Option<&str>,
     env: &Env,
 ) -> anyhow::Result<Option<Arc<dyn Store>>> {
-    let Some(text) = wanted(flag, env) else { return Ok(None) };
+    let Some(text) = database_address(flag, env) else { return Ok(None) };
     let store = PostgresStore::open(&parse(text, env)?, PostgresLimits::default()).await;
     Ok(Some(Arc::new(store.map_err(|error| anyhow!(error.to_string()))?)))
 }
 
 /// Returns the address of the database as the user has written it in the flag or the variable.
 #[cfg(feature = "postgres")]
-fn wanted<'a>(flag: Option<&'a str>, env: &'a Env) -> Option<&'a str> {
+fn database_address<'a>(flag: Option<&'a str>, env: &'a Env) -> Option<&'a str> {
     flag.or_else(|| env.var(STORE_VARIABLE)).filter(|address| !address.is_empty())
 }
 
@@ -103,13 +107,13 @@ fn parse(text: &str, env: &Env) -> anyhow::Result<DatabaseAddress> {
 #[expect(clippy::unused_async, reason = "with the feature `postgres` it connects to a database")]
 pub(super) async fn store(
     _: &ServeArgs,
-    making: &Making,
+    factory: &SessionFactory,
     _: &Limits,
 ) -> anyhow::Result<Option<Arc<dyn Store>>> {
-    match making.env().var("TANDEM_STORE") {
+    match factory.env().var("TANDEM_STORE") {
         Some(address) if !address.is_empty() => Err(anyhow!(
             "TANDEM_STORE is set, and this program was built without the feature `postgres`"
         )),
-        _ => Ok(making.store()),
+        _ => Ok(factory.store()),
     }
 }

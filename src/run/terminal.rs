@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 
 use super::ending::{EndSignals, ExitReason, wait_all_stored};
 use super::keys::check;
-use super::making::{Making, NOT_STORED, OpenedSession};
 use super::models;
 use super::retention::Cleanup;
+use super::session_factory::{NOT_STORED, OpenedSession, SessionFactory};
 use super::session_server::SessionServer;
 use super::sessions::below_home;
 use crate::cli::AgentArgs;
@@ -35,30 +35,30 @@ const TERMINAL_LEFT: &str = "the terminal has gone over to another session";
 /// switches to.
 pub(crate) async fn terminal(agent: &AgentArgs) -> anyhow::Result<ExitReason> {
     let mut signals = EndSignals::listen()?;
-    let (making, settings) = Making::new(&agent.work)?;
-    let mut opened = match chosen(agent, &making, &settings, &mut signals).await? {
-        Chosen::Session(opened) => opened,
-        Chosen::End(end) => return Ok(end),
+    let (factory, settings) = SessionFactory::new(&agent.work)?;
+    let mut opened = match chosen(agent, &factory, &settings, &mut signals).await? {
+        ChosenSession::Session(opened) => opened,
+        ChosenSession::End(end) => return Ok(end),
     };
     if let Some(prompt) = agent.first_prompt() {
         opened.1.session().prompt(vec![PromptPart::Text(prompt)], Origin::Terminal);
     }
     let cleanup = Cleanup::begin(&settings, opened.0.store(), opened.1.session());
     let end = loop {
-        match show(agent, &making, &settings, &opened, &mut signals).await {
-            Ok(Shown::Other(other)) => opened = other,
-            Ok(Shown::End(end)) => break Ok(end),
+        match show(agent, &factory, &settings, &opened, &mut signals).await {
+            Ok(ShowOutcome::Other(other)) => opened = other,
+            Ok(ShowOutcome::End(end)) => break Ok(end),
             Err(error) => break Err(error),
         }
     };
-    making.supervisor.end_all().await;
+    factory.supervisor.end_all().await;
     cleanup.end().await;
     wait_all_stored(&opened.0).await;
     end
 }
 
 /// Result of choosing the session to begin with.
-enum Chosen {
+enum ChosenSession {
     Session(OpenedSession),
     /// No session: the program ends.
     End(ExitReason),
@@ -68,33 +68,35 @@ enum Chosen {
 /// lets the user choose.
 async fn chosen(
     agent: &AgentArgs,
-    making: &Making,
+    factory: &SessionFactory,
     settings: &Settings,
     signals: &mut EndSignals,
-) -> anyhow::Result<Chosen> {
+) -> anyhow::Result<ChosenSession> {
     let wanted = agent.wanted_session();
     if wanted != WantedSession::Pick {
-        return Ok(Chosen::Session(making.one_session(agent, settings, &wanted).await?));
+        return Ok(ChosenSession::Session(factory.one_session(agent, settings, &wanted).await?));
     }
     let opened = Arc::<Mutex<Option<OpenedSession>>>::default();
-    let sessions = stored_sessions(agent, making, settings, &opened).context(NOT_STORED)?;
+    let sessions = stored_sessions(agent, factory, settings, &opened).context(NOT_STORED)?;
     let choice = tokio::select! {
-        choice = tui::choose(sessions, is_coloured(making.env())) => choice?,
+        choice = tui::choose(sessions, is_coloured(factory.env())) => choice?,
         signal = signals.end() => tui::Choice::Ended(tui::TerminalEnd::Signal(signal)),
     };
     let opened = opened.lock().take();
     match (choice, opened) {
         (tui::Choice::New, _) => {
-            let session = making.one_session(agent, settings, &WantedSession::New).await?;
-            Ok(Chosen::Session(session))
+            let session = factory.one_session(agent, settings, &WantedSession::New).await?;
+            Ok(ChosenSession::Session(session))
         }
-        (tui::Choice::Ended(tui::TerminalEnd::Opened), Some(opened)) => Ok(Chosen::Session(opened)),
-        (tui::Choice::Ended(end), _) => Ok(Chosen::End(exit_reason(end))),
+        (tui::Choice::Ended(tui::TerminalEnd::Opened), Some(opened)) => {
+            Ok(ChosenSession::Session(opened))
+        }
+        (tui::Choice::Ended(end), _) => Ok(ChosenSession::End(exit_reason(end))),
     }
 }
 
 /// Outcome of showing a session on the screen.
-enum Shown {
+enum ShowOutcome {
     /// Another session is to be shown.
     Other(OpenedSession),
     /// The program ends.
@@ -104,27 +106,27 @@ enum Shown {
 /// Shows a session until the user quits or switches to another session, and then closes it.
 async fn show(
     agent: &AgentArgs,
-    making: &Making,
+    factory: &SessionFactory,
     settings: &Settings,
     opened: &OpenedSession,
     signals: &mut EndSignals,
-) -> anyhow::Result<Shown> {
+) -> anyhow::Result<ShowOutcome> {
     let (sessions, loaded) = opened;
     let session = loaded.session();
-    let joined = SessionServer::begin(agent, opened, making, settings).await?;
+    let joined = SessionServer::begin(agent, opened, factory, settings).await?;
     let other = Arc::<Mutex<Option<OpenedSession>>>::default();
-    let directory = session.roots().first().map_or(making.directory(), PathBuf::as_path);
+    let directory = session.roots().first().map_or(factory.directory(), PathBuf::as_path);
     let service = tui::TerminalSetup {
-        a2a: joined.place(),
-        sessions: stored_sessions(agent, making, settings, &other),
-        login: Some(Box::new(login(&making.credentials))),
-        providers: providers(making, settings),
-        importable: importable(making),
-        ollama: Some(Box::new(ollama(&making.credentials))),
+        a2a: joined.join_address(),
+        sessions: stored_sessions(agent, factory, settings, &other),
+        login: Some(Box::new(login(&factory.credentials))),
+        providers: providers(factory, settings),
+        importable: importable(factory),
+        ollama: Some(Box::new(ollama(&factory.credentials))),
         ..service(
             tui::Conversation::here(Arc::clone(session)),
             directory,
-            &making.credentials,
+            &factory.credentials,
             settings,
         )
     };
@@ -140,28 +142,28 @@ async fn show(
     let other = other.lock().take().filter(|_| matches!(end, Ok(tui::TerminalEnd::Opened)));
     sessions.close(if other.is_some() { TERMINAL_LEFT } else { AGENT_ENDS });
     joined.end().await;
-    let Some(other) = other else { return end.map(|end| Shown::End(exit_reason(end))) };
+    let Some(other) = other else { return end.map(|end| ShowOutcome::End(exit_reason(end))) };
     wait_all_stored(sessions).await;
-    Ok(Shown::Other(other))
+    Ok(ShowOutcome::Other(other))
 }
 
 /// Returns the stored sessions that the person may switch to; `None` if sessions are not stored. A session that the
 /// person opens is put into `opened`.
 fn stored_sessions(
     agent: &AgentArgs,
-    making: &Making,
+    factory: &SessionFactory,
     settings: &Settings,
     opened: &Arc<Mutex<Option<OpenedSession>>>,
 ) -> Option<tui::StoredSessions> {
-    let store = making.store()?;
-    let directory = making.directory().to_owned();
-    let make = making.maker(agent, settings);
-    let (making, settings, opened) = (making.clone(), settings.clone(), Arc::clone(opened));
+    let store = factory.store()?;
+    let directory = factory.directory().to_owned();
+    let make = factory.maker(agent, settings);
+    let (factory, settings, opened) = (factory.clone(), settings.clone(), Arc::clone(opened));
     let open = move |id: String| {
-        let (making, settings) = (making.clone(), settings.clone());
+        let (factory, settings) = (factory.clone(), settings.clone());
         let (make, opened) = (Arc::clone(&make), Arc::clone(&opened));
         let open = async move {
-            let session = making.stored_session(make, &settings, &id).await;
+            let session = factory.stored_session(make, &settings, &id).await;
             *opened.lock() = Some(session.map_err(|error| format!("{error:#}"))?);
             Ok(())
         };
@@ -206,9 +208,9 @@ pub(super) fn service(
 }
 
 /// Returns a look for sessions of Gemini CLI that were not imported yet; `None` if sessions are not stored.
-fn importable(making: &Making) -> Option<BoxFuture<'static, bool>> {
-    let store = making.store()?;
-    let gemini_cli = GeminiCli::new(making.env().gemini_dir()?, making.directory().to_owned());
+fn importable(factory: &SessionFactory) -> Option<BoxFuture<'static, bool>> {
+    let store = factory.store()?;
+    let gemini_cli = GeminiCli::new(factory.env().gemini_dir()?, factory.directory().to_owned());
     Some(has_new_sessions(gemini_cli, store).boxed())
 }
 
@@ -219,11 +221,11 @@ fn is_coloured(env: &Env) -> bool {
 
 /// Returns the function that lists the providers whose keys the person may enter; `None` if the settings name a model
 /// or another provider than Gemini.
-fn providers(making: &Making, settings: &Settings) -> Option<tui::KeyProviders> {
+fn providers(factory: &SessionFactory, settings: &Settings) -> Option<tui::KeyProviders> {
     if settings.model.name.is_some() || settings.model.provider != Provider::Gemini {
         return None;
     }
-    let credentials = Arc::clone(&making.credentials);
+    let credentials = Arc::clone(&factory.credentials);
     Some(Box::new(move || {
         let provider = |provider: Provider| {
             let model = models::default_of(&credentials, provider)?;

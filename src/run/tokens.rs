@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::making::env;
 use super::printing::print;
+use super::session_factory::env;
 use crate::cli::{TokenCommand, TokensFile};
 use tandem_agent::session::PrincipalId;
 use tandem_serve::tokens::{self, StoredToken};

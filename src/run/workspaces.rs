@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::making::Making;
+use super::session_factory::SessionFactory;
 use crate::cli::ServeArgs;
 use tandem_agent::session::{Head, SavedWorkspace, Storage, Store};
 use tandem_agent::sessions::SessionRequest;
@@ -32,13 +32,13 @@ pub(super) struct SessionWorkspace {
 
 impl Workspaces {
     /// Returns the workspaces that the user has named.
-    pub(super) fn named(
+    pub(super) fn from_args(
         serve: &ServeArgs,
-        making: &Making,
+        factory: &SessionFactory,
         limits: GitLimits,
     ) -> anyhow::Result<Self> {
-        let git = clones(serve, making, limits)?.map(Arc::new);
-        let directory = making.directory();
+        let git = clones(serve, factory, limits)?.map(Arc::new);
+        let directory = factory.directory();
         let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
             [] if git.is_some() => Vec::new(),
             [] => vec![directory.to_owned()],
@@ -64,15 +64,15 @@ impl Workspaces {
     /// Returns `true` if the server shows a stored session to clients: it works in a place that this server serves.
     pub(super) fn shows(&self, head: &Head) -> bool {
         if let Some(origin) = &head.git {
-            return self.git.as_ref().is_some_and(|git| git.of(origin).is_some());
+            return self.git.as_ref().is_some_and(|git| git.repository_of(origin).is_some());
         }
         let directories = self.directories.as_ref();
-        directories.is_some_and(|directories| directories.holds(&head.directory).is_ok())
+        directories.is_some_and(|directories| directories.check_directory(&head.directory).is_ok())
     }
 
     /// Returns the workspace of a session. A stored session keeps its clone or directory; a new session gets the place
     /// that the client names.
-    pub(super) fn of(
+    pub(super) fn for_session(
         &self,
         request: &SessionRequest,
         storage: &Storage,
@@ -82,10 +82,12 @@ impl Workspaces {
         // A stored session keeps the repository that it was made with.
         let repository = match (&self.git, storage.git(), storage.next()) {
             (Some(git), Some(origin), _) => {
-                Some((git, git.of(origin).ok_or_else(|| not_served(origin))?))
+                Some((git, git.repository_of(origin).ok_or_else(|| not_served(origin))?))
             }
             (None, Some(origin), _) => return Err(not_served(origin)),
-            (Some(git), None, None) => git.named(named).map(|repository| (git, repository)),
+            (Some(git), None, None) => {
+                git.find_repository(named).map(|repository| (git, repository))
+            }
             (_, None, _) => None,
         };
         let Some((git, repository)) = repository else { return self.directory(request) };
@@ -124,7 +126,7 @@ fn not_served(origin: &impl std::fmt::Display) -> String {
 /// Returns the repositories that the user has named. Hides their credentials from the model's commands.
 fn clones(
     serve: &ServeArgs,
-    making: &Making,
+    factory: &SessionFactory,
     limits: GitLimits,
 ) -> anyhow::Result<Option<GitWorkspaces>> {
     let Some(directory) = &serve.workspaces else { return Ok(None) };
@@ -133,13 +135,13 @@ fn clones(
         let repository: Repository =
             text.parse().map_err(anyhow::Error::msg).context("`--workspace-git`")?;
         if let Some(secret) = repository.secret() {
-            making.credentials.know(&Secret::new(secret));
-            making.credentials.know(&Secret::new(text));
+            factory.credentials.redact_key(&Secret::new(secret));
+            factory.credentials.redact_key(&Secret::new(text));
         }
         repositories.push(repository);
     }
-    let directory = making.directory().join(directory);
-    let clones = GitWorkspaces::new(&directory, repositories, &making.supervisor, limits);
+    let directory = factory.directory().join(directory);
+    let clones = GitWorkspaces::new(&directory, repositories, &factory.supervisor, limits);
     let clones =
         clones.with_context(|| format!("cannot use {} for `--workspaces`", directory.display()));
     clones.map(Some)

@@ -10,10 +10,10 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::linux::beneath::drop_replaced;
 use crate::linux::bubblewrap::{self, CommandParts};
-use crate::linux::namespaces::{self, Entered, Shared, TemporaryFiles};
+use crate::linux::namespaces::{self, EnteredNamespaces, SharedNamespaces, TemporaryFiles};
 use crate::linux::{landlock, sys};
 use crate::mechanism::NOT_SANDBOXED;
-use crate::order::{HELPER_ARGUMENT, Means, Order, SharedNumbers};
+use crate::order::{HELPER_ARGUMENT, MechanismSetup, Order, SharedNumbers};
 use crate::profile::Profile;
 use crate::report;
 
@@ -62,7 +62,7 @@ fn run(
     let words: Vec<OsString> = arguments.collect();
     match order {
         Order::Hold { socket, shared, limits } => {
-            let shared = shared.map(take).transpose()?;
+            let shared = shared.map(take_descriptors).transpose()?;
             namespaces::hold(&sys::inherited(socket)?, shared.as_ref(), limits)
         }
         Order::Run { mut profile, means, variables } => {
@@ -97,27 +97,28 @@ fn prefer_when_memory_is_short() {
 /// set when this program starts.
 fn become_command(
     profile: &Profile,
-    means: Means,
+    means: MechanismSetup,
     words: &[OsString],
     variables: Vec<(OsString, OsString)>,
     report: &File,
 ) -> io::Result<Never> {
     match means {
-        Means::Bubblewrap { program } => {
+        MechanismSetup::Bubblewrap { program } => {
             let messages = bubblewrap::confine(profile, report)?;
             sys::close_others_at_exec()?;
             let parts = CommandParts { words, variables, report, messages: &messages };
             let (command, _open) = bubblewrap::command(&program, profile, parts)?;
             return replace_by(command);
         }
-        Means::Namespaces { shared, ipc, processes, files, temporary } => {
+        MechanismSetup::Namespaces { shared, ipc, processes, files, temporary } => {
             let (ipc, processes) = (sys::inherited(ipc)?, sys::inherited(processes)?);
             let (files, temporary) = (sys::inherited(files)?, sys::inherited(temporary)?);
             let temporary = TemporaryFiles { files, root: temporary };
-            let entered = Entered { shared: take(shared)?, ipc, processes, temporary };
+            let entered =
+                EnteredNamespaces { shared: take_descriptors(shared)?, ipc, processes, temporary };
             namespaces::confine(profile, &entered)?;
         }
-        Means::Landlock => landlock::confine(profile)?,
+        MechanismSetup::Landlock => landlock::confine(profile)?,
     }
     become_program(words, &variables)
 }
@@ -138,7 +139,7 @@ fn replace_by(mut command: Command) -> io::Result<Never> {
     Err(io::Error::new(error.kind(), format!("{program}: {error}")))
 }
 
-fn take(numbers: SharedNumbers) -> io::Result<Shared> {
+fn take_descriptors(numbers: SharedNumbers) -> io::Result<SharedNamespaces> {
     let (user, network) = (sys::inherited(numbers.user)?, sys::inherited(numbers.network)?);
-    Ok(Shared { user, network })
+    Ok(SharedNamespaces { user, network })
 }

@@ -28,7 +28,7 @@ use rustix::net::{
 use crate::linux::namespaces::{MAX_DESCRIPTORS, READY_MESSAGE};
 use crate::linux::{Naming as _, bubblewrap, landlock};
 use crate::mechanism::Mechanism;
-use crate::order::{HELPER_ARGUMENT, Means, Order, SharedNumbers};
+use crate::order::{HELPER_ARGUMENT, MechanismSetup, Order, SharedNumbers};
 use crate::profile::{Limits, Profile};
 use crate::report::Report;
 
@@ -59,14 +59,14 @@ struct Namespaces {
     /// system.
     files: OwnedFd,
     temporary: OwnedFd,
-    read_only: Option<Holder>,
-    workspace_write: Option<Holder>,
-    apart: Option<Holder>,
+    read_only: Option<NamespaceHolder>,
+    workspace_write: Option<NamespaceHolder>,
+    apart: Option<NamespaceHolder>,
 }
 
 /// Process and shared memory namespaces for the commands of one kind: commands that may not write the roots cannot
 /// reach processes that may.
-struct Holder {
+struct NamespaceHolder {
     ipc: OwnedFd,
     processes: OwnedFd,
     /// Socket to the holder. When it is closed, the holder ends, and with it all processes of the namespaces.
@@ -76,7 +76,11 @@ struct Holder {
 impl Sandbox {
     /// Makes a sandbox with a mechanism; the error says why it does not work here. `helper`: see
     /// [`probe`](crate::probe).
-    pub fn of(mechanism: Mechanism, helper: &Path, limits: Limits) -> Result<Self, String> {
+    pub fn with_mechanism(
+        mechanism: Mechanism,
+        helper: &Path,
+        limits: Limits,
+    ) -> Result<Self, String> {
         let kind = match mechanism {
             Mechanism::Namespaces => {
                 let first = start(helper, None, limits).map_err(|error| error.to_string())?;
@@ -126,7 +130,7 @@ impl Sandbox {
                 let namespaces = namespaces.lock();
                 let mut holders =
                     [&namespaces.workspace_write, &namespaces.apart].into_iter().flatten();
-                Some(holders.any(Holder::has_others))
+                Some(holders.any(NamespaceHolder::has_others))
             }
             // All processes that a command has started end with the command.
             Kind::Bubblewrap(_) => Some(false),
@@ -149,10 +153,10 @@ impl Sandbox {
         let mut open = Vec::new();
         let means = match &self.kind {
             Kind::Namespaces(namespaces) => {
-                namespaces.lock().means(&self.helper, profile, &mut open)?
+                namespaces.lock().mechanism_setup(&self.helper, profile, &mut open)?
             }
-            Kind::Bubblewrap(program) => Means::Bubblewrap { program: program.clone() },
-            Kind::Landlock => Means::Landlock,
+            Kind::Bubblewrap(program) => MechanismSetup::Bubblewrap { program: program.clone() },
+            Kind::Landlock => MechanismSetup::Landlock,
         };
         let variables: Vec<_> = env::vars_os().filter(|(name, _)| steers_loader(name)).collect();
         let order =
@@ -173,28 +177,28 @@ pub fn steers_loader(name: &OsStr) -> bool {
 }
 
 impl Namespaces {
-    fn new(Started { holder, user, network, first }: Started) -> io::Result<Self> {
+    fn new(StartedHolder { holder, user, network, first }: StartedHolder) -> io::Result<Self> {
         let missing = || io::Error::other("the helper has sent too little");
-        let First { listener, files, temporary } = first.ok_or_else(missing)?;
+        let SharedDescriptors { listener, files, temporary } = first.ok_or_else(missing)?;
         let (listener, read_only) = (TcpListener::from(listener), Some(holder));
         let (workspace_write, apart) = (None, None);
         Ok(Self { user, network, listener, files, temporary, read_only, workspace_write, apart })
     }
 
     /// Returns the means for a command, and appends the descriptors that it needs to `open`.
-    fn means(
+    fn mechanism_setup(
         &mut self,
         helper: &Path,
         profile: &Profile,
         open: &mut Vec<OwnedFd>,
-    ) -> io::Result<Means> {
+    ) -> io::Result<MechanismSetup> {
         let holder = match profile {
             Profile { apart: true, .. } => &mut self.apart,
             Profile { writes_roots: true, .. } => &mut self.workspace_write,
             _ => &mut self.read_only,
         };
         // A holder that has been killed is replaced: its namespaces cannot be entered any more.
-        if holder.as_ref().is_none_or(Holder::has_ended) {
+        if holder.as_ref().is_none_or(NamespaceHolder::has_ended) {
             let shared = Some((&self.user, &self.network));
             *holder = Some(start(helper, shared, profile.limits)?.holder);
         }
@@ -203,7 +207,7 @@ impl Namespaces {
             open.push(descriptor.try_clone()?);
             Ok(open.last().map_or(-1, OwnedFd::as_raw_fd))
         };
-        Ok(Means::Namespaces {
+        Ok(MechanismSetup::Namespaces {
             shared: SharedNumbers { user: number(&self.user)?, network: number(&self.network)? },
             ipc: number(&holder.ipc)?,
             processes: number(&holder.processes)?,
@@ -213,7 +217,7 @@ impl Namespaces {
     }
 }
 
-impl Holder {
+impl NamespaceHolder {
     fn has_ended(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         // The holder sends nothing after its first message, so the socket is readable only when the holder has ended.
@@ -221,7 +225,7 @@ impl Holder {
     }
 }
 
-impl Holder {
+impl NamespaceHolder {
     /// Returns whether the process namespace has processes other than its first one, the holder. Returns `true` if that
     /// cannot be found out.
     fn has_others(&self) -> bool {
@@ -244,16 +248,16 @@ fn is_first(process: &Path) -> bool {
 }
 
 /// A holder that has reported that it is ready, with the namespaces that it has made.
-struct Started {
-    holder: Holder,
+struct StartedHolder {
+    holder: NamespaceHolder,
     user: OwnedFd,
     network: OwnedFd,
     /// Descriptors that only the first holder of the session sends.
-    first: Option<First>,
+    first: Option<SharedDescriptors>,
 }
 
 /// Descriptors that the first holder of a session makes for all commands.
-struct First {
+struct SharedDescriptors {
     listener: OwnedFd,
     files: OwnedFd,
     temporary: OwnedFd,
@@ -264,7 +268,7 @@ fn start(
     helper: &Path,
     shared: Option<(&OwnedFd, &OwnedFd)>,
     limits: Limits,
-) -> io::Result<Started> {
+) -> io::Result<StartedHolder> {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Recv, Some(HOLDER_READY_TIMEOUT))?;
@@ -297,11 +301,11 @@ fn start(
     let (user, network, ipc, processes) = (next()?, next()?, next()?, next()?);
     let first = match (received.next(), received.next(), received.next()) {
         (Some(listener), Some(files), Some(temporary)) => {
-            Some(First { listener, files, temporary })
+            Some(SharedDescriptors { listener, files, temporary })
         }
         _ => None,
     };
-    Ok(Started { holder: Holder { ipc, processes, socket }, user, network, first })
+    Ok(StartedHolder { holder: NamespaceHolder { ipc, processes, socket }, user, network, first })
 }
 
 /// Receives the descriptors of a holder that is ready; the error is the reason that the holder has sent.

@@ -28,7 +28,7 @@ pub use self::launch::{Sandbox, steers_loader};
 pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 #[cfg(not(target_os = "linux"))]
 pub use self::other::{Sandbox, helper, steers_loader};
-pub use self::probe::{PassedOver, Probe, probe};
+pub use self::probe::{Probe, UnusableMechanism, probe};
 pub use self::profile::{
     Home, HomeLink, KnownPath, Limits, Profile, RUN_DIRECTORIES, SandboxMode,
     TEMPORARY_DIRECTORIES, Temporary,

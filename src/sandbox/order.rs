@@ -19,7 +19,7 @@ pub(crate) enum Order {
     Hold { socket: RawFd, shared: Option<SharedNumbers>, limits: Limits },
     /// Confine this process by `means`, and become the command. `variables`: environment variables of the command that
     /// the helper must not be started with.
-    Run { profile: Box<Profile>, means: Means, variables: Vec<(OsString, OsString)> },
+    Run { profile: Box<Profile>, means: MechanismSetup, variables: Vec<(OsString, OsString)> },
     /// Become the command in a sandbox that bubblewrap has made, if all `expected` files are in their places; otherwise
     /// write the reason into `report`. `errors`: the command's standard error.
     Check {
@@ -32,7 +32,7 @@ pub(crate) enum Order {
 
 /// Mechanism by which a command is confined, with the descriptors that it needs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Means {
+pub(crate) enum MechanismSetup {
     Namespaces {
         shared: SharedNumbers,
         ipc: RawFd,

@@ -21,7 +21,11 @@ pub struct Sandbox(());
 impl Sandbox {
     /// Makes a sandbox with a mechanism; the error says why it does not work here. `helper`: see
     /// [`probe`](crate::probe).
-    pub fn of(mechanism: Mechanism, _helper: &Path, _limits: Limits) -> Result<Self, String> {
+    pub fn with_mechanism(
+        mechanism: Mechanism,
+        _helper: &Path,
+        _limits: Limits,
+    ) -> Result<Self, String> {
         if mechanism != Mechanism::Seatbelt || !cfg!(target_os = "macos") {
             return Err(format!("this system has no {mechanism}"));
         }

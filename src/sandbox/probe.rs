@@ -14,12 +14,12 @@ pub struct Probe {
     /// The sandbox with the best mechanism that works; `None` if no mechanism works.
     pub sandbox: Option<Sandbox>,
     /// Mechanisms that were tried before and do not work.
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<UnusableMechanism>,
 }
 
 /// A mechanism that does not work here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct UnusableMechanism {
     /// The mechanism.
     pub mechanism: Mechanism,
     /// The reason.
@@ -32,9 +32,9 @@ pub struct PassedOver {
 pub fn probe(helper: &Path, mechanism: Option<Mechanism>, limits: Limits) -> Probe {
     let mut passed_over = Vec::new();
     for mechanism in mechanism.as_ref().map_or(Mechanism::ALL, std::slice::from_ref) {
-        match Sandbox::of(*mechanism, helper, limits) {
+        match Sandbox::with_mechanism(*mechanism, helper, limits) {
             Ok(sandbox) => return Probe { sandbox: Some(sandbox), passed_over },
-            Err(why) => passed_over.push(PassedOver { mechanism: *mechanism, why }),
+            Err(why) => passed_over.push(UnusableMechanism { mechanism: *mechanism, why }),
         }
     }
     Probe { sandbox: None, passed_over }

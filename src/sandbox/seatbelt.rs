@@ -88,17 +88,17 @@ mod tests {
         paths.iter().map(PathBuf::from).collect()
     }
 
-    fn place(path: &str) -> KnownPath {
+    fn known_path(path: &str) -> KnownPath {
         KnownPath::new(Path::new(path), 0, 0)
     }
 
     #[test]
     fn what_is_protected_comes_after_what_can_be_written_and_what_is_hidden_last() {
         let profile = Profile {
-            roots: vec![place("/Users/u/p")],
+            roots: vec![known_path("/Users/u/p")],
             writes_roots: true,
-            temporary: Some(Temporary::Directory(place("/private/tmp/t"))),
-            writable: vec![place("/Users/u/.npm")],
+            temporary: Some(Temporary::Directory(known_path("/private/tmp/t"))),
+            writable: vec![known_path("/Users/u/.npm")],
             protected: paths(&["/Users/u/p/.git"]),
             hidden: paths(&["/Users/u/.ssh"]),
             home: Some(Home {

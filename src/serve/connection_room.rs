@@ -77,7 +77,7 @@ pub struct ConnectionSlot {
 
 impl ConnectionSlot {
     /// Notes that the client has shown its identity: from now on, no other connection takes this place.
-    pub fn known(&self) {
+    pub fn mark_authenticated(&self) {
         if self.permit.get().is_some() {
             return;
         }

@@ -20,7 +20,11 @@ pub struct ForwardedClient {
 
 impl ForwardedClient {
     /// Returns the client of a request, given the address `peer` that the connection comes from.
-    pub(super) fn of(peer: IpAddr, headers: &HeaderMap, proxies: &[AddressRange]) -> Self {
+    pub(super) fn from_request(
+        peer: IpAddr,
+        headers: &HeaderMap,
+        proxies: &[AddressRange],
+    ) -> Self {
         if !is_proxy(peer, proxies) {
             return Self { address: peer, scheme: None, host: None };
         }
@@ -74,7 +78,7 @@ mod tests {
         for value in forwarded {
             headers.append("x-forwarded-for", value.parse().unwrap());
         }
-        let client = ForwardedClient::of(peer.parse().unwrap(), &headers, &proxies);
+        let client = ForwardedClient::from_request(peer.parse().unwrap(), &headers, &proxies);
         assert_eq!(client.address.to_string(), expected, "{peer} {forwarded:?}");
     }
 
@@ -104,7 +108,7 @@ mod tests {
         headers.insert("x-forwarded-proto", "https".parse().unwrap());
         let of = |peer: &str| {
             let proxies = ["127.0.0.1".parse().unwrap()];
-            let client = ForwardedClient::of(peer.parse().unwrap(), &headers, &proxies);
+            let client = ForwardedClient::from_request(peer.parse().unwrap(), &headers, &proxies);
             (client.scheme, client.host)
         };
         assert_eq!(of("192.0.2.1"), (None, None));

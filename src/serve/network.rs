@@ -261,7 +261,7 @@ impl ServerNetwork {
 
     /// Returns the client of a request, given the address `peer` that the connection comes from.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ForwardedClient {
-        ForwardedClient::of(peer, headers, &self.proxies)
+        ForwardedClient::from_request(peer, headers, &self.proxies)
     }
 }
 

@@ -174,7 +174,7 @@ impl Oidc {
                 None => false,
             });
         let role = if is_admin { PrincipalRole::Admin } else { PrincipalRole::Member };
-        let until = Instant::now() + left(&claims["exp"])?;
+        let until = Instant::now() + remaining_lifetime(&claims["exp"])?;
         Ok(OidcUser { id: PrincipalId { tenant, name }, role, until })
     }
 }
@@ -186,7 +186,7 @@ fn claim_of<'a>(claims: &'a Value, claim: &str) -> Option<&'a Value> {
 
 /// Returns the time until a token expires. The system's clock is read only once, so that later changes of the
 /// clock have no effect.
-fn left(expires: &Value) -> Result<Duration, String> {
+fn remaining_lifetime(expires: &Value) -> Result<Duration, String> {
     let expires = expires.as_f64().and_then(|at| Duration::try_from_secs_f64(at).ok());
     let expires = expires.ok_or("its `exp` is no time")?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::oidc::{Oidc, OidcError, OidcOptions};
 use super::proxy::TrustedProxy;
-use super::tokens::{self, TOKEN_PREFIX, PrincipalRole, Stamp, TokenList};
+use super::tokens::{self, FileStamp, PrincipalRole, TOKEN_PREFIX, TokenList};
 use tandem_agent::session::{PrincipalId, SessionAccess, ShareRole};
 
 /// Interval between two checks of the token file while there are no requests.
@@ -168,7 +168,7 @@ pub struct Principals {
 struct TokenFile {
     path: PathBuf,
     /// State of the last check; locked during a check, so that checks do not overlap.
-    looking: tokio::sync::Mutex<LastLook>,
+    looking: tokio::sync::Mutex<LastCheck>,
     /// Tokens of the file; `None` until the file exists for the first time. If the file disappears later, the
     /// list is empty rather than `None`, so that callers still need a token.
     list: watch::Sender<Option<Arc<TokenList>>>,
@@ -176,9 +176,9 @@ struct TokenFile {
 
 /// The last check of the token file.
 #[derive(Debug, Default)]
-struct LastLook {
+struct LastCheck {
     /// Stamp of the file; `None` if the file could not be read.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     /// `true` if the log already says that no token is valid any more.
     is_lost: bool,
 }
@@ -226,7 +226,7 @@ impl Principals {
         let is_listed = self.file.as_ref().is_some_and(|file| file.list.borrow().is_some());
         if is_listed && let Some(file) = &self.file {
             // The file is checked at each request, so that a token is refused as soon as it is revoked.
-            file.look().await;
+            file.reload_if_changed().await;
         }
         let Some(given) = token else {
             return if self.are_asked() {
@@ -271,7 +271,7 @@ impl Principals {
 
     /// Waits until a principal loses its identity: its token is revoked or has expired, or the server begins
     /// to require tokens.
-    pub async fn ended(&self, principal: &Principal) {
+    pub async fn wait_revoked(&self, principal: &Principal) {
         if let Principal::Named(named) = principal
             && let Credential::Jwt { until } = named.credential
         {
@@ -301,14 +301,14 @@ impl Principals {
         let Some(file) = &self.file else { return std::future::pending().await };
         loop {
             tokio::time::sleep(TOKEN_CHECK_INTERVAL).await;
-            file.look().await;
+            file.reload_if_changed().await;
         }
     }
 
     /// Reads the token file for the first time.
     pub async fn begin(&self) {
         if let Some(file) = &self.file {
-            file.look().await;
+            file.reload_if_changed().await;
         }
     }
 }
@@ -316,7 +316,7 @@ impl Principals {
 impl TokenFile {
     /// Reads the file if it has changed. A file that cannot be read counts as empty, so that no caller gets
     /// in by accident.
-    async fn look(&self) {
+    async fn reload_if_changed(&self) {
         let mut known = self.looking.lock().await;
         let (path, before) = (self.path.clone(), known.stamp);
         let looked = tokio::task::spawn_blocking(move || {
@@ -342,18 +342,18 @@ impl TokenFile {
                 known.stamp = None;
                 // A file that existed before still makes tokens necessary.
                 if self.list.borrow().is_some() {
-                    self.lose(&mut known, "it is gone");
+                    self.clear_tokens(&mut known, "it is gone");
                 }
             }
             Err(err) => {
                 known.stamp = None;
-                self.lose(&mut known, &format!("{err:#}"));
+                self.clear_tokens(&mut known, &format!("{err:#}"));
             }
         }
     }
 
     /// Empties the list of tokens, because the file cannot be read. Logs this once.
-    fn lose(&self, known: &mut LastLook, why: &str) {
+    fn clear_tokens(&self, known: &mut LastCheck, why: &str) {
         if std::mem::replace(&mut known.is_lost, true) {
             return;
         }

@@ -115,7 +115,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn of(&mut self, kind: QuotaKind) -> &mut usize {
+    fn get_mut(&mut self, kind: QuotaKind) -> &mut usize {
         match kind {
             QuotaKind::Turns => &mut self.turns,
             QuotaKind::Sessions => &mut self.sessions,
@@ -140,7 +140,7 @@ pub struct Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.meter.of(&self.owner, |used| *used.beginning.of(self.kind) -= 1);
+        self.meter.with_use(&self.owner, |used| *used.beginning.get_mut(self.kind) -= 1);
     }
 }
 
@@ -154,7 +154,7 @@ impl Meter {
     pub fn request(&self, principal: Option<&PrincipalId>) -> Result<(), QuotaError> {
         let Some(principal) = principal else { return Ok(()) };
         let most = self.quotas.requests;
-        self.of(principal, |used| {
+        self.with_use(principal, |used| {
             // The bucket holds at most one second's worth of requests.
             let rate = f64::from(u32::try_from(most).unwrap_or(u32::MAX));
             let now = Instant::now();
@@ -195,10 +195,10 @@ impl Meter {
     /// taken at other nodes. Reserving before counting the sessions is safe: a session that begins at the
     /// same time is either in this number or in the count.
     fn reserve(self: &Arc<Self>, owner: &PrincipalId, kind: QuotaKind) -> (Reservation, usize) {
-        let taken = self.of(owner, |used| {
-            let beginning = used.beginning.of(kind);
+        let taken = self.with_use(owner, |used| {
+            let beginning = used.beginning.get_mut(kind);
             *beginning += 1;
-            beginning.saturating_add(*used.current_elsewhere.of(kind))
+            beginning.saturating_add(*used.current_elsewhere.get_mut(kind))
         });
         (Reservation { meter: Arc::clone(self), owner: owner.clone(), kind }, taken)
     }
@@ -222,7 +222,7 @@ impl Meter {
             return Err(used_up("principal-turns", most as u64, "turns at once", RETRY_AFTER_END));
         }
         let at = now();
-        let tokens = self.of(owner, |used| used.today(at).tokens());
+        let tokens = self.with_use(owner, |used| used.today(at).tokens());
         if tokens >= self.quotas.tokens {
             let left = u64::try_from(DAY_MS - at.rem_euclid(DAY_MS)).unwrap_or_default();
             let retry = Duration::from_millis(left);
@@ -245,7 +245,7 @@ impl Meter {
     /// Counts the tokens of a session that were not counted before.
     fn count(&self, owner: &PrincipalId, session: &Session) {
         let at = now();
-        self.of(owner, |used| {
+        self.with_use(owner, |used| {
             let counted = used.today(at).counted.entry(session.id().to_owned()).or_default();
             let since = at - at.rem_euclid(DAY_MS);
             let (requests, tokens) = session.tokens_since(since, counted.requests);
@@ -268,7 +268,7 @@ impl Meter {
             used.current_elsewhere = Numbers::default();
         }
         for CurrentUse { owner, sessions, turns } in elsewhere {
-            self.of(&owner, |used| used.current_elsewhere = Numbers { turns, sessions });
+            self.with_use(&owner, |used| used.current_elsewhere = Numbers { turns, sessions });
         }
         Ok(())
     }
@@ -288,12 +288,12 @@ impl Meter {
         }
         for (owner, tokens) in store.share_usage(at.div_euclid(DAY_MS), &sessions).await? {
             let here = here.get(&owner).copied().unwrap_or(0);
-            self.of(&owner, |used| used.today(at).elsewhere = tokens.saturating_sub(here));
+            self.with_use(&owner, |used| used.today(at).elsewhere = tokens.saturating_sub(here));
         }
         Ok(())
     }
 
-    fn of<T>(&self, principal: &PrincipalId, look: impl FnOnce(&mut Use) -> T) -> T {
+    fn with_use<T>(&self, principal: &PrincipalId, look: impl FnOnce(&mut Use) -> T) -> T {
         let mut principals = self.principals.lock();
         look(principals.entry(principal.clone()).or_insert_with(|| Use {
             requests: f64::from(u32::try_from(self.quotas.requests).unwrap_or(u32::MAX)),

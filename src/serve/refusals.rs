@@ -49,8 +49,9 @@ impl Refusals {
     /// Counts a refused request, and returns the way to refuse it.
     pub fn count(&self, address: Option<IpAddr>) -> Refusal {
         let now = Instant::now();
-        let is_over =
-            |counted: &RefusedCount| now.saturating_duration_since(counted.since) >= COUNTING_PERIOD;
+        let is_over = |counted: &RefusedCount| {
+            now.saturating_duration_since(counted.since) >= COUNTING_PERIOD
+        };
         let mut by_address = self.by_address.lock();
         let mut network = network(address.unwrap_or(UNKNOWN_ADDRESS));
         if by_address.len() >= MAX_ADDRESSES && !by_address.contains_key(&network) {

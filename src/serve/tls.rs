@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::tokens::{Stamp, stamp};
+use super::tokens::{FileStamp, stamp};
 
 /// Names of the HTTP versions in a TLS handshake (ALPN).
 const HTTP_2: &[u8] = b"h2";
@@ -52,7 +52,7 @@ struct Current {
     stamps: Stamps,
 }
 
-type Stamps = [Option<Stamp>; 2];
+type Stamps = [Option<FileStamp>; 2];
 
 impl Tls {
     /// Reads the files for the first time.
@@ -83,13 +83,13 @@ impl Tls {
             tokio::time::sleep(FILE_CHECK_INTERVAL).await;
             let tls = Arc::clone(self);
             // A panic is ignored, since the next check may succeed.
-            let _ = tokio::task::spawn_blocking(move || tls.look()).await;
+            let _ = tokio::task::spawn_blocking(move || tls.reload_if_changed()).await;
         }
     }
 
     /// Reads the files if they have changed. If they cannot be read, or the key does not fit the certificate,
     /// the previous certificate stays in use: one of the files may have been replaced before the other.
-    fn look(&self) {
+    fn reload_if_changed(&self) {
         let stamps = self.files.stamps();
         if self.current.lock().stamps == stamps {
             return;

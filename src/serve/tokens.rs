@@ -111,7 +111,7 @@ impl TokenList {
 /// Identity of a file's content. A change is written as a new file, so that the identity changes with the
 /// content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -119,9 +119,9 @@ pub(super) struct Stamp {
 }
 
 /// Returns the identity of a file's content; `None` if there is no file.
-pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
+pub(super) fn stamp(path: &Path) -> io::Result<Option<FileStamp>> {
     match fs::metadata(path) {
-        Ok(it) => Ok(Some(Stamp {
+        Ok(it) => Ok(Some(FileStamp {
             device: it.dev(),
             inode: it.ino(),
             size: it.size(),
@@ -303,7 +303,10 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("config/tokens.json");
         let (token, entry) = add(&path, &alice(), PrincipalRole::Member).unwrap();
-        assert!(token.starts_with(TOKEN_PREFIX) && token.len() == TOKEN_PREFIX.len() + 64, "{token}");
+        assert!(
+            token.starts_with(TOKEN_PREFIX) && token.len() == TOKEN_PREFIX.len() + 64,
+            "{token}"
+        );
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(&token[TOKEN_PREFIX.len()..]), "{text}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -43,17 +43,20 @@ pub(super) fn conceal_server(written: &Value, variables: &[String]) -> Value {
 /// Replaces every text in a value by the result of `map`, which is called with the text's field name (empty if it has
 /// none) and the text.
 fn map_texts(value: &Value, map: &dyn Fn(&str, &str) -> String) -> Value {
-    fn of(name: &str, value: &Value, map: &dyn Fn(&str, &str) -> String) -> Value {
+    fn concealed_value(name: &str, value: &Value, map: &dyn Fn(&str, &str) -> String) -> Value {
         match value {
             Value::String(text) => map(name, text).into(),
-            Value::Array(items) => items.iter().map(|item| of(name, item, map)).collect(),
-            Value::Object(fields) => {
-                fields.iter().map(|(name, it)| (name.clone(), of(name, it, map))).collect()
+            Value::Array(items) => {
+                items.iter().map(|item| concealed_value(name, item, map)).collect()
             }
+            Value::Object(fields) => fields
+                .iter()
+                .map(|(name, it)| (name.clone(), concealed_value(name, it, map)))
+                .collect(),
             other => other.clone(),
         }
     }
-    of("", value, map)
+    concealed_value("", value, map)
 }
 
 /// Replaces a text by its length in characters, except for the names of the given variables.

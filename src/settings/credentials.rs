@@ -110,7 +110,7 @@ impl Credentials {
 
     /// Returns the endpoint and key of a provider. The error tells the user what to do.
     pub fn endpoint(&self, provider: Provider) -> Result<Endpoint, String> {
-        match self.look(provider) {
+        match self.resolve_endpoint(provider) {
             Ok(found) => Ok(found.endpoint),
             Err(unusable) => Err(self.explain(provider, unusable)),
         }
@@ -137,7 +137,7 @@ impl Credentials {
 
     /// Returns `true` if a provider needs a key and there is none.
     fn lacks_key(&self, provider: Provider) -> bool {
-        matches!(self.look(provider), Err(UnusableEndpoint::NoKey))
+        matches!(self.resolve_endpoint(provider), Err(UnusableEndpoint::NoKey))
     }
 
     /// Returns `true` if a provider lacks a key, and the variables of the login shell were not taken yet.
@@ -220,7 +220,10 @@ impl Credentials {
     }
 
     /// Finds the endpoint and key that this process uses for a provider now: with the typed key if there is one.
-    pub(super) fn look(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
+    pub(super) fn resolve_endpoint(
+        &self,
+        provider: Provider,
+    ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let given = self.state.lock().given.get(&provider).cloned();
         match given {
             Some(key) => Ok(ResolvedEndpoint {
@@ -332,18 +335,18 @@ impl Credentials {
         dotenv
     }
 
-    fn stored(&self, provider: Provider) -> Result<Option<Secret>, String> {
+    fn stored_key(&self, provider: Provider) -> Result<Option<Secret>, String> {
         let Ok(path) = self.key_file() else {
             return Ok(None);
         };
-        let Stored { key, remark } = key_file::read(&path, provider)?;
+        let StoredKey { key, remark } = key_file::read(&path, provider)?;
         self.remark(remark.as_slice());
         Ok(key)
     }
 
     /// Adds a key to the known ones: from now on it is redacted in texts, and hidden from programs that the agent
     /// starts.
-    pub fn know(&self, key: &Secret) {
+    pub fn redact_key(&self, key: &Secret) {
         let keys = &mut self.state.lock().keys;
         if !keys.contains(key) {
             keys.push(key.clone());

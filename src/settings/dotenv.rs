@@ -31,7 +31,7 @@ impl DotEnv {
         for (file, project) in files(env) {
             match read_file(env, &file, project.as_deref()) {
                 Ok(Some((text, trust))) => {
-                    found.take(&text, &file, trust);
+                    found.read_values(&text, &file, trust);
                     return found;
                 }
                 Ok(None) => {}
@@ -48,7 +48,7 @@ impl DotEnv {
 
     /// Takes the values of a file that count. Keys count unless the user has said not to trust the folder. Variables
     /// that decide where keys and prompts are sent count only in a trusted folder.
-    fn take(&mut self, text: &str, file: &Path, trust: Trust) {
+    fn read_values(&mut self, text: &str, file: &Path, trust: Trust) {
         let apis = Provider::ALL.map(provider_variables);
         for (name, value) in dotenv_syntax::parse(text) {
             if trust == Trust::Trusted {

@@ -57,8 +57,8 @@ pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
     let user = env.gemini_dir().map(|dir| dir.join(SETTINGS_FILE));
     let own = env.config_dir().map(|dir| dir.join(SETTINGS_FILE));
     // If the project's directory is the home directory, the file there is the user's and no project's.
-    let project =
-        Some(project.join(".gemini").join(SETTINGS_FILE)).filter(|path| !same(path, user.as_deref()));
+    let project = Some(project.join(".gemini").join(SETTINGS_FILE))
+        .filter(|path| !same(path, user.as_deref()));
     let places = [
         (Layer::SystemDefaults, Some(defaults)),
         (Layer::User, user),
@@ -136,7 +136,7 @@ struct LineCounter<'a> {
 
 impl LineCounter<'_> {
     /// Returns the line of an offset in bytes. Offsets must be asked for in increasing order.
-    fn of(&mut self, offset: usize) -> usize {
+    fn line_of(&mut self, offset: usize) -> usize {
         let passed = self.text.as_bytes().get(self.at..offset).unwrap_or_default();
         self.line += memchr::memchr_iter(b'\n', passed).count();
         self.at = self.at.max(offset);
@@ -145,7 +145,7 @@ impl LineCounter<'_> {
 }
 
 fn node(value: ast::Value<'_>, lines: &mut LineCounter<'_>) -> Node {
-    let line = lines.of(value.start());
+    let line = lines.line_of(value.start());
     let kind = match value {
         ast::Value::NullKeyword(_) => NodeKind::Plain(Value::Null),
         ast::Value::BooleanLit(it) => NodeKind::Plain(Value::Bool(it.value)),

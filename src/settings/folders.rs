@@ -43,19 +43,23 @@ pub fn consent(
         let status = match trust(&env, &folder) {
             Trust::Trusted => ConsentStatus::Given,
             Trust::Never => ConsentStatus::Refused,
-            Trust::Unjudged => said(file.as_deref(), &folder, &executables),
+            Trust::Unjudged => earlier_decision(file.as_deref(), &folder, &executables),
         };
         Review { executables, status }
     };
     Consent::new(find, move |executables, agreed| {
         let (file, folder) = &kept;
         let file = file.as_ref().ok_or("there is no home directory: set HOME")?;
-        keep(file, folder, FolderDecision { agreed, to: digest(executables) })
+        save_decision(file, folder, FolderDecision { agreed, to: digest(executables) })
     })
 }
 
 /// Returns the earlier decision on exactly these programs; a decision on other programs of the folder does not count.
-fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> ConsentStatus {
+fn earlier_decision(
+    file: Option<&Path>,
+    folder: &Path,
+    executables: &[Executable],
+) -> ConsentStatus {
     let folders = file.map_or(Ok(Folders::new()), read).unwrap_or_else(|why| {
         tracing::warn!("{why}; your earlier answers do not count, and you are asked again");
         Folders::new()
@@ -68,7 +72,7 @@ fn said(file: Option<&Path>, folder: &Path, executables: &[Executable]) -> Conse
     }
 }
 
-fn keep(file: &Path, folder: &Path, said: FolderDecision) -> Result<(), String> {
+fn save_decision(file: &Path, folder: &Path, said: FolderDecision) -> Result<(), String> {
     let mut folders = read(file)?;
     folders.insert(folder.to_owned(), said);
     let text = serde_json::to_string_pretty(&folders).map_err(|err| err.to_string())?;

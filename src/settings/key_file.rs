@@ -16,16 +16,16 @@ type Object = serde_json::Map<String, Value>;
 
 /// Result of looking for a stored key.
 #[derive(Default)]
-pub(super) struct Stored {
+pub(super) struct StoredKey {
     pub key: Option<Secret>,
     /// A warning for the log, if other users may read or write the file.
     pub remark: Option<String>,
 }
 
 /// Reads a provider's key from the file; no key if there is no file.
-pub(super) fn read(path: &Path, provider: Provider) -> Result<Stored, String> {
+pub(super) fn read(path: &Path, provider: Provider) -> Result<StoredKey, String> {
     let Some((content, seen)) = load(path)? else {
-        return Ok(Stored::default());
+        return Ok(StoredKey::default());
     };
     let wrong = |why: &str| {
         format!(
@@ -42,7 +42,7 @@ pub(super) fn read(path: &Path, provider: Provider) -> Result<Stored, String> {
         let path = path.display();
         format!("{path} may be read or written by others: run `chmod 600 {path}`.")
     });
-    Ok(Stored { key, remark })
+    Ok(StoredKey { key, remark })
 }
 
 /// Writes a provider's key, or removes it, and leaves everything else in the file as it is. Removes the file if nothing

@@ -79,22 +79,22 @@ pub(super) const KEY_TABLE: &[Key] = &[
     key("model.thinking", &[], Replace, Counts),
     key("model.maxSessionTurns", &["maxSessionTurns"], Replace, Counts),
     key("model.compressionThreshold", COMPRESSION_KEYS, Replace, Counts),
-    key("model.disableLoopDetection", &[], Replace, If(off)),
+    key("model.disableLoopDetection", &[], Replace, If(is_false)),
     key(MODE_KEY, &["tools.approvalMode"], Replace, If(stricter_mode)),
-    key("general.checkpointing.enabled", &["checkpointing.enabled"], Replace, If(on)),
+    key("general.checkpointing.enabled", &["checkpointing.enabled"], Replace, If(is_true)),
     key("general.maxAttempts", &[], Replace, Counts),
     key("general.enableNotifications", &[], Replace, Counts),
-    key("general.sessionRetention.enabled", &[], Replace, If(off)),
+    key("general.sessionRetention.enabled", &[], Replace, If(is_false)),
     key("general.sessionRetention.maxAge", &[], Replace, No),
     key("general.sessionRetention.maxCount", &[], Replace, No),
-    key(CLIENT_TERMINALS, &[], Replace, If(off)),
+    key(CLIENT_TERMINALS, &[], Replace, If(is_false)),
     key(FILE_NAME, &["contextFileName"], Replace, Counts),
     key("context.includeDirectories", &["includeDirectories"], Add, No),
     key("context.loadMemoryFromIncludeDirectories", LOAD_MEMORY, Replace, Counts),
     key("context.includeDirectoryTree", &[], Replace, Counts),
     key("context.memoryBoundaryMarkers", &[], Replace, No),
-    key("context.fileFiltering.respectGitIgnore", RESPECT_GIT, Replace, If(on)),
-    key("context.fileFiltering.respectGeminiIgnore", RESPECT_GEMINI, Replace, If(on)),
+    key("context.fileFiltering.respectGitIgnore", RESPECT_GIT, Replace, If(is_true)),
+    key("context.fileFiltering.respectGeminiIgnore", RESPECT_GEMINI, Replace, If(is_true)),
     key("context.fileFiltering.customIgnoreFilePaths", CUSTOM_IGNORE, Add, Counts),
     key("tools.core", &["coreTools"], Replace, No),
     key("tools.allowed", &["allowedTools"], Replace, No),
@@ -102,7 +102,7 @@ pub(super) const KEY_TABLE: &[Key] = &[
     key("tools.confirmationRequired", &[], Add, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
     key(SANDBOX_KEY, SANDBOX_OLD, Replace, If(stricter_sandbox)),
-    key(NETWORK_ACCESS, &["tools.sandbox.networkAccess"], Replace, If(off)),
+    key(NETWORK_ACCESS, &["tools.sandbox.networkAccess"], Replace, If(is_false)),
     key("tools.sandboxAllowedPaths", &["tools.sandbox.allowedPaths"], Add, No),
     key("tools.sandboxReadablePaths", &[], Add, No),
     key("tools.sandboxSockets", &[], Add, No),
@@ -110,18 +110,18 @@ pub(super) const KEY_TABLE: &[Key] = &[
     key("sandbox.network.allowedDomains", &[], Add, No),
     key(DENIED_DOMAINS, &[], Add, Counts),
     key("sandbox.network.allowedPorts", &[], Add, No),
-    key("sandbox.network.allowPrivate", &[], Replace, If(off)),
-    key("tools.webFetch.allowPrivate", &[], Replace, If(off)),
+    key("sandbox.network.allowPrivate", &[], Replace, If(is_false)),
+    key("tools.webFetch.allowPrivate", &[], Replace, If(is_false)),
     key("tools.truncateToolOutputThreshold", &["truncateToolOutputThreshold"], Replace, Counts),
     key(MCP_SERVERS, &[], Each, Asks),
     key(A2A_SERVERS, &[], Each, Asks),
     key("mcp.allowed", &["allowMCPServers"], Replace, No),
     key("mcp.excluded", &["excludeMCPServers"], Add, Counts),
-    key("security.disableYoloMode", &["disableYoloMode"], Replace, If(on)),
-    key("security.disableAlwaysAllow", &[], Replace, If(on)),
-    key("security.enablePermanentToolApproval", &[], Replace, If(off)),
-    key(FOLDER_TRUST, &["folderTrust"], Replace, If(on)),
-    key("security.environmentVariableRedaction.enabled", &[], Replace, If(on)),
+    key("security.disableYoloMode", &["disableYoloMode"], Replace, If(is_true)),
+    key("security.disableAlwaysAllow", &[], Replace, If(is_true)),
+    key("security.enablePermanentToolApproval", &[], Replace, If(is_false)),
+    key(FOLDER_TRUST, &["folderTrust"], Replace, If(is_true)),
+    key("security.environmentVariableRedaction.enabled", &[], Replace, If(is_true)),
     key("security.environmentVariableRedaction.allowed", &[], Replace, No),
     key("security.environmentVariableRedaction.blocked", &[], Add, Counts),
     key("security.auth.selectedType", &["selectedAuthType"], Replace, No),
@@ -209,11 +209,11 @@ const fn key(
     Key { name, old, merge, unjudged }
 }
 
-fn on(value: &Value, _: Option<&Value>) -> bool {
+fn is_true(value: &Value, _: Option<&Value>) -> bool {
     value == &Value::Bool(true)
 }
 
-fn off(value: &Value, _: Option<&Value>) -> bool {
+fn is_false(value: &Value, _: Option<&Value>) -> bool {
     value == &Value::Bool(false)
 }
 

@@ -178,7 +178,9 @@ impl Change {
             Field::Times(field) => {
                 *field(limits) = u32::try_from(self.value).unwrap_or(u32::MAX);
             }
-            Field::Seconds(field) => *field(limits) = Duration::from_secs(self.value).min(MAX_LIMIT_TIME),
+            Field::Seconds(field) => {
+                *field(limits) = Duration::from_secs(self.value).min(MAX_LIMIT_TIME)
+            }
         }
     }
 }
@@ -722,7 +724,8 @@ mod tests {
 
     #[test]
     fn each_limit_has_one_name_which_ends_with_its_unit() {
-        let mut names: Vec<_> = LIMIT_TABLE.iter().chain(FIXED_LIMITS).map(|limit| limit.name).collect();
+        let mut names: Vec<_> =
+            LIMIT_TABLE.iter().chain(FIXED_LIMITS).map(|limit| limit.name).collect();
         for limit in LIMIT_TABLE.iter().chain(FIXED_LIMITS) {
             let is_time = matches!(limit.field, Field::Seconds(_));
             assert_eq!(is_time, limit.name.ends_with("-seconds"), "{}", limit.name);

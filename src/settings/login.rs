@@ -86,14 +86,14 @@ pub async fn accept_key(
     typed: &str,
 ) -> Result<String, String> {
     match accept(credentials, check, provider, typed).await {
-        Ok(_) => Ok(told(credentials, provider)),
+        Ok(_) => Ok(accepted_message(credentials, provider)),
         Err(Refusal::Key(why) | Refusal::Trouble(why)) => Err(why),
     }
 }
 
 /// Returns the message to the user after a key was accepted: where it is stored, and why a later process would use
 /// another key, if so.
-pub(super) fn told(credentials: &Credentials, provider: Provider) -> String {
+pub(super) fn accepted_message(credentials: &Credentials, provider: Provider) -> String {
     let file = credentials.key_file().map(|file| file.display().to_string()).unwrap_or_default();
     let told = format!("The key is good, and is stored in {file}.");
     credentials.refresh(provider);

@@ -56,7 +56,7 @@ pub async fn authenticate(
     // Only one page is open at a time. A call that waits here finds the key that the user gave to the call before it.
     let _asking = credentials.asking.acquire().await;
     credentials.refresh(provider);
-    let what_to_do = match credentials.look(provider) {
+    let what_to_do = match credentials.resolve_endpoint(provider) {
         Ok(_) => return Ok(()),
         Err(wrong @ UnusableEndpoint::Wrong(_)) => return Err(credentials.explain(provider, wrong)),
         Err(missing) => credentials.explain(provider, missing),
@@ -114,7 +114,7 @@ async fn ask(
         }
     };
     // If there is a key already, only the page can supply the new one: finding a key elsewhere means nothing then.
-    let replaces = credentials.look(provider).is_ok();
+    let replaces = credentials.resolve_endpoint(provider).is_ok();
     let _end_on_drop = page.ending.clone().drop_guard();
     let router = Router::new().fallback(answer).with_state(Arc::clone(&page));
     let server = axum::serve(listener, router)
@@ -124,7 +124,7 @@ async fn ask(
 
     // 3. Wait for a key, or for a reason to give up.
     let outcome = tokio::select! {
-        () = page.done.cancelled() => Ok(told(credentials, provider)),
+        () = page.done.cancelled() => Ok(accepted_message(credentials, provider)),
         () = page.found_elsewhere(), if !replaces => Ok("There is a key now.".to_owned()),
         why = browser => Err(why),
         () = sleep(Duration::from_mins(MAX_WAIT_MINUTES)) => Err(format!(
@@ -167,7 +167,7 @@ impl LoginPage {
             sleep(KEY_CHECK_INTERVAL).await;
             let _checking = self.checking.acquire().await;
             self.credentials.refresh(self.provider);
-            if self.credentials.look(self.provider).is_ok() {
+            if self.credentials.resolve_endpoint(self.provider).is_ok() {
                 return;
             }
         }
@@ -177,7 +177,7 @@ impl LoginPage {
     /// response, which has no body.
     fn admit(&self, request: &Request) -> Result<(), StatusCode> {
         let headers = request.headers();
-        let host = only(headers, &header::HOST).ok_or(StatusCode::MISDIRECTED_REQUEST)?;
+        let host = single_header(headers, &header::HOST).ok_or(StatusCode::MISDIRECTED_REQUEST)?;
         if !self.hosts.iter().any(|own| own == host) || request.uri().authority().is_some() {
             return Err(StatusCode::MISDIRECTED_REQUEST);
         }
@@ -191,7 +191,8 @@ impl LoginPage {
             return Err(StatusCode::NOT_FOUND);
         }
         // A page of another site can post here too, but the browser then names that site as the origin.
-        let origin = only(headers, &header::ORIGIN).and_then(|it| it.strip_prefix("http://"));
+        let origin =
+            single_header(headers, &header::ORIGIN).and_then(|it| it.strip_prefix("http://"));
         let site = headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin");
         if origin != Some(host) || !site {
             return Err(StatusCode::FORBIDDEN);
@@ -200,7 +201,7 @@ impl LoginPage {
     }
 
     /// Checks and stores a key from the form, and then lets the page end. Succeeds at once if a key was stored before.
-    async fn take(&self, key: &str) -> Result<(), Refusal> {
+    async fn accept_key(&self, key: &str) -> Result<(), Refusal> {
         let _checking = self.checking.acquire().await;
         if self.done.is_cancelled() {
             return Ok(());
@@ -256,7 +257,7 @@ async fn answer(State(page): State<Arc<LoginPage>>, request: Request) -> Respons
     };
     let key = form_urlencoded::parse(&body).find(|(name, _)| name == "key");
     let key = key.map(|(_, key)| key).unwrap_or_default();
-    match page.take(&key).await {
+    match page.accept_key(&key).await {
         Ok(()) => respond(StatusCode::OK, &nonce, DONE_PAGE),
         Err(Refusal::Key(why) | Refusal::Trouble(why)) => {
             respond(StatusCode::UNPROCESSABLE_ENTITY, &nonce, &page.form(&nonce, &why))
@@ -283,7 +284,7 @@ fn respond(status: StatusCode, nonce: &str, html: &str) -> Response {
 }
 
 /// Returns the value of a header that is present exactly once and is text.
-fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)

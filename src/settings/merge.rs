@@ -14,9 +14,9 @@ use super::env::Env;
 use super::expand;
 use super::file::{self, Node, NodeKind};
 use super::keys::{
-    A2A_SERVERS, CLIENT_TERMINALS, DENIED_DOMAINS, FILE_NAME, FOLDER_TRUST, KEY_TABLE, Key, MCP_SERVERS,
-    MODE_KEY, MODEL_VARIABLE, Merge, NETWORK_ACCESS, SANDBOX_KEY, SANDBOX_BOUNDS, SANDBOX_VARIABLE, Unjudged,
-    WITHOUT_EFFECT,
+    A2A_SERVERS, CLIENT_TERMINALS, DENIED_DOMAINS, FILE_NAME, FOLDER_TRUST, KEY_TABLE, Key,
+    MCP_SERVERS, MODE_KEY, MODEL_VARIABLE, Merge, NETWORK_ACCESS, SANDBOX_BOUNDS, SANDBOX_KEY,
+    SANDBOX_VARIABLE, Unjudged, WITHOUT_EFFECT,
 };
 use super::options::{ContextSettings, Settings};
 use super::origin::{Layer, SettingOrigin};
@@ -46,7 +46,7 @@ pub fn read_settings(env: &Env, project: &Path, given: &[Override]) -> Settings 
     }
     merged.sandbox_variable();
     for given in given {
-        merged.given(given);
+        merged.merge_override(given);
     }
     merged.finish()
 }
@@ -201,7 +201,11 @@ impl<'a> Merger<'a> {
     /// Merges the model that the variable [`MODEL_VARIABLE`] names, in the environment or in a trusted `.env` file.
     fn variables(&mut self) {
         if let Some(model) = self.variable(MODEL_VARIABLE).filter(|model| !model.is_empty()) {
-            self.given(&("model.name", SettingOrigin::Variable(MODEL_VARIABLE), Value::String(model)));
+            self.merge_override(&(
+                "model.name",
+                SettingOrigin::Variable(MODEL_VARIABLE),
+                Value::String(model),
+            ));
         }
     }
 
@@ -210,7 +214,7 @@ impl<'a> Merger<'a> {
         let named = self.env.vars().get(SANDBOX_VARIABLE).filter(|name| !name.is_empty());
         if let Some(name) = named {
             let origin = SettingOrigin::Variable(SANDBOX_VARIABLE);
-            self.given(&(SANDBOX_KEY, origin, Value::String(name.clone())));
+            self.merge_override(&(SANDBOX_KEY, origin, Value::String(name.clone())));
         }
     }
 
@@ -222,7 +226,7 @@ impl<'a> Merger<'a> {
     }
 
     /// Merges a value that a flag or a variable sets.
-    fn given(&mut self, (name, origin, value): &Override) {
+    fn merge_override(&mut self, (name, origin, value): &Override) {
         let Some(key) = KEY_TABLE.iter().find(|key| key.name == *name) else { return };
         let (value, origin) = (value.clone(), origin.clone());
         self.say(LayerValue { key, path: name.split('.').collect(), value, origin, node: None });
@@ -248,7 +252,7 @@ impl<'a> Merger<'a> {
         // editor run outside of the sandbox, so a project's file must not choose these terminals either.
         let own = [SANDBOX_KEY, SANDBOX_BOUNDS].iter().any(|name| said.key.name.starts_with(name));
         let judged = said.origin.of_project() && (own || said.key.name == CLIENT_TERMINALS);
-        if (said.origin.unjudged() || judged) && !self.may(&mut said) {
+        if (said.origin.unjudged() || judged) && !self.project_may_set(&mut said) {
             return false;
         }
         // 3. The value is added to the list of the earlier layers, or replaces their value.
@@ -281,7 +285,7 @@ impl<'a> Merger<'a> {
     /// Returns `true` if a project's value counts. Called for all values of an unjudged project, and for the keys that
     /// a trusted project may set no more freely than an unjudged one. Takes out of the value any part that does not
     /// count, and adds a remark on each value or part that is left out.
-    fn may(&mut self, said: &mut LayerValue<'_>) -> bool {
+    fn project_may_set(&mut self, said: &mut LayerValue<'_>) -> bool {
         let before = at(&self.values, said.path.iter().copied());
         let name = said.path.join(".");
         let trusted = if said.origin.unjudged() && said.key.name != CLIENT_TERMINALS {
@@ -479,11 +483,11 @@ fn check(said: &LayerValue<'_>) -> Result<(), (Option<usize>, String)> {
     let inside = err.path().iter().skip(said.path.len());
     let line = said.node.map(|node| deepest(node, inside).line);
     // The message does not repeat the value, which may be a secret.
-    Err((line, format!("`{path}` {}.", must(&err.inner().to_string()))))
+    Err((line, format!("`{path}` {}.", type_error(&err.inner().to_string()))))
 }
 
 /// Rewrites serde's message on a wrong type in plain words.
-fn must(error: &str) -> String {
+fn type_error(error: &str) -> String {
     let Some((_, expected)) = error.rsplit_once(", expected ") else { return error.to_owned() };
     let words = [
         ("a sequence", "a list"),

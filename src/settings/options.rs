@@ -2,7 +2,7 @@
 //!
 //! # To read an option
 //!
-//! [`read_settings`](super::read_settings) is called once a session, in `src/run/making.rs`, which hands each part of
+//! [`read_settings`](super::read_settings) is called once a session, in `src/run/session_factory.rs`, which hands each part of
 //! the program its own values as plain data. `settings.tools.exclude` is the merged, checked value; if no file sets the
 //! value, it is the default from this module. [`Settings::origin`] returns the places where a value was set, by the
 //! value's name in the files: `settings.origin("tools.exclude")`.
@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use super::a2a_agent::A2aAgent;
 use super::keys;
-use super::limits::{Change, MAX_LIMIT_TIME, Limits};
+use super::limits::{Change, Limits, MAX_LIMIT_TIME};
 use super::mcp_server::McpServer;
 use super::model_server::{self, ModelServer, ModelServers};
 use super::origin::{Layer, SettingOrigin};
@@ -477,14 +477,14 @@ impl Settings {
             kind: MCP_SERVER,
             name: name.clone(),
             runs: [vec![server.entry.runs()], server.entry.scripts(project)].concat().join("\n"),
-            shown: server.entry.shown(),
+            shown: server.entry.identity(),
         };
         let agents = self.a2a_servers.iter().filter(|(_, agent)| agent.entry.unjudged());
         let agents = agents.map(|(name, agent)| Executable {
             kind: "agent",
             name: name.clone(),
             runs: agent.entry.runs(),
-            shown: agent.entry.shown(),
+            shown: agent.entry.identity(),
         });
         unjudged.map(executable).chain(agents).collect()
     }

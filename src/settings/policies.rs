@@ -30,7 +30,10 @@ const SAVED_HEADER: &str =
 pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) -> PolicySetup {
     let security = &settings.security;
     let why = if security.disable_yolo_mode {
-        Some(format!("it is switched off by {}", place(settings, "security.disableYoloMode")))
+        Some(format!(
+            "it is switched off by {}",
+            setting_with_origins(settings, "security.disableYoloMode")
+        ))
     } else if trust(env, folder) == Trust::Never {
         Some("you have said not to trust this folder".to_owned())
     } else {
@@ -55,7 +58,7 @@ fn secrets(env: &Env) -> Secrets {
 }
 
 /// Returns a setting's name with its origins, for a sentence.
-fn place(settings: &Settings, key: &str) -> String {
+fn setting_with_origins(settings: &Settings, key: &str) -> String {
     let origins: Vec<_> = settings.origin(key).iter().map(ToString::to_string).collect();
     if origins.is_empty() {
         format!("`{key}`")
@@ -112,7 +115,7 @@ impl PolicyFiles {
         }));
         Self {
             places,
-            rules: old_rules(&old(settings), |key| place(settings, key)),
+            rules: old_rules(&old(settings), |key| setting_with_origins(settings, key)),
             saved: own.map(|dir| dir.join(SAVED_FILE)),
             home: env.var("HOME").map(PathBuf::from),
             writing: Mutex::default(),
@@ -120,7 +123,7 @@ impl PolicyFiles {
     }
 
     /// Returns a path for people: with `~` for the home directory.
-    fn shown(&self, path: &Path) -> String {
+    fn path_for_people(&self, path: &Path) -> String {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let path = real(path);
         let home = self.home.as_deref().map(real);
@@ -174,11 +177,11 @@ impl RuleStore for PolicyFiles {
         let (mut saved, mut remarks) = (Vec::new(), Vec::new());
         for place in &self.places {
             let files = Self::files(place).unwrap_or_else(|why| {
-                broken.push(Broken::whole(&self.shown(&place.path), &why));
+                broken.push(Broken::whole(&self.path_for_people(&place.path), &why));
                 Vec::new()
             });
             for file in files {
-                let shown = self.shown(&file);
+                let shown = self.path_for_people(&file);
                 match Self::text(&file, place.root) {
                     Err(why) => broken.push(Broken::whole(&shown, &why)),
                     Ok(text) => {
@@ -206,10 +209,10 @@ impl RuleStore for PolicyFiles {
     fn remove(&self, saved: &Saved) -> Result<(), String> {
         let path = self.saved.as_ref().ok_or("there is no home directory: set HOME")?;
         let _one = self.writing.lock();
-        let before =
-            Self::text(path, false).map_err(|why| format!("{}: {why}", self.shown(path)))?;
+        let before = Self::text(path, false)
+            .map_err(|why| format!("{}: {why}", self.path_for_people(path)))?;
         let Some(text) = saved.taken_from(&before) else {
-            return Err(format!("it is not written in {}", self.shown(path)));
+            return Err(format!("it is not written in {}", self.path_for_people(path)));
         };
         owned_file::write(path, &text)
     }

@@ -57,7 +57,8 @@ impl Redaction {
 
 fn looks_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    let named = SECRET_NAMES.iter().any(|part| name.contains(part)) && !HARMLESS_NAMES.contains(&&*name);
+    let named =
+        SECRET_NAMES.iter().any(|part| name.contains(part)) && !HARMLESS_NAMES.contains(&&*name);
     named || SECRET_VALUES.iter().any(|start| value.starts_with(start)) || has_password(value)
 }
 

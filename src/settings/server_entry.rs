@@ -42,14 +42,14 @@ impl ServerEntry {
         let paths = words.map(|word| directory.join(word)).filter(is_inside);
         let hashed = paths.filter_map(|path| {
             let content = bounded::read(&path, MAX_SCRIPT_BYTES).ok()?;
-            Some(format!("{}={}", path.display(), ContentId::of(&content).sha256()))
+            Some(format!("{}={}", path.display(), ContentId::hash(&content).sha256()))
         });
         hashed.collect()
     }
 
     /// Returns everything that decides which program is started or which address is reached, for people: without the
     /// secrets that may be written there.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn identity(&self) -> String {
         runs(&conceal_server(&self.written, &self.variables))
     }
 

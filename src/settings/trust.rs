@@ -47,15 +47,16 @@ fn rules(env: &Env) -> Vec<(PathBuf, Trust)> {
     let Some(path) = env.gemini_dir().map(|dir| dir.join("trustedFolders.json")) else {
         return Vec::new();
     };
-    let read = owned_file::read(&path, owned_file::MAX_SMALL_FILE_KIB).and_then(|file| match file {
-        Some(file) if file.others_may_write() => {
-            Err(format!("may be written by others (`chmod go-w {}`)", path.display()))
-        }
-        Some(file) => {
-            serde_json::from_str(&file.text).map_err(|err| format!("is not valid: {err}"))
-        }
-        None => Ok(Map::new()),
-    });
+    let read =
+        owned_file::read(&path, owned_file::MAX_SMALL_FILE_KIB).and_then(|file| match file {
+            Some(file) if file.others_may_write() => {
+                Err(format!("may be written by others (`chmod go-w {}`)", path.display()))
+            }
+            Some(file) => {
+                serde_json::from_str(&file.text).map_err(|err| format!("is not valid: {err}"))
+            }
+            None => Ok(Map::new()),
+        });
     let said: Map<String, Value> = read.unwrap_or_else(|why| {
         tracing::warn!("{} {why}; no folder is trusted", path.display());
         Map::new()

@@ -144,7 +144,7 @@ fn walk(node: &Node, group: &str, search: &mut Search) {
         }
         let name = if group.is_empty() { own.clone() } else { format!("{group}.{own}") };
         let is_object = matches!(node.kind, NodeKind::Object(_));
-        let known = if own.contains('.') { NameKind::Nowhere } else { known(&name, is_object) };
+        let known = if own.contains('.') { NameKind::Nowhere } else { name_kind(&name, is_object) };
         match known {
             NameKind::Value => {}
             NameKind::Group if is_object => walk(node, &name, search),
@@ -168,7 +168,7 @@ fn nowhere(name: String, node: &Node, search: &mut Search) {
     if !search.found[before..].iter().any(is_meant) {
         search.found.truncate(before);
         search.compared += 1;
-        let meant = meant(&name);
+        let meant = similar_name(&name);
         search.found.push(Unread { name, line: node.line, reason: Reason::Unknown { meant } });
     }
 }
@@ -202,7 +202,7 @@ fn entries(node: &Node, group: &str, fields: &[String], search: &mut Search) {
 }
 
 /// Returns the kind of a name that stands alone or in known groups.
-fn known(name: &str, is_object: bool) -> NameKind {
+fn name_kind(name: &str, is_object: bool) -> NameKind {
     let is_group = |known: &str| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     let is_guard = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);
     match name {
@@ -244,10 +244,11 @@ fn is_nothing(node: &Node) -> bool {
 
 /// Returns the known name that was probably meant by a name: a known name with a similar spelling, or the only known
 /// name that has the same last part.
-fn meant(name: &str) -> Option<String> {
+fn similar_name(name: &str) -> Option<String> {
     let guards = WITHOUT_EFFECT.iter().map(|(known, _)| *known);
     let foreign = GEMINI_CLI.iter().map(|known| known.strip_suffix(".*").unwrap_or(known));
-    let known = KEY_TABLE.iter().flat_map(|key| [key.name].into_iter().chain(key.old.iter().copied()));
+    let known =
+        KEY_TABLE.iter().flat_map(|key| [key.name].into_iter().chain(key.old.iter().copied()));
     if let Some(near) = nearest(name, known.chain(guards).chain(foreign)) {
         // The old name has an effect too, but the manual describes the new one.
         let key = KEY_TABLE.iter().find(|key| key.old.contains(&near));

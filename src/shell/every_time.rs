@@ -85,7 +85,7 @@ pub fn concern(command: &SimpleCommand) -> Option<Concern> {
     if reading::is_strictness(command) {
         return None;
     }
-    if let Some(row) = known(&name) {
+    if let Some(row) = find_programs(&name) {
         return effect(said(&row.effect), row.destroys);
     }
     let options = EVERY_TIME_PROGRAMS.option.iter().find(|row| row.names.contains(&name));
@@ -156,7 +156,7 @@ pub fn changed_for_sure(command: &SimpleCommand) -> Vec<Word> {
     if is_unsure { Vec::new() } else { changed(command) }
 }
 
-fn known(name: &str) -> Option<&'static Programs> {
+fn find_programs(name: &str) -> Option<&'static Programs> {
     EVERY_TIME_PROGRAMS.program.iter().find(|row| has(&row.names, name))
 }
 
@@ -187,7 +187,7 @@ pub fn inner_candidates(words: &[Word]) -> Vec<Vec<Word>> {
 }
 
 fn runs_others(name: &str) -> bool {
-    known(name).is_some_and(|row| row.runs_others)
+    find_programs(name).is_some_and(|row| row.runs_others)
 }
 
 /// Returns whether a command runs other commands that its words do not show, from a text, its input or a file.
@@ -297,7 +297,7 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
             })
         }
         "[" | "test" => !is_plain_test(name, args),
-        "printf" => args.iter().any(|word| word.glob.is_some() || counts(&word.text)),
+        "printf" => args.iter().any(|word| word.glob.is_some() || writes_count(&word.text)),
         "export" => {
             let decisive = |word: &Word| {
                 let name = word.text.split(['=', '+']).next().unwrap_or_default();
@@ -319,7 +319,7 @@ fn builtin(name: &str, args: &[Word]) -> Option<&'static str> {
 }
 
 /// Returns whether a format makes `printf` write a count into a variable: `%n`.
-fn counts(format: &str) -> bool {
+fn writes_count(format: &str) -> bool {
     let between = |c: char| "#'-+ .*0123456789hjlLtqz".contains(c);
     let mut parts = format.split('%').skip(1);
     while let Some(part) = parts.next() {

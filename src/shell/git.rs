@@ -8,7 +8,8 @@ use super::options::is_given;
 use super::table::has;
 use super::{SimpleCommand, Word, table};
 
-static GIT_SUBCOMMANDS: LazyLock<GitSubcommands> = LazyLock::new(|| table(include_str!("git.toml")));
+static GIT_SUBCOMMANDS: LazyLock<GitSubcommands> =
+    LazyLock::new(|| table(include_str!("git.toml")));
 
 /// Data of `git.toml`.
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::table;
 
-static GIT_SETTINGS: LazyLock<GitSettings> = LazyLock::new(|| table(include_str!("git_config.toml")));
+static GIT_SETTINGS: LazyLock<GitSettings> =
+    LazyLock::new(|| table(include_str!("git_config.toml")));
 
 /// Data of `git_config.toml`.
 #[derive(Debug, Deserialize)]

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 pub use self::expansion::expansions;
-use self::line::Around;
+use self::line::ReadContext;
 pub use self::line::{Assignment, Redirect, RedirectKind, SimpleCommand, Step, brief};
 use self::parser::Parser;
 use self::table::table;
@@ -49,7 +49,7 @@ pub fn parse(line: &str) -> Result<Vec<Step>, String> {
     if line.contains(unprintable) {
         return unclear("it has characters that cannot be seen");
     }
-    Parser::read(line, Around::default()).or_else(|why| unclear(&why))
+    Parser::read(line, ReadContext::default()).or_else(|why| unclear(&why))
 }
 
 /// Returns the files whose change takes effect without a person running them, or in a tool that a
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn every_table_is_well_formed() {
         assert!(is_shell("bash"));
-        assert_eq!(prefix::of(&command("cargo test --all")), "cargo test");
+        assert_eq!(prefix::always_prefix(&command("cargo test --all")), "cargo test");
         assert!(every_time::concern(&command("sudo ls")).is_some());
         assert!(every_time::concern(&command("git push -f")).is_some());
         assert!(reading::looks_at_names("stat"));

@@ -95,7 +95,7 @@ pub(super) type Read<T> = Result<T, String>;
 
 /// Circumstances of a text while it is read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Around {
+pub(super) struct ReadContext {
     /// Depth of the text within other texts.
     pub(super) depth: usize,
     /// See [`SimpleCommand::conditional`].

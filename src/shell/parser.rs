@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::agree;
 use super::line::{
-    Around, Assignment, MAX_DEPTH, MAX_STEPS, Read, Redirect, RedirectKind, SimpleCommand, Step,
-    brief,
+    Assignment, MAX_DEPTH, MAX_STEPS, Read, ReadContext, Redirect, RedirectKind, SimpleCommand,
+    Step, brief,
 };
 use super::unwrap::unwrap;
 use super::word::{Dynamic, Partial, Quoting, Word, is_meta, is_name};
@@ -32,7 +32,7 @@ pub(super) struct Parser<'a> {
     /// Ranges of the texts between backquotes, which have been read as texts of their own.
     apart: Vec<Range<usize>>,
     steps: Vec<Step>,
-    around: Around,
+    around: ReadContext,
     /// Offsets at which commands and redirections begin, for the comparison with the second reading.
     begins: HashSet<usize>,
     /// Here-documents whose text follows after the next line break.
@@ -62,7 +62,7 @@ const REDIRECT_OPERATORS: &[&str] =
 
 impl<'a> Parser<'a> {
     /// Reads a whole text, and returns its steps. An error says why the text cannot be analysed.
-    pub(super) fn read(text: &'a str, around: Around) -> Read<Vec<Step>> {
+    pub(super) fn read(text: &'a str, around: ReadContext) -> Read<Vec<Step>> {
         let mut parser = Self {
             text,
             at: 0,
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
         {
             return Err(format!("`{only_bash}`, which `sh` does not read as bash does"));
         }
-        parser.deeper(|parser| parser.list(&[]))?;
+        parser.read_nested(|parser| parser.list(&[]))?;
         if !parser.documents.is_empty() {
             return Err("the text of a here-document is missing".to_owned());
         }
@@ -90,8 +90,9 @@ impl<'a> Parser<'a> {
 
     /// Reads the text between backquotes as a text of its own, for a subshell, and adds its steps.
     fn read_in_turn(&mut self, text: &str) -> Read<()> {
-        let Around { depth, plain_shell, .. } = self.around;
-        let steps = Parser::read(text, Around { depth, plain_shell, ..Around::default() })?;
+        let ReadContext { depth, plain_shell, .. } = self.around;
+        let steps =
+            Parser::read(text, ReadContext { depth, plain_shell, ..ReadContext::default() })?;
         self.extend(steps)
     }
 
@@ -108,7 +109,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads something nested, one level deeper; an error if the nesting is too deep.
-    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+    fn read_nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.around.depth == MAX_DEPTH {
             return Err("it is nested too deeply".to_owned());
         }
@@ -119,7 +120,11 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads commands that may not run, or, if `repeated`, may run more than once.
-    fn unsure(&mut self, repeated: bool, read: impl FnOnce(&mut Self) -> Read<()>) -> Read<()> {
+    fn read_uncertain(
+        &mut self,
+        repeated: bool,
+        read: impl FnOnce(&mut Self) -> Read<()>,
+    ) -> Read<()> {
         let around = self.around;
         self.around.conditional = true;
         self.around.repeated |= repeated;
@@ -143,19 +148,19 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn take(&mut self, token: &str) -> bool {
+    fn take_token(&mut self, token: &str) -> bool {
         let found = self.rest().starts_with(token);
         self.at += if found { token.len() } else { 0 };
         found
     }
 
     fn expect(&mut self, token: &str) -> Read<()> {
-        if self.take(token) { Ok(()) } else { Err(self.unexpected()) }
+        if self.take_token(token) { Ok(()) } else { Err(self.unexpected()) }
     }
 
     /// Skips blanks, continued lines and a comment.
     fn blanks(&mut self) {
-        while self.take(" ") || self.take("\t") || self.take("\\\n") {}
+        while self.take_token(" ") || self.take_token("\t") || self.take_token("\\\n") {}
         if self.rest().starts_with('#') {
             self.at += self.rest().find('\n').unwrap_or(self.rest().len());
         }
@@ -165,7 +170,7 @@ impl<'a> Parser<'a> {
     fn lines(&mut self) -> Read<()> {
         loop {
             self.blanks();
-            if !self.take("\n") {
+            if !self.take_token("\n") {
                 return Ok(());
             }
             for document in std::mem::take(&mut self.documents) {
@@ -223,7 +228,7 @@ impl<'a> Parser<'a> {
     }
 
     fn take_word(&mut self, word: &str) -> bool {
-        self.at_word(word) && self.take(word)
+        self.at_word(word) && self.take_token(word)
     }
 
     fn expect_word(&mut self, word: &str) -> Read<()> {
@@ -277,9 +282,9 @@ impl Parser<'_> {
     fn and_or(&mut self) -> Read<()> {
         self.pipeline()?;
         self.blanks();
-        while self.take("&&") || self.take("||") {
+        while self.take_token("&&") || self.take_token("||") {
             self.lines()?;
-            self.unsure(false, Self::pipeline)?;
+            self.read_uncertain(false, Self::pipeline)?;
             self.blanks();
         }
         Ok(())
@@ -300,12 +305,12 @@ impl Parser<'_> {
         let mut starts = Vec::new();
         loop {
             starts.push(self.steps.len());
-            self.deeper(Self::command)?;
+            self.read_nested(Self::command)?;
             self.blanks();
-            if self.rest().starts_with("||") || !self.take("|") {
+            if self.rest().starts_with("||") || !self.take_token("|") {
                 break;
             }
-            self.take("&");
+            self.take_token("&");
             self.lines()?;
         }
         if starts.len() > 1 {
@@ -333,7 +338,7 @@ impl Parser<'_> {
         self.push(Step::Enter)?;
         let around = self.around;
         (self.around.conditional, self.around.repeated) = (false, false);
-        let read = self.deeper(|parser| {
+        let read = self.read_nested(|parser| {
             parser.list(&[")"])?;
             parser.expect(")")
         });
@@ -350,24 +355,24 @@ impl Parser<'_> {
             return Err("arithmetic in `((`".to_owned());
         }
         let first = self.steps.len();
-        if self.take("(") {
+        if self.take_token("(") {
             self.substitution()?;
         } else if self.take_word("{") {
             self.list(&["}"])?;
             self.expect_word("}")?;
         } else if self.take_word("if") {
-            self.unsure(false, Self::branches)?;
+            self.read_uncertain(false, Self::branches)?;
         } else if self.take_word("while") {
-            self.unsure(true, Self::repetition)?;
+            self.read_uncertain(true, Self::repetition)?;
         } else if self.take_word("until") {
-            self.unsure(true, |parser| {
+            self.read_uncertain(true, |parser| {
                 parser.list(&["do"])?;
                 parser.body()
             })?;
         } else if self.take_word("for") {
-            self.unsure(true, Self::each)?;
+            self.read_uncertain(true, Self::read_for_list)?;
         } else if self.take_word("case") {
-            self.unsure(false, Self::cases)?;
+            self.read_uncertain(false, Self::cases)?;
         } else if self.take_word("function") {
             return self.function();
         } else if self.at_word("[[") {
@@ -424,7 +429,7 @@ impl Parser<'_> {
     }
 
     /// Reads `name in …; do … done` of `for`.
-    fn each(&mut self) -> Read<()> {
+    fn read_for_list(&mut self) -> Read<()> {
         self.blanks();
         let name = self.name().to_owned();
         if name.is_empty() {
@@ -440,7 +445,7 @@ impl Parser<'_> {
             }
         }
         self.blanks();
-        self.take(";");
+        self.take_token(";");
         self.lines()?;
         let assignments = vec![Assignment { source: format!("for {name}"), name: name.clone() }];
         self.emit(SimpleCommand { assignments, ..SimpleCommand::default() })?;
@@ -459,7 +464,7 @@ impl Parser<'_> {
             if self.take_word("esac") {
                 return Ok(());
             }
-            self.take("(");
+            self.take_token("(");
             loop {
                 self.blanks();
                 if self.at_word("esac") {
@@ -467,14 +472,14 @@ impl Parser<'_> {
                 }
                 self.word()?;
                 self.blanks();
-                if !self.take("|") {
+                if !self.take_token("|") {
                     break;
                 }
             }
             self.expect(")")?;
             self.list(&[";;", ";&", "esac"])?;
             if !self.at_word("esac") {
-                let _ = self.take(";;&") || self.take(";;") || self.take(";&");
+                let _ = self.take_token(";;&") || self.take_token(";;") || self.take_token(";&");
             }
         }
     }
@@ -484,7 +489,7 @@ impl Parser<'_> {
         self.blanks();
         let name = self.word()?.source;
         self.blanks();
-        if self.take("(") {
+        if self.take_token("(") {
             self.blanks();
             self.expect(")")?;
         }
@@ -494,7 +499,7 @@ impl Parser<'_> {
     fn function_body(&mut self, name: String) -> Read<()> {
         self.push(Step::Function(name))?;
         self.lines()?;
-        self.unsure(true, |parser| parser.deeper(Self::command))
+        self.read_uncertain(true, |parser| parser.read_nested(Self::command))
     }
 
     /// Reads `[[ … ]]`. Its operators are skipped, since only the words matter.
@@ -578,7 +583,7 @@ impl Parser<'_> {
             self.begins.insert(begin);
             command.words.push(word);
             self.blanks();
-            if begin == start && self.take("(") {
+            if begin == start && self.take_token("(") {
                 self.blanks();
                 self.expect(")")?;
                 return self.function_body(command.words.remove(0).source);
@@ -605,11 +610,11 @@ impl Parser<'_> {
         if self.rest().starts_with('[') {
             return Err("`[` after a name, where a command could be".to_owned());
         }
-        if !self.take("+=") && !self.take("=") {
+        if !self.take_token("+=") && !self.take_token("=") {
             self.at = start;
             return Ok(false);
         }
-        if self.take("(") {
+        if self.take_token("(") {
             self.elements()?;
             // Bash takes text after `)` for a part of the same word: in `x=()a b` it runs `b`.
             if self.peek().is_some_and(|c| !is_meta(c)) || self.at_process() {
@@ -627,7 +632,7 @@ impl Parser<'_> {
     fn elements(&mut self) -> Read<()> {
         loop {
             self.lines()?;
-            if self.take(")") {
+            if self.take_token(")") {
                 return Ok(());
             }
             if self.rest().starts_with('[') && !is_plain_element(self.rest()) {
@@ -646,7 +651,8 @@ impl Parser<'_> {
     fn redirect(&mut self, command: &mut SimpleCommand) -> Read<bool> {
         let digits = self.rest().trim_start_matches(|c: char| c.is_ascii_digit());
         let number = self.rest().len() - digits.len();
-        let Some(operator) = REDIRECT_OPERATORS.iter().find(|operator| digits.starts_with(**operator))
+        let Some(operator) =
+            REDIRECT_OPERATORS.iter().find(|operator| digits.starts_with(**operator))
         else {
             return Ok(false);
         };
@@ -825,7 +831,7 @@ impl Parser<'_> {
             }
             Some('{') => {
                 let start = self.at;
-                self.deeper(|parser| parser.parameter(quote))?;
+                self.read_nested(|parser| parser.parameter(quote))?;
                 // `"${@}"` becomes as many words as there are arguments.
                 let many = self.text[start..self.at].contains('@');
                 word.dynamic(if many { Dynamic::Many } else { text });

@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 use super::git::Git;
 use super::options::{gives, is_given};
-use super::reading::{Reading, reading};
+use super::reading::{CommandEffect, reading};
 use super::{SimpleCommand, Word, programs, table};
 
-static ALWAYS_BREADTHS: LazyLock<AlwaysBreadths> = LazyLock::new(|| table(include_str!("always.toml")));
+static ALWAYS_BREADTHS: LazyLock<AlwaysBreadths> =
+    LazyLock::new(|| table(include_str!("always.toml")));
 
 /// Data of `always.toml`.
 #[derive(Debug, Deserialize)]
@@ -87,7 +88,7 @@ enum CoveredOperands {
 }
 
 /// Returns the prefix of a command that an "always" remembers.
-pub fn of(command: &SimpleCommand) -> String {
+pub fn always_prefix(command: &SimpleCommand) -> String {
     // 1. A runner (`poetry run`) is followed by the prefix of its inner command.
     // 2. `find` and `sed` have prefixes of their own where they run commands or change files.
     // 3. Of an interpreter all words are remembered, or `-m` and the module.
@@ -97,7 +98,7 @@ pub fn of(command: &SimpleCommand) -> String {
     let program = name.text.as_str();
     if let Some(count) = programs::runner_words(command) {
         return match programs::inner_command(command) {
-            Some(inner) => format!("{} {}", joined(&command.words[..count]), of(&inner)),
+            Some(inner) => format!("{} {}", joined(&command.words[..count]), always_prefix(&inner)),
             None => joined(&command.words),
         };
     }
@@ -129,7 +130,7 @@ pub fn of(command: &SimpleCommand) -> String {
             let words = std::iter::once(module).chain(rest).cloned().collect();
             return format!(
                 "{prefix} {}",
-                of(&SimpleCommand { words, ..SimpleCommand::default() })
+                always_prefix(&SimpleCommand { words, ..SimpleCommand::default() })
             );
         }
         _ if is_interpreter => return joined(std::iter::once(name).chain(words)),
@@ -142,7 +143,7 @@ pub fn of(command: &SimpleCommand) -> String {
     let more = match breadth(program, first) {
         Some(breadth) => breadth.remembered(rest),
         // The files that a reading command names are checked each time, so that its arguments need not be remembered.
-        None if matches!(reading(command), Reading::Texts | Reading::Files(_)) => {
+        None if matches!(reading(command), CommandEffect::Texts | CommandEffect::Files(_)) => {
             Some(String::new())
         }
         None => rest.is_empty().then(String::new),

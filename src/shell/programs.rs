@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::{SimpleCommand, Word, table};
 
-static PROGRAM_ARGUMENTS: LazyLock<ProgramArguments> = LazyLock::new(|| table(include_str!("programs.toml")));
+static PROGRAM_ARGUMENTS: LazyLock<ProgramArguments> =
+    LazyLock::new(|| table(include_str!("programs.toml")));
 
 /// Data of `programs.toml`.
 #[derive(Debug, Deserialize)]

@@ -8,7 +8,8 @@ use super::options::is_given;
 use super::table::has;
 use super::{SimpleCommand, Word, brief, table};
 
-static READ_ONLY_PROGRAMS: LazyLock<ReadOnlyPrograms> = LazyLock::new(|| table(include_str!("reading.toml")));
+static READ_ONLY_PROGRAMS: LazyLock<ReadOnlyPrograms> =
+    LazyLock::new(|| table(include_str!("reading.toml")));
 
 /// Data of `reading.toml`.
 #[derive(Debug, Deserialize)]
@@ -120,7 +121,7 @@ struct Filter {
 
 /// The effect of a command, as far as its options say.
 #[derive(Debug)]
-pub enum Reading<'a> {
+pub enum CommandEffect<'a> {
     /// The program is not known to only read.
     Unknown,
     /// The command prints or compares its arguments, and reads no file.
@@ -143,20 +144,20 @@ pub struct Arguments<'a> {
 }
 
 /// Returns the effect of a command, by the row of its program in the table.
-pub fn reading(command: &SimpleCommand) -> Reading<'_> {
-    let Some(row) = command.name().and_then(known) else { return Reading::Unknown };
+pub fn reading(command: &SimpleCommand) -> CommandEffect<'_> {
+    let Some(row) = command.name().and_then(find_program) else { return CommandEffect::Unknown };
     if row.operands == OperandKind::Texts {
-        return Reading::Texts;
+        return CommandEffect::Texts;
     }
     match row.arguments(command) {
-        Ok(arguments) => Reading::Files(arguments),
-        Err(why) => Reading::More(why),
+        Ok(arguments) => CommandEffect::Files(arguments),
+        Err(why) => CommandEffect::More(why),
     }
 }
 
 /// Returns the files and directories among a command's operands, if its options are all known.
 pub fn operands(command: &SimpleCommand) -> Option<Vec<&Word>> {
-    Some(known(command.name()?)?.arguments(command).ok()?.operands)
+    Some(find_program(command.name()?)?.arguments(command).ok()?.operands)
 }
 
 /// Returns the operands of `find`; an error is the reason why the command may do more than look.
@@ -241,7 +242,7 @@ fn search(command: &SimpleCommand) -> Option<&'static RecursiveSearch> {
     READ_ONLY_PROGRAMS.search.iter().find(|row| row.program == name)
 }
 
-fn known(name: &str) -> Option<&'static ReadOnly> {
+fn find_program(name: &str) -> Option<&'static ReadOnly> {
     READ_ONLY_PROGRAMS.program.iter().find(|row| has(&row.names, name))
 }
 
@@ -258,7 +259,8 @@ impl ReadOnly {
                 return Err(format!("`{}` may write a second file", command.brief()));
             }
             OperandKind::PatternAndFiles
-                if !operands.is_empty() && !is_given(command.args(), &READ_ONLY_PROGRAMS.pattern.options) =>
+                if !operands.is_empty()
+                    && !is_given(command.args(), &READ_ONLY_PROGRAMS.pattern.options) =>
             {
                 operands.remove(0);
             }

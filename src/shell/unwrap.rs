@@ -5,12 +5,13 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::line::{Around, Assignment, MAX_DEPTH, Read, SimpleCommand, Step};
+use super::line::{Assignment, MAX_DEPTH, Read, ReadContext, SimpleCommand, Step};
 use super::options::gives;
 use super::table::table;
 use super::word::{Dynamic, Word};
 
-static WRAPPER_PROGRAMS: LazyLock<Wrappers> = LazyLock::new(|| table(include_str!("wrappers.toml")));
+static WRAPPER_PROGRAMS: LazyLock<Wrappers> =
+    LazyLock::new(|| table(include_str!("wrappers.toml")));
 
 /// Data of `wrappers.toml`.
 #[derive(Debug, Deserialize)]
@@ -50,12 +51,12 @@ pub fn is_shell(name: &str) -> bool {
 }
 
 /// Reads a command line, such as the argument of `bash -c`.
-pub(super) type ReadLine = fn(&str, Around) -> Read<Vec<Step>>;
+pub(super) type ReadLine = fn(&str, ReadContext) -> Read<Vec<Step>>;
 
 /// Returns the steps of a command without its wrappers.
 pub(super) fn unwrap(
     mut command: SimpleCommand,
-    mut around: Around,
+    mut around: ReadContext,
     read: ReadLine,
 ) -> Read<Vec<Step>> {
     around.depth += 1;
@@ -63,7 +64,8 @@ pub(super) fn unwrap(
         return Err("it is nested too deeply".to_owned());
     }
     let name = command.name();
-    let Some(wrapper) = WRAPPER_PROGRAMS.wrapper.iter().find(|wrapper| Some(wrapper.name.as_str()) == name)
+    let Some(wrapper) =
+        WRAPPER_PROGRAMS.wrapper.iter().find(|wrapper| Some(wrapper.name.as_str()) == name)
     else {
         return in_turn(command, around, read);
     };
@@ -90,15 +92,15 @@ pub(super) fn unwrap(
 }
 
 /// Returns the commands in the arguments of `eval`, `find` or a shell, if they are known; otherwise the command itself.
-fn in_turn(command: SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<Step>> {
-    let mut steps = beside(&command);
+fn in_turn(command: SimpleCommand, around: ReadContext, read: ReadLine) -> Read<Vec<Step>> {
+    let mut steps = assignments_step(&command);
     match command.name() {
         Some("eval") => {
             let texts: Option<Vec<&str>> = command.args().iter().map(Word::literal).collect();
             if let Some(texts) = texts {
                 let fails = !command.redirects.is_empty();
                 steps.push(Step::Wrapper(command.words.clone()));
-                let around = Around { conditional: around.conditional || fails, ..around };
+                let around = ReadContext { conditional: around.conditional || fails, ..around };
                 steps.extend(read(&texts.join(" "), around)?);
                 return Ok(steps);
             }
@@ -110,7 +112,8 @@ fn in_turn(command: SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<S
         Some(name) if is_shell(name) => {
             if let Some(script) = script(command.args()) {
                 let plain_shell = name != "bash";
-                let own_shell = Around { depth: around.depth, plain_shell, ..Around::default() };
+                let own_shell =
+                    ReadContext { depth: around.depth, plain_shell, ..ReadContext::default() };
                 steps.extend([Step::Enter, Step::Wrapper(command.words.clone())]);
                 steps.extend(read(script, own_shell)?);
                 steps.push(Step::Leave);
@@ -124,7 +127,7 @@ fn in_turn(command: SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<S
 
 /// Returns a step with only the assignments and redirections of a command; no step if the command has neither. The
 /// caller reads the command's words as command lines of their own.
-fn beside(command: &SimpleCommand) -> Vec<Step> {
+fn assignments_step(command: &SimpleCommand) -> Vec<Step> {
     if command.assignments.is_empty() && command.redirects.is_empty() {
         return Vec::new();
     }
@@ -277,7 +280,7 @@ fn script(args: &[Word]) -> Option<&str> {
 }
 
 /// Returns the commands that `find` runs for each file.
-fn executed(find: &SimpleCommand, around: Around, read: ReadLine) -> Read<Vec<Step>> {
+fn executed(find: &SimpleCommand, around: ReadContext, read: ReadLine) -> Read<Vec<Step>> {
     let mut steps = Vec::new();
     let is_exec =
         |word: &Word| matches!(word.text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir");

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::table;
 
-static VARIABLE_EFFECTS: LazyLock<VariableEffects> = LazyLock::new(|| table(include_str!("variables.toml")));
+static VARIABLE_EFFECTS: LazyLock<VariableEffects> =
+    LazyLock::new(|| table(include_str!("variables.toml")));
 
 /// Data of `variables.toml`.
 #[derive(Debug, Deserialize)]

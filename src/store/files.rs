@@ -1,7 +1,7 @@
 //! Sessions as files. Each session has a directory with its log, the file that names its owner, and its other files.
 
-mod lease;
 mod directory;
+mod lease;
 mod list;
 
 use std::fs::File;
@@ -13,16 +13,16 @@ use std::time::{Duration, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    WriteLease, Head, Listed, Millis, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
-    StoredLog, find_orphans,
+    Head, Listed, Millis, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
+    StoredLog, WriteLease, find_orphans,
 };
 use tokio::sync::mpsc;
 
-use self::lease::FileLease;
 use self::directory::{
-    LOG_FILE, LONGEST_LINE, LockedLog, LogFile, OWNER_FILE, SECRETS_FILE, blocking, lock, named, open, read_head,
-    read_head_or_first_event, session_id, store_id,
+    LOG_FILE, LONGEST_LINE, LockedLog, LogFile, OWNER_FILE, SECRETS_FILE, blocking, lock,
+    not_found_as, open, read_head, read_head_or_first_event, session_id, store_id,
 };
+use self::lease::FileLease;
 use crate::lines;
 
 /// Prefix of the name of a directory that is being deleted.
@@ -100,7 +100,7 @@ impl Store for FileStore {
 
     async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
-        blocking(move || FileLease::open(&dir).map_err(named(&id))).await
+        blocking(move || FileLease::open(&dir).map_err(not_found_as(&id))).await
     }
 
     async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
@@ -110,7 +110,9 @@ impl Store for FileStore {
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
         blocking(move || {
-            let log = File::open(dir.join(LOG_FILE)).map_err(StoreError::Io).map_err(named(&id))?;
+            let log = File::open(dir.join(LOG_FILE))
+                .map_err(StoreError::Io)
+                .map_err(not_found_as(&id))?;
             Ok(LockedLog::shared(log)?.is_none())
         })
         .await
@@ -200,7 +202,9 @@ impl Store for FileStore {
     async fn delete(&self, id: &str) -> Result<(), StoreError> {
         let (root, dir, id) = (self.root.clone(), self.session(id)?, id.to_owned());
         blocking(move || {
-            let log = File::open(dir.join(LOG_FILE)).map_err(StoreError::Io).map_err(named(&id))?;
+            let log = File::open(dir.join(LOG_FILE))
+                .map_err(StoreError::Io)
+                .map_err(not_found_as(&id))?;
             let _log = lock(log, &dir)?;
             // In two steps, so that a deletion that is cut off leaves no half session in the list.
             let trash = root.join(format!("{TRASH_PREFIX}{id}"));

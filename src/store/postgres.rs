@@ -10,11 +10,11 @@
 
 mod address;
 mod check;
-mod lease;
 mod connection;
 mod files;
 mod follow;
 mod inbox;
+mod lease;
 mod list;
 mod news;
 mod nodes;
@@ -31,8 +31,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{
-    ActiveSession, WriteLease, CurrentUse, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets,
-    SessionUsage, SharedStore, Store, StoreError, Stored, StoredFile, StoredLog,
+    ActiveSession, CurrentUse, Head, Listed, Order, Orphan, PrincipalId, Query, Secrets,
+    SessionUsage, SharedStore, Store, StoreError, Stored, StoredFile, StoredLog, WriteLease,
 };
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
@@ -40,10 +40,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use self::address::{AddressError, DatabaseAddress};
 pub use self::check::DatabaseFinding;
-use self::lease::PostgresLease;
 use self::connection::Database;
-use self::news::News;
-use self::nodes::{Heart, Life, Nodes};
+use self::lease::PostgresLease;
+use self::news::Notifications;
+use self::nodes::{HeartbeatHost, NodeState, Nodes};
 use self::shared::{Owner, Shared};
 use self::writer::Writer;
 use crate::lines::{self, FORMAT_VERSION};
@@ -84,7 +84,7 @@ impl PostgresStore {
         address: &DatabaseAddress,
         limits: PostgresLimits,
     ) -> Result<Self, StoreError> {
-        Self::join(database(address, limits)?, limits, Heart::Thread).await
+        Self::join(database(address, limits)?, limits, HeartbeatHost::Thread).await
     }
 
     /// Connects to a database without becoming a node of it. Such a store lists and reads sessions, and deletes
@@ -101,7 +101,7 @@ impl PostgresStore {
         };
         schema::check(version, &database)?;
         let nodes = Nodes::observe(&database, limits.node_dead);
-        let news = News::new();
+        let news = Notifications::new();
         let writer = Writer::start(Arc::clone(&database), Arc::clone(&news));
         let shared = Arc::new(Shared::new(database, nodes, writer, news));
         Ok(Self { shared, life: None })
@@ -113,18 +113,18 @@ impl PostgresStore {
         address: &DatabaseAddress,
         limits: PostgresLimits,
     ) -> Result<Self, StoreError> {
-        Self::join(database(address, limits)?, limits, Heart::Runtime).await
+        Self::join(database(address, limits)?, limits, HeartbeatHost::Runtime).await
     }
 
     async fn join(
         database: Arc<Database>,
         limits: PostgresLimits,
-        heart: Heart,
+        heart: HeartbeatHost,
     ) -> Result<Self, StoreError> {
         schema::prepare(&database).await?;
         let ending = CancellationToken::new();
         let nodes = Nodes::join(&database, limits.node_dead).await?;
-        let news = News::new();
+        let news = Notifications::new();
         let writer = Writer::start(Arc::clone(&database), Arc::clone(&news));
         let exchanging = news::exchange(Arc::clone(&news), Arc::clone(&database));
         let shared = Arc::new(Shared::new(database, nodes, writer, news));
@@ -137,7 +137,7 @@ impl PostgresStore {
         let ends = ending.clone().drop_guard();
         let ended = ending.clone();
         tokio::spawn(async move { ended.run_until_cancelled(exchanging).await });
-        nodes::live(&shared.nodes, heart, check, ending).await?;
+        nodes::start_heartbeat(&shared.nodes, heart, check, ending).await?;
         Ok(Self { shared, life: Some(ends) })
     }
 
@@ -163,7 +163,7 @@ impl PostgresStore {
 
     /// Returns the name of this node, which is unique.
     pub fn node(&self) -> &str {
-        self.shared.nodes.own()
+        self.shared.nodes.own_name()
     }
 }
 
@@ -211,7 +211,7 @@ impl Store for PostgresStore {
 
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         let owner = self.shared.owner(id).await?;
-        Ok(self.shared.life(id, &owner) != Life::Dead)
+        Ok(self.shared.life(id, &owner) != NodeState::Dead)
     }
 
     async fn id(&self) -> Result<String, StoreError> {
@@ -309,14 +309,14 @@ impl SharedStore for PostgresStore {
     }
 
     fn refresh_followers(&self, id: &str) {
-        self.shared.news.hear(id);
+        self.shared.news.notify_readers(id);
     }
 
     async fn unowned_by_others(&self, ids: &[&str]) -> Result<Vec<String>, StoreError> {
         let owners = self.shared.owners(ids).await?.into_iter();
-        let own = self.shared.nodes.own();
+        let own = self.shared.nodes.own_name();
         let is_unowned = |(id, owner): &(String, Owner)| {
-            owner.node == own || self.shared.life(id, owner) == Life::Dead
+            owner.node == own || self.shared.life(id, owner) == NodeState::Dead
         };
         Ok(owners.filter(is_unowned).map(|(id, _)| id).collect())
     }

@@ -45,7 +45,8 @@ pub(super) fn times(registry: &mut Registry, name: &str, help: &str) -> Histogra
 }
 
 pub(super) fn time_family(registry: &mut Registry, name: &str, help: &str) -> TimeFamily {
-    let family = Family::new_with_constructor((|| Histogram::new(TIME_BUCKETS)) as fn() -> Histogram);
+    let family =
+        Family::new_with_constructor((|| Histogram::new(TIME_BUCKETS)) as fn() -> Histogram);
     registry.register_with_unit(name, help, Unit::Seconds, family.clone());
     family
 }

@@ -172,14 +172,14 @@ impl SessionCounts {
             Event::TurnQueued { turn, .. } => self.queued(*turn),
             Event::TurnStarted { turn } => {
                 self.dequeued(*turn);
-                self.ended(None);
+                self.record_turn_end(None);
                 self.running = Some(*turn);
                 self.metrics.turns_running.inc();
                 self.model_told();
             }
             Event::TurnFinished { turn, reason } => {
                 self.dequeued(*turn);
-                self.ended(Some(*turn));
+                self.record_turn_end(Some(*turn));
                 let label = [("reason", reason.name())];
                 self.metrics.turns_finished.get_or_create(&label).inc();
             }
@@ -249,7 +249,7 @@ impl SessionCounts {
     }
 
     /// Records that the running turn has ended, if it is `turn` or `turn` is `None`.
-    fn ended(&mut self, turn: Option<TurnId>) {
+    fn record_turn_end(&mut self, turn: Option<TurnId>) {
         if self.running.is_some_and(|running| turn.is_none_or(|turn| turn == running)) {
             self.running = None;
             self.metrics.turns_running.dec();
@@ -265,7 +265,7 @@ impl Drop for SessionCounts {
         metrics.states.get_or_create(&[("state", self.state)]).dec();
         metrics.turns_queued.dec_by(count(queued.len()));
         metrics.questions_open.dec_by(count(questions.len()));
-        self.ended(None);
+        self.record_turn_end(None);
     }
 }
 

@@ -11,7 +11,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use tandem_agent::session::{
-    Batch, WriteLease, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+    Batch, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+    WriteLease,
 };
 
 use super::figures::{Label, TimeFamily, family, time_family};

@@ -211,7 +211,7 @@ impl Proposal {
         if let Some(sandbox) = &cx.host.sandbox {
             sandbox.accept(path).await;
         }
-        let content = written.as_deref().map_or(after, ContentId::of);
+        let content = written.as_deref().map_or(after, ContentId::hash);
         if is_known {
             cx.host.seen.note(path, content.clone());
         }
@@ -255,9 +255,9 @@ impl Proposal {
         let edited = edited.filter(|edited| **edited != **new).map(Arc::from);
         let bytes = original.encode(edited.as_ref().unwrap_or(new), &host.limits)?;
         let changes = original.bytes.as_ref() != Some(&bytes);
-        let before = changes.then(|| host.preimages.keep(original.bytes.as_deref()));
+        let before = changes.then(|| host.preimages.save(original.bytes.as_deref()));
         let is_known = original.seen(&host.seen) == Seen::Whole;
-        Ok(Write { after: ContentId::of(&bytes), bytes, edited, before, is_known })
+        Ok(Write { after: ContentId::hash(&bytes), bytes, edited, before, is_known })
     }
 
     fn output(&self, edited: Option<&Arc<str>>, limits: &ToolLimits) -> ToolOutput {

@@ -184,7 +184,7 @@ fn report(
     cx: &ToolContext,
 ) -> ToolOutput {
     let limits = &cx.host.limits;
-    let given = found.given();
+    let given = found.offered_count();
     let found = found.into_sorted();
     let mut text = match given {
         0 => format!("No files found for {label}.\n"),

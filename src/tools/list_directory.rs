@@ -168,7 +168,7 @@ fn report(
 ) -> ToolOutput {
     let Host { workspace, limits, .. } = &*cx.host;
     let dir = workspace.shown(dir);
-    let given = entries.given();
+    let given = entries.offered_count();
     let mut text = match given {
         0 => format!("Nothing to list in {}.\n", dir.display()),
         _ => format!("In {}:\n", dir.display()),

@@ -72,7 +72,7 @@ impl Tool for ReadBackgroundOutput {
         let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
         let summary =
             Summary::new(format!("Read the output of the command in the background, PID {pid}"));
-        let job = match cx.host.background.named(pid) {
+        let job = match cx.host.background.find_newest(pid) {
             Ok(job) => job,
             Err(error) => return Ok(Invocation::failing(summary, error)),
         };

@@ -54,7 +54,7 @@ impl Tool for StopBackgroundCommand {
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: StopBackgroundArgs = parse(args)?;
         let pid = args.pid.ok_or_else(|| ToolError::invalid_args("`pid`: is missing"))?;
-        let job = match cx.host.background.named(pid) {
+        let job = match cx.host.background.find_newest(pid) {
             Ok(job) => job,
             Err(error) => {
                 let summary = Summary::new(format!("Stop PID {pid}"));

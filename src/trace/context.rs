@@ -35,12 +35,13 @@ impl Default for TraceContext {
 impl TraceContext {
     /// Returns the place of the current span.
     pub fn current() -> Self {
-        Self::of(&Span::current().context())
+        Self::from_otel(&Span::current().context())
     }
 
     /// Returns the place of a span that the subscriber knows.
     pub fn of_span(id: &Id, dispatch: &Dispatch) -> Self {
-        get_otel_context(id, dispatch).map_or_else(Self::default, |context| Self::of(&context))
+        get_otel_context(id, dispatch)
+            .map_or_else(Self::default, |context| Self::from_otel(&context))
     }
 
     /// Reads the fields `traceparent` and `tracestate` that a caller has sent.
@@ -52,10 +53,10 @@ impl TraceContext {
         }
         let context = TraceContextPropagator::new()
             .extract_with_context(&Context::new(), &fields as &dyn Extractor);
-        Self::of(&context)
+        Self::from_otel(&context)
     }
 
-    fn of(context: &Context) -> Self {
+    fn from_otel(context: &Context) -> Self {
         Self(context.span().span_context().clone())
     }
 
@@ -101,7 +102,8 @@ pub fn send_to(hosts: Vec<String>) {
 pub fn outgoing(url: &Url) -> HashMap<String, String> {
     let host = url.host_str().unwrap_or_default();
     let is_named = |named: &String| named == "*" || named.eq_ignore_ascii_case(host);
-    if is_self_hosted(url) || TRACE_RECIPIENTS.get().is_some_and(|hosts| hosts.iter().any(is_named)) {
+    if is_self_hosted(url) || TRACE_RECIPIENTS.get().is_some_and(|hosts| hosts.iter().any(is_named))
+    {
         TraceContext::current().fields()
     } else {
         HashMap::new()

@@ -24,7 +24,7 @@ pub fn span_counts() -> SpanCounts {
     SpanCounts { ended: read(&ENDED_SPANS), sent: read(&SENT_SPANS), failed: read(&FAILED_SPANS) }
 }
 
-pub(super) fn ended() {
+pub(super) fn count_ended() {
     ENDED_SPANS.fetch_add(1, Ordering::Relaxed);
 }
 

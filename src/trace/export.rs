@@ -86,7 +86,9 @@ impl Traces {
             .with_target(false)
             .with_tracked_inactivity(false)
             .with_context_activation(false)
-            .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target() == TRACE_TARGET))
+            .with_filter(filter_fn(|metadata| {
+                metadata.is_span() && metadata.target() == TRACE_TARGET
+            }))
             .boxed()
     }
 }
@@ -221,7 +223,7 @@ impl SpanExporter for CountedExporter {
     }
 
     fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        if let Some(line) = self.outage.lock().ended() {
+        if let Some(line) = self.outage.lock().last_line() {
             tracing::warn!("{line}");
         }
         self.exporter.shutdown_with_timeout(timeout)
@@ -246,7 +248,7 @@ impl SpanProcessor for CountedProcessor {
     }
 
     fn on_end(&self, span: SpanData) {
-        counts::ended();
+        counts::count_ended();
         self.0.on_end(span);
     }
 

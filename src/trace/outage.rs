@@ -38,7 +38,7 @@ impl Outage {
     }
 
     /// Returns the last line for the log, if there are lost spans that no line has counted.
-    pub(super) fn ended(&mut self) -> Option<String> {
+    pub(super) fn last_line(&mut self) -> Option<String> {
         let lost = std::mem::take(&mut self.lost);
         (lost > 0).then(|| format!("{lost} more spans of traces are lost"))
     }
@@ -68,8 +68,8 @@ mod tests {
         assert_eq!(outage.sent(), None);
         assert_eq!(outage.failed(1, "gone", after(120)), lost(7));
         assert_eq!(outage.sent(), Some(back.to_owned()));
-        assert_eq!(outage.ended(), None);
+        assert_eq!(outage.last_line(), None);
         assert_eq!(outage.failed(9, "gone", after(121)), None);
-        assert_eq!(outage.ended(), Some("9 more spans of traces are lost".to_owned()));
+        assert_eq!(outage.last_line(), Some("9 more spans of traces are lost".to_owned()));
     }
 }

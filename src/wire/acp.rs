@@ -24,7 +24,7 @@ pub enum Dialect {
 
 impl Dialect {
     /// Returns the dialect of a client whose first message has this method and these parameters.
-    pub fn of(method: &str, params: Params<'_>) -> Result<Self, Error> {
+    pub fn detect(method: &str, params: Params<'_>) -> Result<Self, Error> {
         match method {
             INITIALIZE_METHOD => Self::of_initialize(params),
             AUTHENTICATE_METHOD if params.0.is_some() => Ok(Self::V1),
@@ -61,7 +61,7 @@ mod tests {
     #[track_caller]
     fn check(method: &str, params: &str, expected: Option<Dialect>) {
         let raw: Option<&RawValue> = serde_json::from_str(params).unwrap();
-        assert_eq!(Dialect::of(method, Params(raw)).ok(), expected, "{method} {params}");
+        assert_eq!(Dialect::detect(method, Params(raw)).ok(), expected, "{method} {params}");
     }
 
     #[test]

@@ -253,7 +253,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// Returns the message with a payload that is JSON text already.
-    pub fn around(self, payload: &[u8]) -> Vec<u8> {
+    pub fn with_payload(self, payload: &[u8]) -> Vec<u8> {
         let names = 64 + self.method.map_or(0, str::len);
         let mut message = Vec::with_capacity(payload.len() + names);
         self.write_json(&mut message, payload);
@@ -519,7 +519,7 @@ mod tests {
         let mut written = b"before ".to_vec();
         envelope.write(&mut written, &json!([1]));
         assert_eq!(written, format!("before {expected}").into_bytes());
-        assert_eq!(String::from_utf8(envelope.around(b"[1]")).unwrap(), expected);
+        assert_eq!(String::from_utf8(envelope.with_payload(b"[1]")).unwrap(), expected);
     }
 
     #[test]

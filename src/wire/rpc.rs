@@ -426,8 +426,8 @@ impl Peer {
     }
 
     /// Waits until at most `bytes` bytes to the peer are unwritten.
-    pub async fn room(&self, bytes: usize) {
-        self.0.outbox.room(bytes).await;
+    pub async fn wait_backlog_below(&self, bytes: usize) {
+        self.0.outbox.wait_backlog_below(bytes).await;
     }
 
     /// Returns the number of bytes that are not written yet.

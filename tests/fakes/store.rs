@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use tandem_agent::session::{
-    Batch, WriteLease, Event, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError,
-    Stored, StoredLog,
+    Batch, Event, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
+    StoredLog, WriteLease,
 };
 use tokio::sync::watch;
 

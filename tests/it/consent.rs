@@ -74,13 +74,13 @@ async fn the_first_turn_asks_once_and_yes_settles_it() {
         let consent = Arc::clone(&consent);
         async move { consent.settled().await }
     });
-    assert!(!consent.given());
+    assert!(!consent.is_given());
     let once = Answer::Once { edited: None };
     assert_eq!(
         turn(&session, &once).await,
         (vec![ASKED.into(), "done".into()], StopReason::EndTurn)
     );
-    assert!(consent.given() && waiting.await.unwrap());
+    assert!(consent.is_given() && waiting.await.unwrap());
     assert_eq!(turn(&session, &once).await, (vec![], StopReason::EndTurn));
     assert_eq!(*kept.lock().unwrap(), [true]);
 }
@@ -108,7 +108,7 @@ async fn what_is_no_answer_is_not_kept() {
     let nobody = Answer::Nobody("nobody".into());
     assert_eq!(turn(&session, &nobody).await.0, [ASKED, "nobody_to_ask"]);
     assert_eq!(turn(&session, &nobody).await.0, Vec::<String>::new());
-    assert!(!consent.given());
+    assert!(!consent.is_given());
     assert!(kept.lock().unwrap().is_empty());
 }
 
@@ -158,7 +158,7 @@ async fn a_yes_counts_only_for_the_programs_that_were_shown() {
         assert!(asked.call.args["runs"][0].as_str().unwrap().ends_with(begins));
         *runs.lock().unwrap() = ends;
         // As another command or a server that starts again would have it.
-        consent.look_again();
+        consent.review_again();
         consent.status().await;
         session.answer(&asked.call.id, Answer::Once { edited: None }, Origin::Editor).unwrap();
         let events = until(&mut log, is_end).await;
@@ -167,7 +167,7 @@ async fn a_yes_counts_only_for_the_programs_that_were_shown() {
             Event::CallFinished { outcome: ToolOutcome::Done(_), .. } => Some("done"),
             _ => None,
         });
-        assert_eq!((came, consent.given()), (Some(outcome), outcome == "done"));
+        assert_eq!((came, consent.is_given()), (Some(outcome), outcome == "done"));
     }
     assert_eq!(*kept.lock().unwrap(), [("npx evil".to_owned(), true)]);
 }
@@ -243,7 +243,7 @@ async fn a_file_of_answers_that_cannot_be_believed_answers_nothing() {
     let consent = home.consent(&home.project(), &["a"]);
     let why = answer(&consent, true).await.unwrap_err().to_string();
     assert!(why.contains("folders.json may be written by others"), "{why}");
-    assert!(consent.given());
+    assert!(consent.is_given());
     fs::set_permissions(home.file(), fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(home.file(), "{").unwrap();
     assert_eq!(home.status(&["a"]).await, ConsentStatus::Pending);

@@ -246,7 +246,13 @@ fn the_readme_names_each_request_of_an_editor_and_each_call_back() {
     let readme = read(&root().join("README.md"));
     let old = [v0::SEND_USER_MESSAGE, v0::CANCEL_SEND_MESSAGE, v0::STREAM_ASSISTANT_MESSAGE_CHUNK];
     let calls = [v0::REQUEST_TOOL_CALL_CONFIRMATION, v0::PUSH_TOOL_CALL, v0::UPDATE_TOOL_CALL];
-    let today = [v1::NEW_SESSION, v1::PROMPT_METHOD, v1::CANCEL_METHOD, v1::UPDATE_METHOD, v1::REQUEST_PERMISSION];
+    let today = [
+        v1::NEW_SESSION,
+        v1::PROMPT_METHOD,
+        v1::CANCEL_METHOD,
+        v1::UPDATE_METHOD,
+        v1::REQUEST_PERMISSION,
+    ];
     for name in [&[INITIALIZE_METHOD, AUTHENTICATE_METHOD][..], &old, &calls, &today].concat() {
         assert!(readme.contains(&format!("`{name}`")), "README.md does not name {name}");
     }

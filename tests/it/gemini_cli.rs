@@ -111,7 +111,7 @@ impl Place {
 }
 
 fn hash(directory: &Path) -> String {
-    ContentId::of(directory.to_str().unwrap().as_bytes()).sha256().to_owned()
+    ContentId::hash(directory.to_str().unwrap().as_bytes()).sha256().to_owned()
 }
 
 /// Makes a file old enough that nobody can be writing it.

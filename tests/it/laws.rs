@@ -9,8 +9,8 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use serde_json::json;
 use tandem_agent::session::{
-    Batch, BatchSummary, WriteLease, Event, Head, PrincipalId, Query, ShareRole, Shares, Store,
-    StoreError, Stored,
+    Batch, BatchSummary, Event, Head, PrincipalId, Query, ShareRole, Shares, Store, StoreError,
+    Stored, WriteLease,
 };
 use tandem_agent::sessions::fork;
 use tandem_store::{FileStore, PostgresStore};

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
 use tandem_agent::session::{
-    Batch, BatchSummary, WriteLease, Event, Head, Holder, Query, Store as _, StoreError, Stored, TurnId,
+    Batch, BatchSummary, Event, Head, Holder, Query, Store as _, StoreError, Stored, TurnId,
+    WriteLease,
 };
 use tandem_store::FileStore;
 

@@ -31,7 +31,7 @@ impl Custom {
     /// command.
     pub(super) fn list(&self) -> Vec<CommandFile> {
         let places = (self.places)();
-        self.cache.lock().look(&places, &self.limits)
+        self.cache.lock().current_commands(&places, &self.limits)
     }
 
     /// Returns the command lines in prompts of a project that the user has neither trusted nor refused.

@@ -59,15 +59,15 @@ pub(super) const COMMAND: Command = Command {
 };
 
 /// An "always" answer.
-enum Answered {
+enum AlwaysAnswer {
     Session(Scope),
     Saved(Saved),
 }
 
 /// Returns all "always" answers, in the order of their numbers.
-fn answered(permissions: &Permissions) -> Vec<Answered> {
-    let session = permissions.allowed().into_iter().map(Answered::Session);
-    let saved = permissions.loaded().saved.clone().into_iter().map(Answered::Saved);
+fn answered(permissions: &Permissions) -> Vec<AlwaysAnswer> {
+    let session = permissions.allowed().into_iter().map(AlwaysAnswer::Session);
+    let saved = permissions.loaded().saved.clone().into_iter().map(AlwaysAnswer::Saved);
     session.chain(saved).collect()
 }
 
@@ -100,10 +100,10 @@ fn written(permissions: &Permissions) -> String {
     }
     for (at, answer) in answered.iter().enumerate() {
         let _ = match answer {
-            Answered::Session(scope) => {
+            AlwaysAnswer::Session(scope) => {
                 writeln!(text, "{}. {scope}, until the session ends", at + 1)
             }
-            Answered::Saved(Saved { scope, folder, mode }) => {
+            AlwaysAnswer::Saved(Saved { scope, folder, mode }) => {
                 let folder = folder.display();
                 writeln!(text, "{}. {scope}, in {folder}, from the mode `{mode}` on", at + 1)
             }
@@ -138,17 +138,17 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         let answer = answer.ok_or(format!(
             "No \"always\" answer has the number {number}. `/permissions` shows the numbers."
         ))?;
-        if let Answered::Saved(saved) = &answer {
+        if let AlwaysAnswer::Saved(saved) = &answer {
             permissions.unsave(saved).map_err(|why| format!("It was not removed: {why}."))?;
         }
         Ok(answer)
     });
     let scope = match removed.await? {
-        Answered::Session(scope) => {
+        AlwaysAnswer::Session(scope) => {
             request.turn.engine.approvals.remove_always(scope.clone());
             scope
         }
-        Answered::Saved(saved) => saved.scope,
+        AlwaysAnswer::Saved(saved) => saved.scope,
     };
     Ok(CommandReply::Say(format!("Not always allowed any more: {scope}.")))
 }
@@ -185,7 +185,7 @@ async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let permissions = Arc::clone(&request.turn.engine.approvals.permissions);
     let news = blocking(move || {
         permissions.reload();
-        let news = permissions.news();
+        let news = permissions.unseen_remarks();
         let rules = permissions.loaded().policy.rules().len();
         Ok(format!("{rules} rules are in force.\n{}", news.join("\n")))
     });

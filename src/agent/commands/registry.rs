@@ -190,7 +190,8 @@ impl Commands for Registry {
         let unknown = |name: &str, answer| {
             Some(NotForModel::Unknown { name: name.trim_start_matches('/').to_owned(), answer })
         };
-        let leaving = || unknown(prompt, format!("`{prompt}` is not sent to the model. {QUIT_HINT}"));
+        let leaving =
+            || unknown(prompt, format!("`{prompt}` is not sent to the model. {QUIT_HINT}"));
         let (first, args) = word(prompt);
         let Some(name) = first.strip_prefix('/') else {
             return if leaves(prompt) { leaving() } else { None };

@@ -20,7 +20,9 @@ const GIVEN_WAY: &str = "Commands run in the editor's terminals, as `acp.clientT
 
 async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
     let turn = request.turn;
-    let Some(sandbox) = turn.engine.host.sandbox.as_ref() else { return Ok(SANDBOX_OFF.to_owned()) };
+    let Some(sandbox) = turn.engine.host.sandbox.as_ref() else {
+        return Ok(SANDBOX_OFF.to_owned());
+    };
     if turn.engine.host.sandbox_has_given_way() {
         return Ok(GIVEN_WAY.to_owned());
     }

@@ -7,7 +7,8 @@ pub const QUIT_WORDS: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":qui
 pub const QUIT_HINT: &str = "In its own terminal it leaves tandem; in an editor or another client, close the session there.";
 
 /// The end of the answer to an unknown command.
-pub const HELP_HINT: &str = "`/help` lists the commands; to ask the model, begin with another word.";
+pub const HELP_HINT: &str =
+    "`/help` lists the commands; to ask the model, begin with another word.";
 
 /// Commands of other agents, each with the command to use here.
 const OTHER_COMMANDS: [(&str, &str); 3] =

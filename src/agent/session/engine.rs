@@ -120,8 +120,12 @@ impl Engine {
         let persisted = self.log.wait_persisted(self.log.len().saturating_sub(1)).await;
         match self.log.awaits_store() {
             true => Ok(store),
-            false if !persisted => Err(self.fence_error().unwrap_or(StoreError::TakenOver).to_string()),
-            false if self.state.with_state(|state| state.turns) == 0 => Err(NOTHING_SAID.to_owned()),
+            false if !persisted => {
+                Err(self.fence_error().unwrap_or(StoreError::TakenOver).to_string())
+            }
+            false if self.state.with_state(|state| state.turns) == 0 => {
+                Err(NOTHING_SAID.to_owned())
+            }
             false => Err(NOT_SAVED.to_owned()),
         }
     }

@@ -14,8 +14,8 @@ use crate::session::events::event::{Event, SessionStarted};
 use crate::session::events::log::Log;
 use crate::session::events::saved_workspace::SavedWorkspace;
 use crate::session::persistence::file_uploads::FileUploads;
-use crate::session::persistence::session_writer::Refusals;
 use crate::session::persistence::recover::resume;
+use crate::session::persistence::session_writer::Refusals;
 use crate::session::persistence::storage::{Persistence, Storage};
 use crate::session::state::active_model::ActiveModel;
 use crate::session::state::modes::Modes;
@@ -139,7 +139,11 @@ impl Parts {
         let turns = TurnQueue::new(&engine, self.commands, self.notices, resumption);
         follow_servers(&engine, &turns);
         let uploads = FileUploads::new(&engine.id, engine.store.as_ref(), &engine.host.scratch);
-        (engine, turns, opened.persist(uploads, move |served| Refusals::new(served, patience, health)))
+        (
+            engine,
+            turns,
+            opened.persist(uploads, move |served| Refusals::new(served, patience, health)),
+        )
     }
 }
 

@@ -25,7 +25,7 @@ pub async fn read_conversation(
     store: &dyn Store,
     listed: &Listed,
 ) -> Result<Conversation, StoreError> {
-    let mut reading = Reading::default();
+    let mut reading = ConversationFold::default();
     let mut pieces = store.read(&listed.head.id).await?;
     while let Some(piece) = pieces.next().await {
         piece?.into_iter().for_each(|stored| reading.fold(stored));
@@ -43,7 +43,7 @@ pub async fn read_conversation(
 
 /// Returns the conversation in a log, without the turns that have not ended. May read files.
 pub fn conversation_of(log: &mut Reader) -> Conversation {
-    let (mut reading, mut state) = (Reading::default(), SessionState::default());
+    let (mut reading, mut state) = (ConversationFold::default(), SessionState::default());
     let (mut directory, mut created, mut end) = (PathBuf::new(), 0, None);
     while let Some(entry) = log.try_next_run() {
         match &*entry.event {
@@ -66,7 +66,7 @@ pub fn conversation_of(log: &mut Reader) -> Conversation {
 
 /// State of a conversation while its log is read.
 #[derive(Default)]
-struct Reading {
+struct ConversationFold {
     projection: Projection,
     passages: Vec<Passage>,
     /// Index of the passage with the answer that is not complete yet.
@@ -75,7 +75,7 @@ struct Reading {
     calls: HashMap<String, usize>,
 }
 
-impl Reading {
+impl ConversationFold {
     /// Returns all passages that are not empty.
     fn into_passages(mut self) -> Vec<Passage> {
         self.passages.retain(|passage| match passage {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 
 use crate::session::{
-    Batch, BatchSummary, WriteLease, Event, ForkPoint, Head, SessionStarted, Shares, Store, StoreError,
-    Stored, TaskEvent,
+    Batch, BatchSummary, Event, ForkPoint, Head, SessionStarted, Shares, Store, StoreError, Stored,
+    TaskEvent, WriteLease,
 };
 
 /// Directories of a session's files, each with `true` if the copy may share its files with hard links, because a file

@@ -56,7 +56,8 @@ fn piece(line: &str, lower: &str) -> Option<String> {
     // The index is that of the lower-case line. If the lower case of a letter is longer or shorter, the part that is
     // shown is a little beside the text.
     let found = line.floor_char_boundary(found);
-    let before = line[..found].char_indices().rev().take(CONTEXT_CHARS).last().map_or(found, |it| it.0);
+    let before =
+        line[..found].char_indices().rev().take(CONTEXT_CHARS).last().map_or(found, |it| it.0);
     let (before_is_cut, rest) = (before > 0, &line[before..]);
     let most = CONTEXT_CHARS * 2 + lower.chars().count();
     let shown = first_chars(rest, most);

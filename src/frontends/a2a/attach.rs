@@ -28,8 +28,9 @@ use tandem_agent::sessions::Leased;
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::attach::{
-    EVENTS_METHOD, EventsParams, EventsResult, FILES_METHOD, FilesParams, LogEntry, OPEN_METHOD, OpenParams, OpenResult,
-    OpenedSession, PROMPT_METHOD, PROMPTS_METHOD, PROTOCOL_VERSION, VersionParams, refused,
+    EVENTS_METHOD, EventsParams, EventsResult, FILES_METHOD, FilesParams, LogEntry, OPEN_METHOD,
+    OpenParams, OpenResult, OpenedSession, PROMPT_METHOD, PROMPTS_METHOD, PROTOCOL_VERSION,
+    VersionParams, refused,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};

@@ -83,7 +83,7 @@ pub(super) fn read<'a>(
     let Ok(bytes) = BASE64_STANDARD.decode(bytes) else {
         return Some(refused(name, kind, "its content is no base64"));
     };
-    if let Some(media) = Media::of(kind, &bytes) {
+    if let Some(media) = Media::encode(kind, &bytes) {
         return Some(Attachment::Taken(vec![PromptPart::Media(media)]));
     }
     let base = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -222,7 +222,9 @@ impl SessionContext {
     pub(super) fn context_name(&self) -> Option<String> {
         match &self.host {
             SessionHost::Here(session) => session.context_name(),
-            SessionHost::Elsewhere(followed) => followed.with_state(|state| state.context_name.clone()),
+            SessionHost::Elsewhere(followed) => {
+                followed.with_state(|state| state.context_name.clone())
+            }
         }
     }
 

@@ -74,7 +74,7 @@ pub(super) async fn authorize(
     match server.principals.find(token.as_deref(), (peer, headers)).await {
         Ok(principal) => {
             if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
-                slot.known();
+                slot.mark_authenticated();
             }
             if let Err(refused) = server.meter.request(principal.id()) {
                 let (what, why) = (request.uri().path(), refused.message());

@@ -204,7 +204,7 @@ async fn call(
     let streams = Method::named(&method)
         .is_some_and(|(method, version)| method.streams() && version == ProtocolVersion::V03);
     match server.call(&method, params, &caller).await {
-        Ok(Reply::Value(value)) => json_body(Envelope::result(&id).around(&value)),
+        Ok(Reply::Value(value)) => json_body(Envelope::result(&id).with_payload(&value)),
         Ok(Reply::Stream(streaming)) => sse::response(Some(id), streaming.subscribe(), server),
         Err(error) if streams => sse::error(&id, &error),
         Err(error) => json_body(failure(&id, &error)),

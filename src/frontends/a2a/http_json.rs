@@ -149,8 +149,8 @@ fn body_params(body: &[u8]) -> Result<Fields, Error> {
         return Ok(Fields::default());
     }
     let params = serde_json::from_slice(body);
-    let params =
-        params.map_err(|err| Error::new(Error::PARSE_ERROR, format!("the body is not JSON: {err}")))?;
+    let params = params
+        .map_err(|err| Error::new(Error::PARSE_ERROR, format!("the body is not JSON: {err}")))?;
     match params {
         Value::Object(params) => Ok(Fields(params)),
         _ => Err(error::invalid_params("the body must be an object")),

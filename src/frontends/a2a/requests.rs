@@ -61,7 +61,9 @@ impl SessionRequest {
         match self {
             Self::Task(TaskRequest::Get(_) | TaskRequest::Subscribe(_))
             | Self::Command(CommandRequest::List(_)) => WATCH_RIGHT,
-            Self::Task(TaskRequest::Cancel(_)) | Self::Command(CommandRequest::Execute(_)) => DRIVE_RIGHT,
+            Self::Task(TaskRequest::Cancel(_)) | Self::Command(CommandRequest::Execute(_)) => {
+                DRIVE_RIGHT
+            }
             Self::Task(
                 TaskRequest::SetPush(_)
                 | TaskRequest::GetPush(_)

@@ -34,7 +34,7 @@ pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aSer
             let reader = events.reader().clone();
             let packet = tokio::select! {
                 biased;
-                () = principals.ended(&reader) => Err(Error::new(Error::INVALID_REQUEST, REVOKED)),
+                () = principals.wait_revoked(&reader) => Err(Error::new(Error::INVALID_REQUEST, REVOKED)),
                 packet = next_packet(id.as_deref(), &mut events, &over) => match packet {
                     Some(packet) => Ok(packet),
                     None => Err(events.closed()?),

@@ -12,7 +12,7 @@ use tandem_wire::a2a::{
     StatusUpdate, StreamEvent, TaskState, TaskStatus,
 };
 use tandem_wire::development_tool::{
-    AgentThought, EventKind, EventMetadata, GitPlace, ToolCall, ToolCallStatus, EXTENSION_URI,
+    AgentThought, EXTENSION_URI, EventKind, EventMetadata, GitPlace, ToolCall, ToolCallStatus,
 };
 
 /// Maximum size in bytes of an artifact in one event; the rest of a larger one follows in further events.

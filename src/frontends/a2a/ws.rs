@@ -89,7 +89,7 @@ pub(super) async fn attach(
             let socket = (&mut input, &mut out, &heartbeat);
             let is_refused = tokio::select! {
                 biased;
-                () = principals.ended(&terminal) => true,
+                () = principals.wait_revoked(&terminal) => true,
                 () = lines::carry(serve, None, socket, &over) => false,
             };
             if is_refused {
@@ -210,7 +210,7 @@ impl SocketClient {
                 // `biased` makes `select!` try its branches in this order. So a frame that has arrived is read before
                 // the heartbeat's deadline is checked, and the heartbeat does not take the client for gone.
                 biased;
-                () = principals.ended(&principal) => {
+                () = principals.wait_revoked(&principal) => {
                     return Err(self.out.close(POLICY, REVOKED).await);
                 }
                 () = over.cancelled() => {

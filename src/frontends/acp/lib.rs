@@ -195,7 +195,7 @@ impl EditorHandler {
         if let Some(editor) = self.dialect.get() {
             return Ok(editor);
         }
-        let editor = match Dialect::of(method, params)? {
+        let editor = match Dialect::detect(method, params)? {
             Dialect::V0 => {
                 let service = &self.connection.service;
                 let session = service.own.get_or_create(&service.sessions);

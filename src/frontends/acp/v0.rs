@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use tandem_agent::session::{PromptPart, Session, TurnId};
 use tandem_agent::sessions::{Leased, LoadedSession};
 use tandem_wire::acp::v0::{
-    CANCEL_SEND_MESSAGE, InitializeParams, InitializeResponse, SEND_USER_MESSAGE,
-    SendUserMessageParams, UserMessageChunk, PROTOCOL_VERSION,
+    CANCEL_SEND_MESSAGE, InitializeParams, InitializeResponse, PROTOCOL_VERSION, SEND_USER_MESSAGE,
+    SendUserMessageParams, UserMessageChunk,
 };
 use tandem_wire::acp::{AUTHENTICATE_METHOD, INITIALIZE_METHOD};
 use tandem_wire::jsonrpc::{Error, Params};
@@ -86,7 +86,8 @@ impl Editor {
         let patch = version.strip_prefix("0.0.").and_then(|patch| patch.parse::<u32>().ok());
         self.client.plans.store(patch.is_some_and(|patch| patch >= 10), Ordering::Relaxed);
         let is_authenticated = self.session.ready().is_ok();
-        responder.send(Ok(InitializeResponse { protocol_version: PROTOCOL_VERSION, is_authenticated }));
+        responder
+            .send(Ok(InitializeResponse { protocol_version: PROTOCOL_VERSION, is_authenticated }));
         // The servers start only after the answer, which nothing may delay.
         let servers = servers::configs(&params.context_servers, &self.session, &self.client.origin);
         self.session.add_servers(servers);

@@ -36,9 +36,10 @@ use self::prompt::parts;
 use self::queue::MOST_WAITING;
 use self::view::Start;
 use tandem_wire::acp::v1::{
-    CANCEL_METHOD, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION, LOGOUT_METHOD, NEW_SESSION,
-    PROMPT_METHOD, PromptParams, RESUME_SESSION, SET_CONFIG_OPTION, SET_MODE, SET_MODEL, STEERING_METHOD,
-    SessionIdParams, SetConfigOptionParams, SetModeParams, SetModelParams, SteeringResponse,
+    CANCEL_METHOD, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION,
+    LOGOUT_METHOD, NEW_SESSION, PROMPT_METHOD, PromptParams, RESUME_SESSION, SET_CONFIG_OPTION,
+    SET_MODE, SET_MODEL, STEERING_METHOD, SessionIdParams, SetConfigOptionParams, SetModeParams,
+    SetModelParams, SteeringResponse,
 };
 use tandem_wire::acp::{AUTHENTICATE_METHOD, INITIALIZE_METHOD};
 use tandem_wire::jsonrpc::{Error, Params};

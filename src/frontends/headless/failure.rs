@@ -33,7 +33,7 @@ pub enum RunFailure {
 impl RunFailure {
     /// Returns the failure for a turn that ended for the given reason; `None` if the turn has not failed. `signal` is
     /// the number of the signal that has cancelled the prompt, if a signal has.
-    pub(super) fn of(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
+    pub(super) fn from_reason(reason: &StopReason, signal: Option<i32>) -> Option<Self> {
         let why = explain_stop(reason)?;
         Some(match reason {
             StopReason::EndTurn => return None,

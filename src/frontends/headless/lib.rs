@@ -128,7 +128,7 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
             && let Some(question) = &started.question
         {
             if self.options.shared {
-                self.notes.asked(started, question);
+                self.notes.write_question(started, question);
             } else {
                 self.notes.not_allowed(started, question);
                 let refusal = Answer::Nobody(question::refusal(question));
@@ -145,7 +145,7 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
     }
 
     async fn end(mut self, reason: &StopReason) -> io::Result<Option<RunFailure>> {
-        let failure = RunFailure::of(reason, self.options.signal.get().copied());
+        let failure = RunFailure::from_reason(reason, self.options.signal.get().copied());
         let failure = failure.or(self.failed.take().map(RunFailure::Other));
         let refused = || self.refusals.failure().filter(|_| self.options.fail_on_refusal);
         let failure = failure.or_else(refused);

@@ -51,7 +51,7 @@ impl<'a> Notes<'a> {
     }
 
     /// Writes a question that another client of the session must answer.
-    pub(super) fn asked(&mut self, started: &CallStarted, question: &Question) {
+    pub(super) fn write_question(&mut self, started: &CallStarted, question: &Question) {
         let why = line(&question.reason());
         let what = title(started);
         self.write(&format!("tandem: waits for an answer over A2A: {what} ({why})"));
@@ -109,6 +109,9 @@ mod tests {
     #[test]
     fn a_note_is_one_line_and_gives_no_orders() {
         assert_eq!(line(" a\r\nb\tc\u{7}\u{9b}\u{202e} "), "a b c␇<U+009B><U+202E>");
-        assert_eq!(line(&"ä".repeat(MAX_NOTE_CHARS + 1)), format!("{}…", "ä".repeat(MAX_NOTE_CHARS)));
+        assert_eq!(
+            line(&"ä".repeat(MAX_NOTE_CHARS + 1)),
+            format!("{}…", "ä".repeat(MAX_NOTE_CHARS))
+        );
     }
 }

@@ -30,7 +30,7 @@ impl Refusals {
     /// Adds the call of an update, if the call was refused.
     pub(super) fn update(&mut self, update: &UpdateKind<'_>) {
         if let UpdateKind::Call(started, CallStep::Finished(outcome)) = update {
-            self.0.extend(Refusal::of(started, outcome));
+            self.0.extend(Refusal::from_outcome(started, outcome));
         }
     }
 
@@ -57,7 +57,7 @@ impl Refusals {
 }
 
 impl Refusal {
-    fn of(started: &CallStarted, outcome: &ToolOutcome) -> Option<Self> {
+    fn from_outcome(started: &CallStarted, outcome: &ToolOutcome) -> Option<Self> {
         let question = started.question.as_ref();
         let (reason, denied_by) = match outcome {
             ToolOutcome::Rejected => (question.map_or("", |question| &question.why), None),

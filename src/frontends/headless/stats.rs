@@ -74,13 +74,13 @@ impl Stats {
             UpdateKind::TurnStarted | UpdateKind::CommandAsked => self.asked = at,
             UpdateKind::ModelChanged(model) => (*model).clone_into(&mut self.model),
             UpdateKind::Retry { .. } => {
-                let asked = self.asked();
+                let asked = self.current_request();
                 asked.requests += 1;
                 asked.errors += 1;
             }
             UpdateKind::AnswerFinished(usage) => {
                 let latency = at - self.asked;
-                self.asked().latency += latency;
+                self.current_request().latency += latency;
                 self.spent(**usage);
             }
             UpdateKind::Note { compressed: Some(short), .. } => self.spent(short.usage),
@@ -106,7 +106,7 @@ impl Stats {
             }
             UpdateKind::TurnFinished(StopReason::Failed(_)) => {
                 let latency = at - self.asked;
-                let asked = self.asked();
+                let asked = self.current_request();
                 asked.requests += 1;
                 asked.errors += 1;
                 asked.latency += latency;
@@ -116,7 +116,7 @@ impl Stats {
     }
 
     fn spent(&mut self, usage: Usage) {
-        let asked = self.asked();
+        let asked = self.current_request();
         asked.requests += 1;
         asked.usage.input += usage.input;
         asked.usage.cached += usage.cached;
@@ -124,7 +124,7 @@ impl Stats {
         asked.usage.thoughts += usage.thoughts;
     }
 
-    fn asked(&mut self) -> &mut RequestStats {
+    fn current_request(&mut self) -> &mut RequestStats {
         self.models.entry(self.model.clone()).or_default()
     }
 

@@ -21,8 +21,8 @@ use super::item::{HistoryItem, ItemBody};
 use super::keyboard::{Code, KeyPress};
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
-use super::offer::{Cause, LoginOffer, LoginStage, Then};
-use super::signals::{Came, TerminalSignals};
+use super::offer::{LoginOffer, LoginStage, NextStep, OfferReason};
+use super::signals::{TerminalSignal, TerminalSignals};
 use super::ui::{Quit, Ui};
 use super::{clipboard, draw, editor, markdown, prompt, signals};
 
@@ -273,7 +273,7 @@ impl Ui {
             }
             return;
         }
-        let local = local::of(self.state.input.text());
+        let local = local::parse_command(self.state.input.text());
         let local = local.filter(|(local, _)| self.sessions.is_some() || !local.goes_over());
         let local = local.map(|(local, more)| (local, more.to_owned()));
         if local.is_none() && self.state.is_lost() {
@@ -282,7 +282,9 @@ impl Ui {
         let typed = self.state.take_input();
         self.history.add(typed.trim());
         match local {
-            Some((Local::Auth, _)) => self.offer_login(Cause::Wanted, None, Then::Nothing),
+            Some((Local::Auth, _)) => {
+                self.offer_login(OfferReason::Wanted, None, NextStep::Nothing)
+            }
             Some((Local::Copy, what)) => self.copy(&what),
             Some((Local::Fork, _)) => self.fork_session(&typed),
             Some((Local::ResumeCheckpoint, tag)) => self.resume_checkpoint(&tag, &typed),
@@ -293,7 +295,9 @@ impl Ui {
             Some((Local::Resume, filter)) => self.offer_sessions(&filter),
             Some((Local::Rewind, _)) => self.offer_rewind(),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
-            None if self.no_key(&parts) => self.offer_login(Cause::Missing, None, Then::Say(typed)),
+            None if self.no_key(&parts) => {
+                self.offer_login(OfferReason::Missing, None, NextStep::Say(typed))
+            }
             None => self.send(&typed),
         }
     }
@@ -323,7 +327,7 @@ impl Ui {
     /// Sends a prompt in the user's name. If the session refuses it, the text comes back into the line.
     fn send(&mut self, text: &str) {
         let typed = text.to_owned();
-        self.when(self.session.prompt(prompt::parts(text)), move |ui, taken| {
+        self.on_reply(self.session.prompt(prompt::parts(text)), move |ui, taken| {
             if let Err(why) = taken {
                 ui.state.hint = Some(why);
                 if ui.state.input.is_empty() {
@@ -392,7 +396,7 @@ impl Ui {
             return false;
         };
         let (turn, text) = (queued.id, queued.prompt.clone());
-        self.when(self.session.take_back(turn), move |ui, taken| {
+        self.on_reply(self.session.take_back(turn), move |ui, taken| {
             if taken == Ok(true) && ui.state.input.is_empty() {
                 ui.state.input.set(&text);
             }
@@ -421,8 +425,10 @@ impl Ui {
     fn cancel(&mut self, key: &str) -> bool {
         let Some(running) = self.state.running() else { return false };
         let turn = running.turn;
-        let confirmed =
-            self.confirming.take().is_some_and(|(asked, at)| asked == turn && at.elapsed() < DOUBLE_PRESS_TIME);
+        let confirmed = self
+            .confirming
+            .take()
+            .is_some_and(|(asked, at)| asked == turn && at.elapsed() < DOUBLE_PRESS_TIME);
         if !running.own && !confirmed {
             let who = running.by.as_ref().map_or("somebody else".to_owned(), ToString::to_string);
             self.state.hint = Some(format!("{who} began this turn: {key} again cancels it"));
@@ -431,7 +437,7 @@ impl Ui {
         }
         // The queued prompts are taken back first: otherwise the next of them would begin when the turn ends.
         self.take_all_back();
-        self.when(self.session.cancel(turn), |ui, cancelled| {
+        self.on_reply(self.session.cancel(turn), |ui, cancelled| {
             if let Err(why) = cancelled {
                 ui.state.hint = Some(why);
             }
@@ -447,7 +453,7 @@ impl Ui {
             taken.map(|taken| (taken == Ok(true)).then_some(text))
         });
         let taken = join_all(taken.collect::<Vec<_>>());
-        self.when(taken.map(Ok).boxed(), |ui, texts| {
+        self.on_reply(taken.map(Ok).boxed(), |ui, texts| {
             let texts: Vec<_> = texts.unwrap_or_default().into_iter().flatten().collect();
             if !texts.is_empty() {
                 ui.state.put_back(&texts);
@@ -462,7 +468,11 @@ impl Ui {
             self.cancel("Ctrl+C");
             return;
         }
-        if self.interrupted.replace(Instant::now()).is_some_and(|at| at.elapsed() < DOUBLE_PRESS_TIME) {
+        if self
+            .interrupted
+            .replace(Instant::now())
+            .is_some_and(|at| at.elapsed() < DOUBLE_PRESS_TIME)
+        {
             self.quits = Some(Quit::Wanted);
             return;
         }
@@ -508,7 +518,7 @@ impl Ui {
             tokio::select! {
                 edited = &mut edited => return edited,
                 came = self.signals.next() => {
-                    if came == Came::Stop {
+                    if came == TerminalSignal::Stop {
                         signals::stop();
                     }
                 }

@@ -13,7 +13,7 @@ use super::keys::{Focus, Intent, intent};
 use super::picker::Picker;
 use super::screen::Screen;
 use super::setup::{StoredSessions, TerminalEnd};
-use super::signals::{self, Came, TerminalSignals};
+use super::signals::{self, TerminalSignal, TerminalSignals};
 use super::terminal::{self, RawTerminal, size};
 use super::wait::next_key;
 use tandem_agent::session::{Listed, Query};
@@ -51,7 +51,7 @@ pub enum Choice {
 pub async fn choose(sessions: StoredSessions, colour: bool) -> anyhow::Result<Choice> {
     terminal::ensure_usable()?;
     let signals = TerminalSignals::listen()?;
-    let terminal = RawTerminal::take(false).context("the terminal cannot be used")?;
+    let terminal = RawTerminal::take_over(false).context("the terminal cannot be used")?;
     let (columns, height) = size();
     let reflows = terminal::reflows(|name| std::env::var(name).ok());
     let mut chooser = Chooser {
@@ -77,7 +77,7 @@ impl Chooser {
             let ended = tokio::select! {
                 biased;
                 Some(answer) = self.replies.next(), if !self.replies.is_empty() => {
-                    self.take(answer)
+                    self.handle_answer(answer)
                 }
                 input = next_key(&mut self.keyboard) => match input {
                     Some(TerminalInput::Key(key)) => match intent(key, Focus::Picker, false) {
@@ -96,12 +96,12 @@ impl Chooser {
                     None => Some(Choice::Ended(TerminalEnd::Quit)),
                 },
                 came = self.signals.next() => match came {
-                    Came::Stop => {
+                    TerminalSignal::Stop => {
                         self.suspend()?;
                         None
                     }
-                    Came::End(signal) => Some(Choice::Ended(TerminalEnd::Signal(signal))),
-                    Came::Resized => {
+                    TerminalSignal::End(signal) => Some(Choice::Ended(TerminalEnd::Signal(signal))),
+                    TerminalSignal::Resized => {
                         self.resize();
                         None
                     }
@@ -147,14 +147,14 @@ impl Chooser {
     }
 
     /// Takes in a reply. Returns the result if the choice ends by that.
-    fn take(&mut self, answer: Answer) -> Option<Choice> {
+    fn handle_answer(&mut self, answer: Answer) -> Option<Choice> {
         match answer {
             Answer::Listed(query, listed) => {
                 if self.picker.read(&query, listed) {
                     self.list(self.picker.query());
                 }
             }
-            Answer::Searched(text, found) => self.picker.found(&text, found),
+            Answer::Searched(text, found) => self.picker.set_search_results(&text, found),
             Answer::Opened(Ok(())) => return Some(Choice::Ended(TerminalEnd::Opened)),
             Answer::Opened(Err(why)) => self.picker.not_opened(&why),
         }

@@ -63,7 +63,7 @@ impl Completion {
 }
 
 /// Returns the text at the cursor that can be completed.
-pub(super) fn wanted(input: &TextInput) -> Option<Completable<'_>> {
+pub(super) fn completable_at_cursor(input: &TextInput) -> Option<Completable<'_>> {
     let before = &input.text()[..input.cursor()];
     if before.starts_with('/') && !before.contains('\n') {
         return Some(Completable::Command(before));
@@ -249,10 +249,13 @@ mod tests {
 
     #[test]
     fn what_is_wanted_depends_on_the_word() {
-        assert_eq!(wanted(&typed("/mem")), Some(Completable::Command("/mem")));
-        assert_eq!(wanted(&typed("see @src/m")), Some(Completable::File("src/m", 4)));
-        assert_eq!(wanted(&typed("a@b")), None);
-        assert_eq!(wanted(&typed("see")), None);
+        assert_eq!(completable_at_cursor(&typed("/mem")), Some(Completable::Command("/mem")));
+        assert_eq!(
+            completable_at_cursor(&typed("see @src/m")),
+            Some(Completable::File("src/m", 4))
+        );
+        assert_eq!(completable_at_cursor(&typed("a@b")), None);
+        assert_eq!(completable_at_cursor(&typed("see")), None);
     }
 
     fn texts(completion: Option<Completion>) -> Vec<String> {

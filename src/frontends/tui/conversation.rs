@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::ready;
 
-use super::news::{News, Reply};
+use super::news::{Reply, SessionNotification};
 use super::remote::Remote;
 use tandem_agent::session::{
     Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, SessionCommand, TurnId,
@@ -52,7 +52,7 @@ impl Conversation {
     pub(super) fn elsewhere(&self) -> Option<String> {
         match self {
             Self::Here(..) => None,
-            Self::There(remote) => Some(remote.place()),
+            Self::There(remote) => Some(remote.address_for_people()),
         }
     }
 
@@ -103,14 +103,14 @@ impl Conversation {
     }
 
     /// Waits for the next news. No news is lost if the future is dropped.
-    pub(super) async fn news(&mut self) -> News {
+    pub(super) async fn next_notification(&mut self) -> SessionNotification {
         match self {
             Self::Here(_, log) => {
                 log.ready().await;
                 let entries = std::iter::from_fn(|| log.try_next_run()).take(MAX_BATCH_ENTRIES);
-                News::Entries(entries.collect())
+                SessionNotification::Entries(entries.collect())
             }
-            Self::There(remote) => remote.news().await,
+            Self::There(remote) => remote.next_notification().await,
         }
     }
 

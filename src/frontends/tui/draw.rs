@@ -18,7 +18,9 @@ use super::layout::ItemRows;
 use super::markdown::{self, Growing};
 use super::picker::Picker;
 use super::state::ScreenState;
-use super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE, USER_STYLE};
+use super::theme::{
+    BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE, QUESTION_STYLE, USER_STYLE,
+};
 use super::whole::{broken, wrap_words};
 use super::wrap::{Margin, cut, fitting, lines, width};
 use tandem_agent::session::{
@@ -259,7 +261,11 @@ fn todos(todos: &[Todo], columns: usize, room: usize) -> Vec<Line<'static>> {
     let room = room - rows.len();
     // The list begins with the first todo that is not completed, if there are too many.
     let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
-    let most = if todos.len() > room { MAX_SHOWN_TODOS.min(room.saturating_sub(1).max(1)) } else { MAX_SHOWN_TODOS };
+    let most = if todos.len() > room {
+        MAX_SHOWN_TODOS.min(room.saturating_sub(1).max(1))
+    } else {
+        MAX_SHOWN_TODOS
+    };
     let first = first.min(todos.len().saturating_sub(most));
     rows.extend(todos.iter().skip(first).take(most.min(room)).map(|it| todo(it, columns)));
     if todos.len() > first + most && room > most {
@@ -291,8 +297,10 @@ fn queue_and_spinner(state: &ScreenState, columns: usize, now: Millis) -> Vec<Li
         let hint = " (Esc cancels)";
         let reserved = if columns < MIN_HINT_COLUMNS { 0 } else { width(hint) };
         let room = columns.saturating_sub(2 + reserved);
-        let mut line =
-            vec![Span::styled(spinner(now), QUESTION_STYLE), Span::raw(cut(beginning(&activity), room))];
+        let mut line = vec![
+            Span::styled(spinner(now), QUESTION_STYLE),
+            Span::raw(cut(beginning(&activity), room)),
+        ];
         if super::wrap::width_of(&line) + width(hint) <= columns {
             line.push(Span::styled(hint, DIM_STYLE));
         }
@@ -355,12 +363,12 @@ fn composer(state: &ScreenState, columns: usize, height: usize) -> LiveRows {
     let column = if marked { column.saturating_sub(1) } else { column };
     let cursor = Some((2 + row, column + 2));
     let room = height.saturating_sub(rows.len());
-    rows.extend(offered(state, columns).into_iter().take(room));
+    rows.extend(completion_or_help_rows(state, columns).into_iter().take(room));
     LiveRows { rows, cursor }
 }
 
 /// Returns the rows of the completions or of the help, if either is open.
-fn offered(state: &ScreenState, columns: usize) -> Vec<Line<'static>> {
+fn completion_or_help_rows(state: &ScreenState, columns: usize) -> Vec<Line<'static>> {
     if let Some(completion) = &state.completion {
         let row = |(at, candidate): (usize, &super::complete::CompletionCandidate)| {
             let (mark, style) =

@@ -6,7 +6,10 @@
 use ratatui_core::style::Style;
 use ratatui_core::text::Span;
 
-use super::theme::{BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE, KEYWORD_STYLE, NUMBER_STYLE, STRING_STYLE};
+use super::theme::{
+    BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE, KEYWORD_STYLE, NUMBER_STYLE,
+    STRING_STYLE,
+};
 
 /// Comment marks and keywords of a language.
 struct Language {
@@ -187,7 +190,12 @@ mod tests {
         let mut highlighter = Highlighter::new(language);
         for (line, expected) in lines {
             let styled = highlighter.line(line).into_iter().map(|span| {
-                let letter = [(KEYWORD_STYLE, 'k'), (STRING_STYLE, 's'), (NUMBER_STYLE, 'n'), (DIM_STYLE, 'd')];
+                let letter = [
+                    (KEYWORD_STYLE, 'k'),
+                    (STRING_STYLE, 's'),
+                    (NUMBER_STYLE, 'n'),
+                    (DIM_STYLE, 'd'),
+                ];
                 let letter = letter.iter().find(|(style, _)| *style == span.style);
                 letter.map_or(span.content.to_string(), |(_, it)| format!("{it}<{}>", span.content))
             });

@@ -108,9 +108,9 @@ impl TextInput {
                 self.text.insert_str(self.cursor, &text);
                 self.cursor += text.len();
             }
-            Edit::Backspace => _ = self.remove(self.left(), self.cursor),
+            Edit::Backspace => _ = self.remove(self.previous_position(), self.cursor),
             Edit::Delete => _ = self.remove(self.cursor, self.right()),
-            Edit::Left => self.cursor = self.left(),
+            Edit::Left => self.cursor = self.previous_position(),
             Edit::Right => self.cursor = self.right(),
             Edit::WordLeft => self.cursor = self.word_left(),
             Edit::WordRight => self.cursor = self.word_right(),
@@ -154,9 +154,9 @@ impl TextInput {
 
     fn transpose(&mut self) {
         if self.cursor == self.text.len() {
-            self.cursor = self.left();
+            self.cursor = self.previous_position();
         }
-        let (before, after) = (self.left(), self.right());
+        let (before, after) = (self.previous_position(), self.right());
         if before < self.cursor {
             let swapped =
                 format!("{}{}", &self.text[self.cursor..after], &self.text[before..self.cursor]);
@@ -164,7 +164,7 @@ impl TextInput {
         }
     }
 
-    fn left(&self) -> usize {
+    fn previous_position(&self) -> usize {
         let mut cursor = GraphemeCursor::new(self.cursor, self.text.len(), true);
         cursor.prev_boundary(&self.text, 0).ok().flatten().unwrap_or(0)
     }

@@ -60,17 +60,17 @@ pub use self::conversation::Conversation;
 pub use self::editor::ExternalEditor;
 use self::history::History;
 use self::keyboard::{Keyboard, TerminalInput};
-use self::news::News;
+use self::news::SessionNotification;
 use self::notify::Alert;
-use self::offer::{Cause, Then};
+use self::offer::{NextStep, OfferReason};
 pub use self::remote::{AgentAddress, AttachableAgent, Attached, Remote, attach, connect_acp};
 use self::screen::Screen;
 pub use self::setup::{
     GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, OpenSession, Opened, StoredSessions,
     TerminalEnd, TerminalSetup,
 };
-use self::signals::{Came, TerminalSignals};
-use self::state::{Elsewhere, LongTurn, ScreenState, StatusInfo};
+use self::signals::{TerminalSignal, TerminalSignals};
+use self::state::{LongTurn, RemoteSessionInfo, ScreenState, StatusInfo};
 use self::terminal::{RawTerminal, size};
 use self::ui::{Quit, Ui};
 use self::wait::{changed, next_key};
@@ -91,7 +91,7 @@ pub async fn run(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
 async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     terminal::ensure_usable()?;
     let signals = TerminalSignals::listen()?;
-    let terminal = RawTerminal::take(setup.notifies).context("the terminal cannot be used")?;
+    let terminal = RawTerminal::take_over(setup.notifies).context("the terminal cannot be used")?;
     let (columns, rows) = size();
     let about = status_info(&setup);
     let mut ui = Ui {
@@ -139,7 +139,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     }
     ui.look_for_importable(setup.importable);
     if ui.no_key(&[]) {
-        ui.offer_login(Cause::Missing, None, Then::Nothing);
+        ui.offer_login(OfferReason::Missing, None, NextStep::Nothing);
     }
     ui.run().await
 }
@@ -152,7 +152,7 @@ fn status_info(setup: &TerminalSetup) -> StatusInfo {
         mode: setup.session.mode(),
         workspace: setup.workspace.clone(),
         a2a: setup.a2a.as_ref().map(|(address, clients)| (address.clone(), *clients.borrow())),
-        elsewhere: setup.session.elsewhere().map(|place| Elsewhere { place, lost: false }),
+        elsewhere: setup.session.elsewhere().map(|place| RemoteSessionInfo { place, lost: false }),
         title: None,
         input_limit: None,
     }
@@ -193,9 +193,9 @@ impl Ui {
                     self.find_ollama();
                 }
                 came = self.signals.next() => match came {
-                    Came::Stop => self.suspend()?,
-                    Came::End(signal) => self.quits = Some(Quit::Signal(signal)),
-                    Came::Resized => {
+                    TerminalSignal::Stop => self.suspend()?,
+                    TerminalSignal::End(signal) => self.quits = Some(Quit::Signal(signal)),
+                    TerminalSignal::Resized => {
                         self.resized().await;
                         self.due = Some(Instant::now());
                     }
@@ -208,7 +208,7 @@ impl Ui {
                     self.state.about.a2a.iter_mut().for_each(|(_, count)| *count = clients);
                     self.changed();
                 }
-                news = self.session.news() => self.tell(news),
+                news = self.session.next_notification() => self.tell(news),
             }
         }
         // The pending write must end before the last rows are written.
@@ -226,17 +226,17 @@ impl Ui {
         }
     }
 
-    fn tell(&mut self, news: News) {
+    fn tell(&mut self, news: SessionNotification) {
         match news {
-            News::Entries(entries) => {
+            SessionNotification::Entries(entries) => {
                 self.read(&entries);
                 if self.is_catching_up() {
                     return;
                 }
             }
-            News::Lost => self.state.set_lost(true),
-            News::Restored => self.state.set_lost(false),
-            News::Ended(why) => self.quits = Some(Quit::Ended(why)),
+            SessionNotification::Lost => self.state.set_lost(true),
+            SessionNotification::Restored => self.state.set_lost(false),
+            SessionNotification::Ended(why) => self.quits = Some(Quit::Ended(why)),
         }
         self.changed();
     }
@@ -279,7 +279,7 @@ impl Ui {
             && self.login.is_some()
             && self.state.offer.is_none()
         {
-            self.offer_login(Cause::Refused, Some(at), then);
+            self.offer_login(OfferReason::Refused, Some(at), then);
         }
         if self.state.projection.context_tokens().is_some()
             && self.state.about.input_limit.is_none()

@@ -41,7 +41,7 @@ pub(super) const LOCAL_COMMANDS: [(&str, Local, &str); 7] = [
 
 /// Returns the screen's command that the user has typed, and its argument; `None` for text that goes to the session,
 /// such as `/help COMMAND` and `/rewind N`.
-pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
+pub(super) fn parse_command(typed: &str) -> Option<(Local, &str)> {
     let typed = typed.trim();
     if unknown::leaves(typed) {
         return Some((Local::Quit, ""));
@@ -55,7 +55,9 @@ pub(super) fn of(typed: &str) -> Option<(Local, &str)> {
     let local = match name {
         "/login" => Local::Auth,
         "/fork" => Local::Fork,
-        name => LOCAL_COMMANDS.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?,
+        name => {
+            LOCAL_COMMANDS.iter().find(|(known, ..)| *known == name).map(|(_, local, _)| *local)?
+        }
     };
     let takes_more = matches!(local, Local::Copy | Local::Mode | Local::Resume);
     (takes_more || rest.is_empty()).then_some((local, rest))
@@ -74,32 +76,35 @@ pub(super) fn names() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Local, of};
+    use super::{Local, parse_command};
 
     #[test]
     fn a_word_that_leaves_elsewhere_leaves_here_too() {
         for typed in ["/quit", "/exit", "exit", "quit", ":q", " quit\n"] {
-            assert_eq!(of(typed), Some((Local::Quit, "")), "{typed}");
+            assert_eq!(parse_command(typed), Some((Local::Quit, "")), "{typed}");
         }
         for typed in ["quit smoking", "exit 1", "/quit now", "q"] {
-            assert_eq!(of(typed), None, "{typed}");
+            assert_eq!(parse_command(typed), None, "{typed}");
         }
     }
 
     #[test]
     fn a_command_of_the_screen_is_known_by_its_name() {
-        assert_eq!(of(" /mode  yolo "), Some((Local::Mode, "yolo")));
-        assert_eq!(of("/copy"), Some((Local::Copy, "")));
-        assert_eq!(of("/exit"), Some((Local::Quit, "")));
-        assert_eq!(of("/rewind "), Some((Local::Rewind, "")));
-        assert_eq!(of("/rewind 3"), None);
-        assert_eq!(of("/help about"), None);
-        assert_eq!(of("/model"), None);
-        assert_eq!(of("/fork"), Some((Local::Fork, "")));
-        assert_eq!(of("/fork it"), None);
-        assert_eq!(of("/chat  resume  a tag "), Some((Local::ResumeCheckpoint, "a tag")));
-        assert_eq!(of("/chat resume"), None);
-        assert_eq!(of("/chat save a"), None);
-        assert_eq!(of("copy"), None);
+        assert_eq!(parse_command(" /mode  yolo "), Some((Local::Mode, "yolo")));
+        assert_eq!(parse_command("/copy"), Some((Local::Copy, "")));
+        assert_eq!(parse_command("/exit"), Some((Local::Quit, "")));
+        assert_eq!(parse_command("/rewind "), Some((Local::Rewind, "")));
+        assert_eq!(parse_command("/rewind 3"), None);
+        assert_eq!(parse_command("/help about"), None);
+        assert_eq!(parse_command("/model"), None);
+        assert_eq!(parse_command("/fork"), Some((Local::Fork, "")));
+        assert_eq!(parse_command("/fork it"), None);
+        assert_eq!(
+            parse_command("/chat  resume  a tag "),
+            Some((Local::ResumeCheckpoint, "a tag"))
+        );
+        assert_eq!(parse_command("/chat resume"), None);
+        assert_eq!(parse_command("/chat save a"), None);
+        assert_eq!(parse_command("copy"), None);
     }
 }

@@ -82,7 +82,7 @@ fn rows(text: &str, context: usize, joined: bool, columns: usize) -> Vec<Line<'s
             page.flush();
             shown = Some(page.rows.len());
         }
-        page.take(event);
+        page.render_event(event);
         if first && joined {
             // No empty row separates the rest of a block from its beginning.
             shown = Some(page.rows.len());
@@ -127,7 +127,7 @@ impl MarkdownRows {
         }
     }
 
-    fn take(&mut self, event: Event<'_>) {
+    fn render_event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),

@@ -11,7 +11,7 @@ const OFFER_GRACE: Millis = 600;
 #[derive(Debug, Clone)]
 pub(super) struct LoginOffer {
     /// Reason for the offer.
-    pub(super) cause: Cause,
+    pub(super) cause: OfferReason,
     /// Name of the provider whose key is wanted.
     pub(super) whose: String,
     /// Web site where the provider's keys are made.
@@ -30,12 +30,12 @@ pub(super) struct LoginOffer {
     /// Reason for which the last attempt failed.
     pub(super) failure: Option<String>,
     /// Step that follows once there is a key.
-    pub(super) then: Then,
+    pub(super) then: NextStep,
 }
 
 /// Reason why a login is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum OfferReason {
     /// There is no key.
     Missing,
     /// The provider does not accept the key.
@@ -61,7 +61,7 @@ pub(super) enum LoginStage {
 
 /// Step that follows once there is a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum NextStep {
     Nothing,
     /// A prompt is sent that has waited for the key.
     Say(String),
@@ -89,13 +89,13 @@ const DEMO_ROW: (char, LoginChoice, &str) =
 impl LoginOffer {
     /// Creates an offer for the key of the provider of `login`, or of any of several `providers`.
     pub(super) fn new(
-        cause: Cause,
+        cause: OfferReason,
         login: &Login,
         providers: &[KeyProvider],
         opened: Option<Millis>,
-        then: Then,
+        then: NextStep,
     ) -> Self {
-        let any = cause != Cause::Refused && !providers.is_empty();
+        let any = cause != OfferReason::Refused && !providers.is_empty();
         Self {
             cause,
             whose: login.whose.clone(),

@@ -117,7 +117,7 @@ impl Picker {
     }
 
     /// Takes in the results of a search, unless the user has typed another text by now.
-    pub(super) fn found(&mut self, text: &str, found: Result<Vec<SearchHit>, String>) {
+    pub(super) fn set_search_results(&mut self, text: &str, found: Result<Vec<SearchHit>, String>) {
         if !self.searching || text != self.filter.text().trim() {
             return;
         }

@@ -19,17 +19,17 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::agent::{AgentAddress, AttachableAgent};
-use self::link::{MAX_ENVELOPE_BYTES, Link, PendingRequest, open};
+use self::link::{Link, MAX_ENVELOPE_BYTES, PendingRequest, open};
 use self::socket::SocketConnection;
 pub use self::socket::connect_acp;
-use super::news::{News, Reply};
+use super::news::{Reply, SessionNotification};
 use tandem_agent::session::{
     Answer, AnswerError, ClientName, Mode, Origin, PromptPart, SessionCommand, TurnId,
 };
 use tandem_wire::attach::{
-    ANSWER_METHOD, AnswerParams, CANCEL_METHOD, FILES_METHOD, FilesParams, ListedSession, OpenParams, OpenResult,
-    OpenedSession, PROMPT_METHOD, PROMPTS_METHOD, PromptParams, SET_MODE, SessionSelector, SetModeParams,
-    TAKE_BACK, TurnParams, PROTOCOL_VERSION,
+    ANSWER_METHOD, AnswerParams, CANCEL_METHOD, FILES_METHOD, FilesParams, ListedSession,
+    OpenParams, OpenResult, OpenedSession, PROMPT_METHOD, PROMPTS_METHOD, PROTOCOL_VERSION,
+    PromptParams, SET_MODE, SessionSelector, SetModeParams, TAKE_BACK, TurnParams,
 };
 
 /// Maximum number of unread news: while there are as many, no more entries are requested.
@@ -80,7 +80,7 @@ pub struct Remote {
     terminal: String,
     /// Queue of requests for the link's task.
     asks: mpsc::UnboundedSender<PendingRequest>,
-    news: mpsc::Receiver<News>,
+    news: mpsc::Receiver<SessionNotification>,
     /// Number of prompts sent so far, which gives each prompt its number.
     prompts: AtomicU64,
     /// Maximum number of tokens in the model's input; 0 if it is not known.
@@ -98,7 +98,7 @@ impl Remote {
         Origin::Attached(ClientName::new(self.opened.number, &self.terminal))
     }
 
-    pub(super) fn place(&self) -> String {
+    pub(super) fn address_for_people(&self) -> String {
         self.agent.to_string()
     }
 
@@ -119,8 +119,12 @@ impl Remote {
     }
 
     /// Waits for the next news. No news is lost if the future is dropped.
-    pub(super) async fn news(&mut self) -> News {
-        let fault = || News::Ended("a fault of this program has ended the connection".to_owned());
+    pub(super) async fn next_notification(&mut self) -> SessionNotification {
+        let fault = || {
+            SessionNotification::Ended(
+                "a fault of this program has ended the connection".to_owned(),
+            )
+        };
         self.news.recv().await.unwrap_or_else(fault)
     }
 

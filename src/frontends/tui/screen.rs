@@ -62,7 +62,7 @@ impl Screen {
         if finished.is_empty() {
             self.change(&mut out, &rows);
         } else {
-            self.go(&mut out, 0);
+            self.move_to_row(&mut out, 0);
             let wide = |row: &Line<'_>| width_of(&row.spans) > self.columns;
             if finished.iter().any(wide) {
                 // The terminal breaks such a row. A wide character that does not fit into the last cell moves to the
@@ -79,7 +79,7 @@ impl Screen {
         self.shown = rows;
         self.seen = cursor.is_some();
         if let Some((row, column)) = cursor {
-            self.go(&mut out, row.min(self.shown.len().saturating_sub(1)));
+            self.move_to_row(&mut out, row.min(self.shown.len().saturating_sub(1)));
             forward(&mut out, column);
             self.cursor.1 = column;
             out.push_str(SHOW_CURSOR);
@@ -91,7 +91,7 @@ impl Screen {
     /// Returns the bytes that remove the live rows and leave the cursor at the beginning of the first of them.
     pub(super) fn clear(&mut self) -> String {
         let mut out = String::new();
-        self.go(&mut out, 0);
+        self.move_to_row(&mut out, 0);
         self.shown.clear();
         self.seen = true;
         out.push_str(CLEAR_FROM_ROW);
@@ -126,16 +126,16 @@ impl Screen {
             }
             // A cursor movement does not scroll, so a line feed makes the new row.
             if at >= self.shown.len() && at > 0 {
-                self.go(out, at - 1);
+                self.move_to_row(out, at - 1);
                 out.push_str("\r\n");
                 self.cursor.0 = at;
             } else {
-                self.go(out, at);
+                self.move_to_row(out, at);
             }
             self.write(out, row);
         }
         if rows.len() < self.shown.len() {
-            self.go(out, rows.len());
+            self.move_to_row(out, rows.len());
             out.push_str(CLEAR_FROM_ROW);
         }
     }
@@ -160,7 +160,7 @@ impl Screen {
     }
 
     /// Moves the cursor to the beginning of an existing live row.
-    fn go(&mut self, out: &mut String, row: usize) {
+    fn move_to_row(&mut self, out: &mut String, row: usize) {
         out.push('\r');
         let at = self.cursor.0;
         if row < at {

@@ -16,7 +16,7 @@ pub(super) struct TerminalSignals {
 
 /// A signal that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum TerminalSignal {
     /// The process must stop (SIGTSTP).
     Stop,
     /// The process must end; the number of the signal.
@@ -38,12 +38,12 @@ impl TerminalSignals {
     }
 
     /// Waits for the next signal.
-    pub(super) async fn next(&mut self) -> Came {
+    pub(super) async fn next(&mut self) -> TerminalSignal {
         tokio::select! {
-            _ = self.stop.recv() => Came::Stop,
-            _ = self.interrupt.recv() => Came::End(SignalKind::interrupt().as_raw_value()),
-            _ = self.quit.recv() => Came::End(SignalKind::quit().as_raw_value()),
-            _ = self.resize.recv() => Came::Resized,
+            _ = self.stop.recv() => TerminalSignal::Stop,
+            _ = self.interrupt.recv() => TerminalSignal::End(SignalKind::interrupt().as_raw_value()),
+            _ = self.quit.recv() => TerminalSignal::End(SignalKind::quit().as_raw_value()),
+            _ = self.resize.recv() => TerminalSignal::Resized,
         }
     }
 }

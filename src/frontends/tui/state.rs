@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
-pub(super) use self::about::{Elsewhere, StatusInfo};
+pub(super) use self::about::{RemoteSessionInfo, StatusInfo};
 use super::clock::seconds;
 use super::complete::Completion;
 use super::dialog::Dialog;
@@ -16,7 +16,7 @@ use super::input::TextInput;
 use super::item::{CallCard, HistoryItem, ItemBody, Tone};
 use super::keyboard::KeyPress;
 use super::markdown::Growing;
-use super::offer::{LoginOffer, Then};
+use super::offer::{LoginOffer, NextStep};
 use super::picker::Picker;
 use super::rewind::RewindMenu;
 use tandem_agent::session::{
@@ -72,7 +72,7 @@ pub(super) struct ScreenState {
     pub(super) offer: Option<LoginOffer>,
     /// Time at which a turn ended because the provider refused the key, and the step that follows once there is another
     /// key.
-    pub(super) refused: Option<(Millis, Then)>,
+    pub(super) refused: Option<(Millis, NextStep)>,
     /// Choice among the stored sessions, while it is open.
     pub(super) picker: Option<Picker>,
     /// Earlier prompts that the conversation can go back to.
@@ -243,7 +243,7 @@ impl ScreenState {
             self.note(if cancelled { Tone::Aside } else { Tone::Error }, why);
         }
         if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
-            self.refused = Some((at, if own { Then::GoOn } else { Then::Nothing }));
+            self.refused = Some((at, if own { NextStep::GoOn } else { NextStep::Nothing }));
         }
     }
 

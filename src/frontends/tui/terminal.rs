@@ -47,7 +47,7 @@ type WriteJob = (String, Box<dyn FnOnce() + Send>);
 
 impl RawTerminal {
     /// Starts the writer thread and takes the terminal over. `titled`: the screen will change the window's title.
-    pub(super) fn take(titled: bool) -> io::Result<Self> {
+    pub(super) fn take_over(titled: bool) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel();
         // A write to a stopped terminal blocks, and must not block the session, so a thread of its own writes.
         thread::Builder::new().name("terminal".to_owned()).spawn(move || work(&waiting))?;

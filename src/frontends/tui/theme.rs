@@ -16,7 +16,8 @@ pub(super) const GOOD_STYLE: Style = Style::new().fg(Color::Green);
 /// Style of failure, and of removed lines.
 pub(super) const BAD_STYLE: Style = Style::new().fg(Color::Red);
 /// Style of questions and other things that need the user's attention.
-pub(super) const QUESTION_STYLE: Style = Style::new().fg(Color::Magenta).add_modifier(Modifier::BOLD);
+pub(super) const QUESTION_STYLE: Style =
+    Style::new().fg(Color::Magenta).add_modifier(Modifier::BOLD);
 /// Style of keywords in code.
 pub(super) const KEYWORD_STYLE: Style = Style::new().fg(Color::Magenta);
 /// Style of string literals in code.

@@ -54,7 +54,7 @@ pub(super) struct Ui {
     /// Models that the user can choose.
     pub(super) models: KnownModels,
     /// Pending replies of the session, each with its continuation.
-    pub(super) replies: FuturesUnordered<BoxFuture<'static, Next>>,
+    pub(super) replies: FuturesUnordered<BoxFuture<'static, Continuation>>,
     /// Index up to which a long conversation is read before its end is shown.
     pub(super) long_until: Option<usize>,
     pub(super) sessions: Option<StoredSessions>,
@@ -99,7 +99,7 @@ pub(super) enum Quit {
 }
 
 /// Continuation that runs when a reply has come.
-pub(super) type Next = Box<dyn FnOnce(&mut Ui) + Send>;
+pub(super) type Continuation = Box<dyn FnOnce(&mut Ui) + Send>;
 
 impl Ui {
     /// Calls the user's attention, unless that is not wanted.
@@ -126,12 +126,12 @@ impl Ui {
     }
 
     /// Registers a reply to wait for, and the function that runs when the reply has come.
-    pub(super) fn when<T: Send + 'static>(
+    pub(super) fn on_reply<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,
         then: impl FnOnce(&mut Self, Result<T, String>) + Send + 'static,
     ) {
-        let next = reply.map(|reply| -> Next { Box::new(move |ui| then(ui, reply)) });
+        let next = reply.map(|reply| -> Continuation { Box::new(move |ui| then(ui, reply)) });
         self.replies.push(next.boxed());
     }
 

@@ -157,10 +157,10 @@ mod tests {
         };
         let workspace = Arc::new(Workspace::new(&root, &[]).unwrap());
         let sandbox = CommandSandbox::new(setup, workspace);
-        let before = Before { files: ProtectedFiles::new(), found: Arc::default() };
+        let before = ProtectedBefore { files: ProtectedFiles::new(), found: Arc::default() };
         let exchange = Exchange::of(&root.join(".cfg"), &root.join(".link"));
         for _ in 0..ROUNDS {
-            sandbox.take(&before);
+            sandbox.move_new_files(&before);
         }
         drop(exchange);
         assert_eq!(fs::read_to_string(home.join(".envrc")).unwrap(), "mine");

@@ -43,7 +43,7 @@ pub(super) struct HeldFiles {
 impl SearchResult {
     /// Adds files that an earlier search has found and that still exist. Their directories may not be searchable any
     /// more.
-    pub(super) fn keep(&mut self, earlier: &Self) {
+    pub(super) fn merge_earlier(&mut self, earlier: &Self) {
         let is_there =
             |path: &&PathBuf| !path.symlink_metadata().is_err_and(|error| is_gone(&error));
         let known: HashSet<_> = self.files.iter().collect();
@@ -53,7 +53,7 @@ impl SearchResult {
     }
 
     /// Returns a limited number of files and directories that together cover all protected files.
-    pub(super) fn held(&self, roots: &[PathBuf]) -> HeldFiles {
+    pub(super) fn to_held_files(&self, roots: &[PathBuf]) -> HeldFiles {
         let (each, beyond) = self.files.split_at(self.files.len().min(MAX_HELD));
         let beyond = beyond.iter().filter_map(|path| path.parent().map(Path::to_owned));
         let unclear = self.unclear.iter().cloned().chain(beyond).collect();
@@ -175,7 +175,7 @@ mod tests {
         let root = PathBuf::from("/w");
         let files = (0..=MAX_HELD).map(|number| root.join(format!("{number}/.git")));
         let result = SearchResult { files: files.collect(), ..SearchResult::default() };
-        let held = result.held(&[root]);
+        let held = result.to_held_files(&[root]);
         assert_eq!((held.files.len(), held.unclear.len()), (MAX_HELD, 1));
         let unclear = held.unclear.first().unwrap().join(".git");
         assert!(!held.files.contains(&unclear));
@@ -188,7 +188,7 @@ mod tests {
         fs::write(&kept, "").unwrap();
         let earlier = SearchResult { files: vec![kept.clone(), gone], ..SearchResult::default() };
         let mut found = SearchResult::default();
-        found.keep(&earlier);
+        found.merge_earlier(&earlier);
         assert_eq!(found.files, [kept]);
     }
 

@@ -35,7 +35,7 @@ impl SecretFiles {
         unsearched: Vec<PathBuf>,
     ) -> Vec<PathBuf> {
         let mut repositories = self.repositories.lock();
-        let repositories = repositories.get_or_insert_with(|| Repositories::of(roots));
+        let repositories = repositories.get_or_insert_with(|| Repositories::containing(roots));
         let paths = candidates.iter().map(|candidate| candidate.path.clone()).collect();
         let tracked = repositories.tracked(&paths);
         hidden_of(roots, candidates, unsearched, &tracked)
@@ -44,7 +44,7 @@ impl SecretFiles {
 
 /// Returns the files and directories to hide, from the results of a walk through other directories. Files that git
 /// tracks are hidden, too. Blocks.
-pub(super) fn named(
+pub(super) fn files_to_hide(
     directories: &[PathBuf],
     candidates: Vec<Candidate>,
     unsearched: Vec<PathBuf>,

@@ -195,7 +195,9 @@ impl BoundNames {
         for process in processes.map(|entry| entry.path()).chain([PathBuf::from("/proc/self")]) {
             // The namespaces of other users' processes cannot be read.
             let Ok(namespace) = fs::read_link(process.join("ns/net")) else { continue };
-            let names = namespaces.entry(namespace).or_insert_with(|| NamespaceNames::of(&process));
+            let names = namespaces
+                .entry(namespace)
+                .or_insert_with(|| NamespaceNames::from_process(&process));
             names.processes.push(process);
         }
         let mut bound = Self::default();
@@ -215,7 +217,7 @@ impl BoundNames {
 }
 
 impl NamespaceNames {
-    fn of(process: &Path) -> Self {
+    fn from_process(process: &Path) -> Self {
         let mut names = Self::default();
         let list = fs::read(process.join("net/unix")).unwrap_or_default();
         for name in list.split(|byte| *byte == b'\n').skip(1).filter_map(name) {

@@ -66,12 +66,12 @@ pub(super) struct WorkspaceWalk(HashMap<PathBuf, Listing>);
 
 /// Kinds of files that are looked for in a directory and below it.
 #[derive(Clone, Copy)]
-struct Sought {
+struct SoughtKinds {
     protected: bool,
     secret: bool,
 }
 
-impl Sought {
+impl SoughtKinds {
     fn and(self, other: Self) -> Self {
         Self { protected: self.protected && other.protected, secret: self.secret && other.secret }
     }
@@ -90,14 +90,14 @@ impl WorkspaceWalk {
     ) -> io::Result<WalkResult> {
         let mut earlier = std::mem::take(&mut self.0);
         let (mut found, mut left) = (WalkResult::default(), MAX_ENTRIES);
-        let all = Sought { protected: true, secret: true };
+        let all = SoughtKinds { protected: true, secret: true };
         let mut waiting: VecDeque<_> = roots.iter().map(|root| (root.clone(), 0, all)).collect();
         while let Some((directory, depth, sought)) = waiting.pop_front() {
             if self.0.contains_key(&directory) {
                 continue;
             }
             let listed = if depth < MAX_DEPTH {
-                Listing::of(&directory, earlier.remove(&directory), left, wanted)
+                Listing::read_directory(&directory, earlier.remove(&directory), left, wanted)
             } else {
                 Err(too_much())
             };
@@ -166,7 +166,7 @@ impl DirectoryState {
         clippy::cast_possible_wrap,
         reason = "the types of these fields depend on the system; there are less than 10^9 nanoseconds"
     )]
-    fn of(data: &Stat) -> Self {
+    fn from_stat(data: &Stat) -> Self {
         let changed = (data.st_ctime as i64, data.st_ctime_nsec as i64);
         Self { device: data.st_dev as u64, number: data.st_ino as u64, changed }
     }
@@ -188,7 +188,7 @@ struct Listing {
     /// Number of entries.
     count: usize,
     /// Directories to search.
-    directories: Vec<(OsString, Sought)>,
+    directories: Vec<(OsString, SoughtKinds)>,
     /// Names of protected files.
     protected: Vec<OsString>,
     /// Names of secrets, each with `true` if it is a link.
@@ -200,7 +200,7 @@ struct Listing {
 impl Listing {
     /// Returns the listing of a directory, or `earlier` if the directory has not changed. Fails if it has more than
     /// `most` entries.
-    fn of(
+    fn read_directory(
         directory: &Path,
         earlier: Option<Self>,
         most: usize,
@@ -208,7 +208,7 @@ impl Listing {
     ) -> io::Result<Self> {
         let now = SystemTime::now();
         let data = lstat(directory)?;
-        let state = DirectoryState::of(&data);
+        let state = DirectoryState::from_stat(&data);
         let listing = match earlier {
             Some(listing) if listing.state == Some(state) => listing,
             _ => Self::read(directory, most, wanted)?,
@@ -224,7 +224,7 @@ impl Listing {
         // follows no link that may have taken the directory's place.
         let entries = Entries::at(directory)?;
         let mut listing = Self {
-            state: Some(DirectoryState::of(&fstat(entries.directory()?)?)),
+            state: Some(DirectoryState::from_stat(&fstat(entries.directory()?)?)),
             count: 0,
             directories: Vec::new(),
             protected: Vec::new(),
@@ -242,7 +242,7 @@ impl Listing {
             let hides = |is_directory| wanted.secrets.hides(&path, is_directory);
             let is_secret = hides(kind.is_dir()) || kind.is_symlink() && hides(true);
             let is_installed = INSTALLED_DIRECTORIES.iter().any(|installed| name == *installed);
-            let below = Sought {
+            let below = SoughtKinds {
                 protected: !is_protected && !is_installed,
                 secret: !is_secret && !is_installed && may_have_secrets(&path, &name),
             };
@@ -331,7 +331,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         fs::create_dir(root.join("a")).unwrap();
-        let state = DirectoryState::of(&lstat(&root).unwrap());
+        let state = DirectoryState::from_stat(&lstat(&root).unwrap());
         let now = SystemTime::now() + Duration::from_secs(1);
         assert!(state.is_settled(now) && !state.is_settled(now - Duration::from_secs(2)));
         let earlier = || Listing {
@@ -343,13 +343,13 @@ mod tests {
             sockets: Vec::new(),
         };
         let wanted = NameRules { is_protected: &|_| false, secrets: &Secrets::default() };
-        let listed = Listing::of(&root, Some(earlier()), 10, &wanted).unwrap();
+        let listed = Listing::read_directory(&root, Some(earlier()), 10, &wanted).unwrap();
         assert_eq!(listed.secrets.len(), 1);
         fs::write(root.join("y"), "").unwrap();
         let other = DirectoryState { changed: (0, 0), ..state };
         let changed = Listing { state: Some(other), ..earlier() };
-        let listed = Listing::of(&root, Some(changed), 10, &wanted).unwrap();
+        let listed = Listing::read_directory(&root, Some(changed), 10, &wanted).unwrap();
         assert_eq!((listed.secrets.len(), listed.count), (0, 2));
-        assert!(Listing::of(&root, None, 1, &wanted).is_err());
+        assert!(Listing::read_directory(&root, None, 1, &wanted).is_err());
     }
 }

@@ -42,7 +42,7 @@ impl<'d> PendingFile<'d> {
     }
 
     /// Writes the content and waits until it is on the disk.
-    pub(super) fn fill(self, content: &[u8]) -> io::Result<Self> {
+    pub(super) fn write_synced(self, content: &[u8]) -> io::Result<Self> {
         self.as_file().write_all(content)?;
         self.as_file().sync_all()?;
         Ok(self)
@@ -181,12 +181,12 @@ mod tests {
     fn nothing_is_in_the_directory_until_the_file_is_whole() {
         let dir = tempfile::tempdir().unwrap();
         let directory = opened(dir.path());
-        let file = PendingFile::new(&directory, Mode::RUSR).unwrap().fill(b"new").unwrap();
+        let file = PendingFile::new(&directory, Mode::RUSR).unwrap().write_synced(b"new").unwrap();
         assert_eq!(names(dir.path()), Vec::<String>::new());
         file.create(OsStr::new("file")).unwrap();
         let file = PendingFile::new(&directory, Mode::RUSR | Mode::WUSR | Mode::RGRP)
             .unwrap()
-            .fill(b"newer")
+            .write_synced(b"newer")
             .unwrap();
         assert_eq!(names(dir.path()), ["file"]);
         file.replace(OsStr::new("file")).unwrap();
@@ -201,7 +201,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let directory = opened(dir.path());
-        let file = PendingFile::new(&directory, Mode::RUSR).unwrap().fill(b"new").unwrap();
+        let file = PendingFile::new(&directory, Mode::RUSR).unwrap().write_synced(b"new").unwrap();
         fs::write(&path, b"theirs").unwrap();
         assert_eq!(
             file.create(OsStr::new("file")).unwrap_err().kind(),

@@ -29,7 +29,7 @@ pub(super) async fn dial(
     setup: &NetworkSetup,
     destination: &Destination,
 ) -> Result<TcpStream, DialError> {
-    if let Some(proxy) = setup.proxies.of(destination) {
+    if let Some(proxy) = setup.proxies.for_destination(destination) {
         // The upstream proxy resolves the name itself, so the addresses that it uses cannot be checked here. A name
         // that is known here to lead to a forbidden address is refused.
         if let Err(DialError::OutOfReach(why)) = addresses(setup, destination).await {

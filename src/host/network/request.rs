@@ -93,8 +93,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
     let path = path.split('#').next().unwrap_or_default();
     head.extend_from_slice(path.as_bytes());
     // The `Host` header is set to the host that was judged, so that the server cannot be told another one.
-    let port =
-        if destination.port == HTTP_PORT { String::new() } else { format!(":{}", destination.port) };
+    let port = if destination.port == HTTP_PORT {
+        String::new()
+    } else {
+        format!(":{}", destination.port)
+    };
     let host = &destination.host;
     head.extend_from_slice(format!(" HTTP/1.1\r\nHost: {host}{port}\r\n").as_bytes());
     for header in headers.iter().filter(|header| is_passed_on(header.name, headers)) {
@@ -159,7 +162,7 @@ fn body(headers: &[httparse::Header<'_>]) -> Result<BodyLength, &'static str> {
 mod tests {
     use super::*;
 
-    fn to(host: &str, port: u16) -> Destination {
+    fn destination(host: &str, port: u16) -> Destination {
         Destination::new(host, port).unwrap()
     }
 
@@ -195,13 +198,13 @@ mod tests {
         forwards(
             "GET http://Example.org/a?b=http://c#d HTTP/1.1\r\nHost: other\r\nAccept: */*\r\n\
              Proxy-Authorization: Basic x\r\nConnection: keep-alive, X-Own\r\nX-Own: 1\r\n\r\n",
-            &to("example.org", 80),
+            &destination("example.org", 80),
             "GET /a?b=http://c HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\
              Connection: close\r\n\r\n",
         );
         forwards(
             "POST HTTP://a:8080?q HTTP/1.0\r\nContent-Length: 3\r\nConnection: content-length\r\n\r\n",
-            &to("a", 8080),
+            &destination("a", 8080),
             "POST /?q HTTP/1.1\r\nHost: a:8080\r\nContent-Length: 3\r\nConnection: close\r\n\r\n",
         );
     }
@@ -226,7 +229,8 @@ mod tests {
         ] {
             assert!(read(bad.as_bytes()).is_err(), "{bad:?}");
         }
-        let many = format!("GET http://a/ HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADER_LINES + 1));
+        let many =
+            format!("GET http://a/ HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADER_LINES + 1));
         assert!(read(many.as_bytes()).is_err());
     }
 }

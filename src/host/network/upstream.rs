@@ -37,7 +37,7 @@ impl UpstreamProxies {
     }
 
     /// Returns the proxy of a destination, if it has one.
-    pub(super) fn of(&self, destination: &Destination) -> Option<Intercept> {
+    pub(super) fn for_destination(&self, destination: &Destination) -> Option<Intercept> {
         let scheme = if destination.port == DEFAULT_PORT { "http" } else { "https" };
         self.0.intercept(&format!("{scheme}://{destination}/").parse().ok()?)
     }

@@ -23,7 +23,7 @@ pub(super) enum BufferState {
 
 /// State of a file when an editor was last asked about it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LastLook {
+pub(super) struct LastRead {
     /// Hash of the last text that the file and the editor had in common; `None` if there was none.
     pub(super) synced: Option<u64>,
     /// Hash of the text on the disk; `None` if there was no file.
@@ -37,7 +37,7 @@ pub(super) struct LastLook {
 pub(super) fn compare(
     saved: Option<u64>,
     buffer: u64,
-    last: Option<&LastLook>,
+    last: Option<&LastRead>,
     by_command: impl FnOnce() -> bool,
 ) -> BufferState {
     if saved == Some(buffer) {
@@ -71,7 +71,8 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 /// line.
 pub(super) fn as_saved(saved: &str, buffer: &str) -> String {
     let body = saved.strip_prefix(BYTE_ORDER_MARK);
-    let mut text = like(body.unwrap_or(saved), buffer.strip_prefix(BYTE_ORDER_MARK).unwrap_or(buffer));
+    let mut text =
+        like(body.unwrap_or(saved), buffer.strip_prefix(BYTE_ORDER_MARK).unwrap_or(buffer));
     if saved.ends_with('\n') && !text.is_empty() && !text.ends_with('\n') {
         text.push_str(if saved.ends_with("\r\n") { "\r\n" } else { "\n" });
     }
@@ -111,7 +112,7 @@ mod tests {
     /// Compares an editor's text with a file whose hash is 2.
     fn check(buffer: u64, last: Option<(Option<u64>, u64)>, by_command: bool) -> BufferState {
         let state = BufferState::Saved;
-        let last = last.map(|(synced, saved)| LastLook { synced, saved: Some(saved), state });
+        let last = last.map(|(synced, saved)| LastRead { synced, saved: Some(saved), state });
         compare(Some(2), buffer, last.as_ref(), || by_command)
     }
 

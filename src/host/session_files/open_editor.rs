@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::buffer_state::{BufferState, LastLook, as_saved, compare, plain};
+use super::buffer_state::{BufferState, LastRead, as_saved, compare, plain};
 use crate::buffers::TextBuffers;
 use crate::command_times::CommandTimes;
 use crate::files::unsaved;
@@ -32,7 +32,7 @@ impl OpenEditors {
     pub fn join(self: &Arc<Self>, buffers: Arc<dyn TextBuffers>) -> BuffersGuard {
         let editor = Arc::new(OpenEditor {
             buffers,
-            looks: Mutex::default(),
+            reads: Mutex::default(),
             hasher: RandomState::new(),
             overdue: AtomicUsize::new(0),
         });
@@ -51,7 +51,7 @@ impl OpenEditors {
 pub(super) struct OpenEditor {
     pub(super) buffers: Arc<dyn TextBuffers>,
     /// Last known states of files, by path. The lock is held while a file's texts are compared.
-    looks: Mutex<HashMap<PathBuf, LastLook>>,
+    reads: Mutex<HashMap<PathBuf, LastRead>>,
     hasher: RandomState,
     /// Number of requests that the editor has not answered in time and that are still open. While there are any, it
     /// gets no others.
@@ -140,23 +140,23 @@ impl OpenEditor {
             return FileView::of_disk(bytes);
         }
         let (saved, hash) = (text.map(|text| self.hash(text)), self.hash(&buffer));
-        let mut looks = self.looks.lock();
-        let last = looks.get(path).copied();
+        let mut reads = self.reads.lock();
+        let last = reads.get(path).copied();
         let by_command = || status_change(path).is_some_and(|at| commands.cover(at));
         let state = compare(saved, hash, last.as_ref(), by_command);
-        let look = match state {
-            BufferState::Saved => LastLook { synced: saved, saved, state },
+        let read = match state {
+            BufferState::Saved => LastRead { synced: saved, saved, state },
             // A conflict lasts until the file and the editor's text are equal.
             BufferState::Conflicting => {
-                LastLook { state, ..last.unwrap_or(LastLook { synced: None, saved: None, state }) }
+                LastRead { state, ..last.unwrap_or(LastRead { synced: None, saved: None, state }) }
             }
-            _ => LastLook { synced: last.and_then(|last| last.synced), saved, state },
+            _ => LastRead { synced: last.and_then(|last| last.synced), saved, state },
         };
-        if looks.len() == MAX_REMEMBERED_FILES && last.is_none() {
-            looks.clear();
+        if reads.len() == MAX_REMEMBERED_FILES && last.is_none() {
+            reads.clear();
         }
-        looks.insert(path.to_owned(), look);
-        drop(looks);
+        reads.insert(path.to_owned(), read);
+        drop(reads);
         let is_on_disk = bytes.is_some();
         let bytes = match state {
             BufferState::Unsaved => Some(as_saved(text.unwrap_or_default(), &buffer).into_bytes()),
@@ -169,14 +169,14 @@ impl OpenEditor {
     /// editor's text does not take the write for a change by a command.
     pub(super) fn note_written(&self, path: &Path, new: &[u8]) {
         let saved = str::from_utf8(new).ok().map(|new| self.hash(new));
-        if let Some(look) = self.looks.lock().get_mut(path) {
-            (look.saved, look.state) = (saved, BufferState::Saved);
+        if let Some(read) = self.reads.lock().get_mut(path) {
+            (read.saved, read.state) = (saved, BufferState::Saved);
         }
     }
 
     /// Returns the last known state of a file.
     pub(super) fn state(&self, path: &Path) -> BufferState {
-        self.looks.lock().get(path).map_or(BufferState::Saved, |look| look.state)
+        self.reads.lock().get(path).map_or(BufferState::Saved, |read| read.state)
     }
 
     /// Returns an error if an edit would lose a person's unsaved changes.

@@ -75,15 +75,18 @@ pub(super) fn has_bare_path() -> bool {
 
 /// Returns whether a `PATH` has no directory of the user's.
 fn is_bare(path: &OsStr) -> bool {
-    env::split_paths(path)
-        .all(|dir| dir.as_os_str().is_empty() || SYSTEM_DIRECTORIES.iter().any(|known| dir == Path::new(known)))
+    env::split_paths(path).all(|dir| {
+        dir.as_os_str().is_empty() || SYSTEM_DIRECTORIES.iter().any(|known| dir == Path::new(known))
+    })
 }
 
 /// Returns the arguments with which a shell prints its `PATH` and these variables.
 pub(super) fn arguments(names: &[&str]) -> Vec<String> {
     let values: String = names.iter().flat_map(|name| [" \"$", name, "\""]).collect();
     // The values are printed by an inner `sh`, so that the format is the same for every login shell.
-    let print = format!("/bin/sh -c 'printf \"%s\\0\" \"{OUTPUT_FENCE}\" \"$PATH\"{values} \"{OUTPUT_FENCE}\"'");
+    let print = format!(
+        "/bin/sh -c 'printf \"%s\\0\" \"{OUTPUT_FENCE}\" \"$PATH\"{values} \"{OUTPUT_FENCE}\"'"
+    );
     ["-i", "-l", "-c", &print].map(str::to_owned).to_vec()
 }
 

@@ -40,7 +40,8 @@ pub(super) const MARK_VARIABLE: &str = "TANDEM_COMMAND";
 /// Returns the name and value of the environment variable that exempts a program from being ended with the agent. The
 /// value is random, so that no command knows it.
 pub fn left_alone() -> (&'static str, &'static str) {
-    static MARK_VALUE: LazyLock<String> = LazyLock::new(|| format!("none-{:016x}", fastrand::u64(..)));
+    static MARK_VALUE: LazyLock<String> =
+        LazyLock::new(|| format!("none-{:016x}", fastrand::u64(..)));
     (MARK_VARIABLE, &MARK_VALUE)
 }
 
@@ -63,7 +64,7 @@ pub struct Supervisor {
     /// not start.
     starting: RwLock<()>,
     /// Heartbeats without which commands are ended, if this process needs any.
-    pulse: OnceLock<Pulse>,
+    pulse: OnceLock<HeartbeatMonitor>,
     /// Tasks, one for each command, which wait for the command or end it.
     tasks: TaskTracker,
     ending: CancellationToken,
@@ -130,7 +131,7 @@ impl Supervisor {
     /// Requires heartbeats: from now on, all programs are ended if [`Self::beat`] was not called for the time
     /// `patience`, also while this process is frozen. Must be called within the async runtime.
     pub fn need_beats(self: &Arc<Self>, patience: Duration) {
-        let pulse = Pulse { patience, last: watch::Sender::new(Instant::now()) };
+        let pulse = HeartbeatMonitor { patience, last: watch::Sender::new(Instant::now()) };
         let last = pulse.last.subscribe();
         if self.pulse.set(pulse).is_ok() {
             tokio::spawn(end_without_beats(Arc::downgrade(self), last, patience));
@@ -186,7 +187,7 @@ impl Supervisor {
         if self.ending.is_cancelled() {
             return Err(io::Error::other("the agent is ending"));
         }
-        if self.pulse.get().is_some_and(Pulse::is_late) {
+        if self.pulse.get().is_some_and(HeartbeatMonitor::is_late) {
             return Err(io::Error::other(
                 "the database does not answer, and others may have taken the session over; try again",
             ));
@@ -315,13 +316,13 @@ impl Supervisor {
 }
 
 /// Heartbeats of a process whose sessions other nodes may take over when the heartbeats stop.
-struct Pulse {
+struct HeartbeatMonitor {
     /// Time without a heartbeat after which the programs are ended.
     patience: Duration,
     last: watch::Sender<Instant>,
 }
 
-impl Pulse {
+impl HeartbeatMonitor {
     /// Returns whether the last heartbeat is so old that no program may be started.
     fn is_late(&self) -> bool {
         self.is_late_after(*self.last.borrow())

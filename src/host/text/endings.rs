@@ -25,7 +25,7 @@ pub fn normalise(text: &str) -> Cow<'_, str> {
 
 /// Returns the text `new` with the line endings of `old`. Lines that stay keep their own endings.
 pub fn like(old: &str, new: &str) -> String {
-    match Endings::of(old) {
+    match Endings::from_text(old) {
         Endings { crlf: 0, lf: 0 } => new.to_owned(),
         endings => endings.apply(old, &normalise(new)),
     }
@@ -34,7 +34,7 @@ pub fn like(old: &str, new: &str) -> String {
 /// Applies edits that were made on the normalised text, sorted and without overlaps. The rest of the text stays, byte
 /// for byte.
 pub fn splice(old: &str, edits: &[TextEdit<'_>]) -> String {
-    let endings = Endings::of(old);
+    let endings = Endings::from_text(old);
     // Positions, in the normalised text, of the line ends that have lost their `\r`.
     let lost: Vec<usize> =
         old.match_indices("\r\n").enumerate().map(|(before, (at, _))| at - before).collect();
@@ -59,7 +59,7 @@ struct Endings {
 }
 
 impl Endings {
-    fn of(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let crlf = text.matches("\r\n").count();
         Self { crlf, lf: memchr::memchr_iter(b'\n', text.as_bytes()).count() - crlf }
     }

@@ -52,7 +52,7 @@ enum UnaskedFiles {
 
 /// Condition on which a file outside the workspace is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ReadCondition {
     /// The file is read without a question.
     Unasked,
     /// The file is read if a person agrees.
@@ -71,7 +71,8 @@ impl FilesOutside {
         secrets: Secrets,
         known: Vec<PathBuf>,
     ) -> io::Result<Self> {
-        let replaced = TEMPORARY_DIRECTORIES.iter().chain(&RUN_DIRECTORIES).chain(&SYSTEM_DIRECTORIES);
+        let replaced =
+            TEMPORARY_DIRECTORIES.iter().chain(&RUN_DIRECTORIES).chain(&SYSTEM_DIRECTORIES);
         Self::new(home, UnaskedFiles::Sandboxed(seen), secrets, known, replaced)
     }
 
@@ -83,7 +84,7 @@ impl FilesOutside {
         secrets: Secrets,
     ) -> io::Result<Self> {
         let readable = readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let known = secrets.known(home.as_deref());
+        let known = secrets.existing_paths(home.as_deref());
         let others = RUN_DIRECTORIES.iter().chain(&SYSTEM_DIRECTORIES);
         Self::new(home, UnaskedFiles::Named(readable), secrets, known, others)
     }
@@ -102,18 +103,18 @@ impl FilesOutside {
     }
 
     /// Returns the condition on which a file or directory, given by its real path, is read.
-    pub(crate) fn reading(&self, real: &Path) -> Reading {
+    pub(crate) fn reading(&self, real: &Path) -> ReadCondition {
         if self.is_replaced(real) || self.stores.iter().any(|path| real.starts_with(path)) {
-            return Reading::Never;
+            return ReadCondition::Never;
         }
         let is_unasked = match &self.unasked {
             UnaskedFiles::Sandboxed(home) => !home.as_ref().is_some_and(|home| home.hides(real)),
             UnaskedFiles::Named(paths) => paths.iter().any(|path| real.starts_with(path)),
         };
         match is_unasked {
-            true => Reading::Unasked,
-            false if self.secrets.why(real).is_some() => Reading::Never,
-            false => Reading::Asked,
+            true => ReadCondition::Unasked,
+            false if self.secrets.why(real).is_some() => ReadCondition::Never,
+            false => ReadCondition::Asked,
         }
     }
 
@@ -136,7 +137,7 @@ impl FilesOutside {
     }
 
     /// Returns the question to ask about a file or directory, given by its real path.
-    pub(crate) fn asked(&self, real: &Path, is_directory: bool) -> OutsideFile {
+    pub(crate) fn outside_file(&self, real: &Path, is_directory: bool) -> OutsideFile {
         let is_narrow = |path: &&Path| {
             let has_home = |home: &PathBuf| home.starts_with(path);
             path.parent().is_some() && !self.home.as_ref().is_some_and(has_home)
@@ -155,9 +156,9 @@ impl FilesOutside {
     /// Returns whether a file may be read. For a file that needs a person's consent, `permits` decides.
     pub(super) fn is_read(&self, real: &Path, permits: impl FnOnce(&Path) -> bool) -> bool {
         match self.reading(real) {
-            Reading::Unasked => true,
-            Reading::Asked => permits(real),
-            Reading::Never => false,
+            ReadCondition::Unasked => true,
+            ReadCondition::Asked => permits(real),
+            ReadCondition::Never => false,
         }
     }
 }
@@ -217,21 +218,21 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(path: &str, expected: Reading) {
+    fn check(path: &str, expected: ReadCondition) {
         assert_eq!(files().reading(Path::new(path)), expected, "{path}");
     }
 
     #[test]
     fn of_the_home_what_is_hidden_is_asked_about_and_secrets_stay_closed() {
-        check("/usr/include/stdio.h", Reading::Unasked);
-        check("/home/me/.cargo/bin/tool", Reading::Unasked);
-        check("/home/me/notes/x", Reading::Asked);
-        check("/home/me", Reading::Asked);
-        check("/home/me/other/.env", Reading::Never);
-        check("/home/me/.ssh/config", Reading::Never);
-        check("/home/me/dotfiles/keys/a", Reading::Never);
-        check("/proc/self/environ", Reading::Never);
-        check("/tmp/x", Reading::Never);
+        check("/usr/include/stdio.h", ReadCondition::Unasked);
+        check("/home/me/.cargo/bin/tool", ReadCondition::Unasked);
+        check("/home/me/notes/x", ReadCondition::Asked);
+        check("/home/me", ReadCondition::Asked);
+        check("/home/me/other/.env", ReadCondition::Never);
+        check("/home/me/.ssh/config", ReadCondition::Never);
+        check("/home/me/dotfiles/keys/a", ReadCondition::Never);
+        check("/proc/self/environ", ReadCondition::Never);
+        check("/tmp/x", ReadCondition::Never);
     }
 
     #[test]
@@ -250,7 +251,7 @@ mod tests {
 
     #[track_caller]
     fn covers(path: &str, is_directory: bool, folder: Option<&str>) {
-        let asked = files().asked(Path::new(path), is_directory);
+        let asked = files().outside_file(Path::new(path), is_directory);
         assert_eq!(asked.folder.as_deref(), folder.map(Path::new), "{path}");
     }
 

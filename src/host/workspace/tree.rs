@@ -22,7 +22,7 @@ impl Workspace {
     /// line, indented below its directory. `…` stands for entries that are left out.
     pub fn tree(&self, most: usize) -> String {
         let mut tree = Tree { left: most, look: LOOKED_AT, directories: HashMap::new() };
-        tree.fill(self);
+        tree.list_levels(self);
         let mut text = String::new();
         for root in self.trees() {
             if self.roots.len() > 1 {
@@ -57,7 +57,7 @@ struct TreeEntry {
 
 impl Tree {
     /// Lists the directories, level by level.
-    fn fill(&mut self, workspace: &Workspace) {
+    fn list_levels(&mut self, workspace: &Workspace) {
         let roots = workspace.trees().map(|root| (root, workspace.ignores(root, Respect::ALL)));
         let roots: Vec<_> = roots.collect();
         let mut waiting: VecDeque<_> =
@@ -87,7 +87,7 @@ impl Tree {
                 first.push(TreeEntry { path, is_dir });
             }
         }
-        let given = first.given();
+        let given = first.offered_count();
         let entries = first.into_sorted();
         self.left -= entries.len();
         Some(Directory { more: given > entries.len() || self.look == 0, entries })

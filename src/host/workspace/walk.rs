@@ -15,7 +15,7 @@ use crate::root::{Entries, Metadata, RootedPath};
 const MAX_OPEN: usize = 16;
 
 /// Filter of a walk: returns `true` for entries to meet. A directory that is filtered out is not entered.
-type Keep = Box<dyn Fn(&WalkEntry) -> bool + Send + Sync>;
+type EntryFilter = Box<dyn Fn(&WalkEntry) -> bool + Send + Sync>;
 
 /// A walk through the files below a directory. It yields the directory itself, and each entry before the entries below
 /// it. Links are yielded and not followed.
@@ -26,7 +26,7 @@ pub struct Walk {
     enter: Option<(RootedPath, usize)>,
     /// Directories that were entered, the innermost last.
     levels: Vec<Level>,
-    keep: Keep,
+    keep: EntryFilter,
     max_depth: usize,
     is_sorted: bool,
 }
@@ -81,11 +81,11 @@ struct Level {
     place: RootedPath,
     /// Depth of the directory's entries.
     depth: usize,
-    left: Left,
+    left: RemainingEntries,
 }
 
 /// Entries of a directory that the walk has not yielded yet.
-enum Left {
+enum RemainingEntries {
     /// An open directory, whose entries are read one by one.
     Open(Entries),
     /// Entries that were read in advance, the next one last.
@@ -124,7 +124,9 @@ impl Walk {
     /// link, and for entries that were read in advance.
     pub fn metadata(&self, entry: &WalkEntry) -> io::Result<Metadata> {
         match self.levels.last() {
-            Some(Level { depth, left: Left::Open(entries), .. }) if *depth == entry.depth => {
+            Some(Level { depth, left: RemainingEntries::Open(entries), .. })
+                if *depth == entry.depth =>
+            {
                 entries.metadata(entry.file_name())
             }
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -143,14 +145,16 @@ impl Walk {
 
     fn enter(&mut self, place: RootedPath, depth: usize) -> io::Result<()> {
         let entries = place.entries()?;
-        let mut level = Level { place, depth, left: Left::Open(entries) };
+        let mut level = Level { place, depth, left: RemainingEntries::Open(entries) };
         if self.is_sorted {
             level.read(&self.keep);
             level.sort();
         }
-        let open = self.levels.iter().filter(|level| matches!(level.left, Left::Open(_)));
+        let open =
+            self.levels.iter().filter(|level| matches!(level.left, RemainingEntries::Open(_)));
         if open.count() >= MAX_OPEN {
-            let outermost = self.levels.iter_mut().find(|it| matches!(it.left, Left::Open(_)));
+            let outermost =
+                self.levels.iter_mut().find(|it| matches!(it.left, RemainingEntries::Open(_)));
             if let Some(level) = outermost {
                 level.read(&self.keep);
             }
@@ -191,10 +195,10 @@ impl Iterator for Walk {
 
 impl Level {
     /// Returns the next entry that passes the filter.
-    fn next(&mut self, keep: &Keep) -> Option<io::Result<WalkEntry>> {
+    fn next(&mut self, keep: &EntryFilter) -> Option<io::Result<WalkEntry>> {
         let entries = match &mut self.left {
-            Left::Open(entries) => entries,
-            Left::Read(entries) => return entries.pop(),
+            RemainingEntries::Open(entries) => entries,
+            RemainingEntries::Read(entries) => return entries.pop(),
         };
         for entry in entries {
             match entry {
@@ -212,15 +216,15 @@ impl Level {
     }
 
     /// Reads the remaining entries, so that the directory can be closed.
-    fn read(&mut self, keep: &Keep) {
+    fn read(&mut self, keep: &EntryFilter) {
         let mut entries: Vec<_> = std::iter::from_fn(|| self.next(keep)).collect();
         entries.reverse();
-        self.left = Left::Read(entries);
+        self.left = RemainingEntries::Read(entries);
     }
 
     /// Sorts entries that were read in advance by name, for reading from the end.
     fn sort(&mut self) {
-        if let Left::Read(entries) = &mut self.left {
+        if let RemainingEntries::Read(entries) = &mut self.left {
             // An error has no name, so it sorts first.
             let name = |entry: &io::Result<WalkEntry>| {
                 entry.as_ref().map_or_else(|_| OsString::new(), |it| it.file_name().to_owned())

@@ -88,7 +88,9 @@ fn prompt(message: &Message<'_>) -> Option<ChatPrompt> {
         }
     }
     let whole = texts.concat();
-    if whole.trim().is_empty() || OWN_BEGINNINGS.iter().any(|own| whole.trim_start().starts_with(own)) {
+    if whole.trim().is_empty()
+        || OWN_BEGINNINGS.iter().any(|own| whole.trim_start().starts_with(own))
+    {
         return None;
     }
     let typed = pieces::text(&pieces::of_raw(message.display_content));
@@ -262,7 +264,7 @@ impl<'a> Writing<'a> {
                 if !text.trim().is_empty() {
                     self.add(Event::Notice(text));
                 }
-                self.leave(content.into_iter().filter_map(left));
+                self.leave(content.into_iter().filter_map(skipped_name));
             }
             _ => {}
         }
@@ -301,7 +303,7 @@ impl<'a> Writing<'a> {
         if !calls.is_empty() {
             self.write_calls(&calls);
         }
-        self.leave(content.into_iter().filter_map(left));
+        self.leave(content.into_iter().filter_map(skipped_name));
     }
 
     fn write_calls(&mut self, recorded: &[Value]) {
@@ -427,7 +429,7 @@ impl<'a> Writing<'a> {
 }
 
 /// Returns the name of a piece that is not taken over; `None` for another piece.
-fn left(piece: Piece) -> Option<String> {
+fn skipped_name(piece: Piece) -> Option<String> {
     match piece {
         Piece::Left(name) => Some(name),
         _ => None,
@@ -508,14 +510,15 @@ fn path(args: &Value) -> Option<&str> {
 }
 
 fn output(text: String, recorded: &Value, kind: ToolKind) -> ToolOutput {
-    let shown = shown(&recorded["resultDisplay"], recorded["renderOutputAsMarkdown"] == true);
+    let shown =
+        result_content(&recorded["resultDisplay"], recorded["renderOutputAsMarkdown"] == true);
     // Text that a call has read is for the model. People are shown the call's label alone.
     let shown = shown.or_else(|| (!kind.only_reads()).then(|| ResultContent::Output(text.clone())));
     ToolOutput { text, media: Vec::new(), shown }
 }
 
 /// Returns a result in the form in which people were shown it.
-fn shown(display: &Value, is_markdown: bool) -> Option<ResultContent> {
+fn result_content(display: &Value, is_markdown: bool) -> Option<ResultContent> {
     if let Some(text) = display.as_str().filter(|text| !text.trim().is_empty()) {
         let text = text.to_owned();
         return Some(if is_markdown {

@@ -259,7 +259,7 @@ impl FoundSessions {
 
 /// Returns the names of a directory's project below `~/.gemini/tmp`.
 fn projects_of(directory: &Path, registry: &Registry) -> Vec<String> {
-    let hash = directory.to_str().map(|path| ContentId::of(path.as_bytes()).sha256().to_owned());
+    let hash = directory.to_str().map(|path| ContentId::hash(path.as_bytes()).sha256().to_owned());
     // The name becomes part of a path, so it must not lead to another directory.
     let is_plain = |name: &&String| {
         !name.is_empty()

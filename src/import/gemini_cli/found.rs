@@ -104,7 +104,8 @@ impl FoundSession {
 
     /// Returns `true` if a stored session was imported from the same chat, in any state of the chat.
     pub(crate) fn is_state_of(&self, stored: &Head) -> bool {
-        let from = stored.from.as_ref().filter(|from| from.program.as_deref() == Some(PROGRAM_NAME));
+        let from =
+            stored.from.as_ref().filter(|from| from.program.as_deref() == Some(PROGRAM_NAME));
         // The tag of a saved chat is unique in its directory alone.
         from.is_some_and(|from| from.id == self.original())
             && (tag(&self.file).is_none() || stored.directory == self.head.directory)
@@ -162,11 +163,11 @@ fn id(session: &str, chat: &Chat<'_>, text: &str, directory: &Path) -> String {
         // A saved chat has no times, and its tag is unique in its directory alone.
         None => format!(
             "{PROGRAM_NAME}\n{session}\n{}\n{}",
-            ContentId::of(text.as_bytes()).sha256(),
+            ContentId::hash(text.as_bytes()).sha256(),
             directory.display()
         ),
     };
-    ContentId::of(name.as_bytes()).to_uuid().to_string()
+    ContentId::hash(name.as_bytes()).to_uuid().to_string()
 }
 
 /// Reads a chat's file: a regular file of at most [`MAX_CHAT_BYTES`], which must not be a symbolic link. Fails if the

@@ -78,12 +78,12 @@ fn piece(part: &Value) -> Piece {
         _ if part["functionResponse"].is_object() => {
             Piece::Result(result(&part["functionResponse"]))
         }
-        _ => Piece::Left(left(part)),
+        _ => Piece::Left(media_name(part)),
     }
 }
 
 /// Returns the name of a part that is not taken over: its media type, if that is short and plain.
-fn left(part: &Value) -> String {
+fn media_name(part: &Value) -> String {
     let mime_type =
         ["inlineData", "fileData"].iter().find_map(|key| part[key]["mimeType"].as_str());
     let plain = |name: &&str| {
@@ -99,7 +99,7 @@ pub(crate) fn call_id(value: &Value) -> &str {
 }
 
 fn result(response: &Value) -> ResultPiece {
-    let left = response["parts"].as_array().map(|parts| parts.iter().map(left).collect());
+    let left = response["parts"].as_array().map(|parts| parts.iter().map(media_name).collect());
     let answer = &response["response"];
     let (text, failed) = match (&answer["output"], &answer["error"]) {
         (Value::String(output), _) => (output.clone(), false),

@@ -100,7 +100,7 @@ impl Landing {
 }
 
 impl Callback {
-    pub(crate) fn of(address: &Url) -> Option<Self> {
+    pub(crate) fn from_address(address: &Url) -> Option<Self> {
         let find = |name: &str| {
             let found = address.query_pairs().find(|(found, _)| found == name);
             found.map(|(_, value)| value.into_owned())
@@ -130,7 +130,7 @@ impl LandingPage {
         }
         let query = uri.query().unwrap_or_default();
         let address = format!("http://localhost{}?{query}", self.path);
-        let callback = Url::parse(&address).ok().as_ref().and_then(Callback::of);
+        let callback = Url::parse(&address).ok().as_ref().and_then(Callback::from_address);
         let Some(callback) = callback.filter(|callback| callback.state == self.state) else {
             return page(StatusCode::BAD_REQUEST, "This is not the end of a login that has begun.");
         };

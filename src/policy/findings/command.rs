@@ -61,7 +61,7 @@ impl AssessedCommand {
     }
 
     /// Returns the first finding of a fact.
-    pub(crate) fn found(&self, fact: Fact) -> Option<&Finding> {
+    pub(crate) fn first_finding(&self, fact: Fact) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.fact == fact)
     }
 

@@ -44,7 +44,7 @@ impl<'a> Cwd<'a> {
     /// Follows a `cd` to `path`. Unless the `cd` is `certain` to succeed, the earlier directories stay possible. After
     /// a `cd` without a known path or through a link, any directory is possible: below a link, `..` leads `cd` to
     /// another directory than other programs.
-    pub(super) fn go(&mut self, path: Option<&str>, certain: bool) {
+    pub(super) fn change_directory(&mut self, path: Option<&str>, certain: bool) {
         let straight = |path: &&str| {
             self.here.iter().all(|dir| real(dir, path).is_some_and(|real| real == plain(dir, path)))
         };
@@ -66,7 +66,7 @@ impl<'a> Cwd<'a> {
     pub(super) fn moved(&self, path: Option<&str>) -> Self {
         let mut moved = self.clone();
         if path.is_some() {
-            moved.go(path, true);
+            moved.change_directory(path, true);
         }
         moved
     }
@@ -95,7 +95,7 @@ impl<'a> Cwd<'a> {
 
     /// Returns whether a word may name an existing executable file.
     pub(super) fn can_run(&self, word: &Word) -> bool {
-        self.named(word).is_some_and(|named| named.iter().any(|path| can_run(path)))
+        self.paths_of(word).is_some_and(|named| named.iter().any(|path| can_run(path)))
     }
 
     /// Returns the repository that git would work in, as seen from the workspace's directory, if it is not the
@@ -129,7 +129,7 @@ impl<'a> Cwd<'a> {
 
     /// Returns whether a word may name a directory.
     pub(super) fn may_be_directory(&self, word: &Word) -> bool {
-        self.named(word).is_none_or(|named| {
+        self.paths_of(word).is_none_or(|named| {
             // The paths of a pattern include the directory that it is in, so that a look at them would tell nothing.
             word.glob.is_some() || named.iter().any(|path| path.is_dir())
         })
@@ -147,7 +147,7 @@ impl<'a> Cwd<'a> {
 
     /// Returns whether every path that a word may name is inside the workspace.
     pub(super) fn has(&self, word: &Word) -> bool {
-        self.named(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))
+        self.paths_of(word).is_some_and(|named| named.iter().all(|path| self.contains(path)))
     }
 
     /// Returns the paths that a word may name, relative to the directory of the workspace that holds each. `None` if a
@@ -157,12 +157,12 @@ impl<'a> Cwd<'a> {
             let root = self.roots.iter().find(|root| path.starts_with(root));
             root.and_then(|root| path.strip_prefix(root).ok()).map(Path::to_owned)
         };
-        self.named(word)?.into_iter().map(from_root).collect()
+        self.paths_of(word)?.into_iter().map(from_root).collect()
     }
 
     /// Returns the real paths that a word may name, and the directory of its pattern. `None` if the paths are not
     /// known, if the pattern matches `..`, or if it matches a file whose name looks like an option.
-    pub(super) fn named(&self, word: &Word) -> Option<Vec<PathBuf>> {
+    pub(super) fn paths_of(&self, word: &Word) -> Option<Vec<PathBuf>> {
         let looks_like_option = |name: &[u8]| name.starts_with(b"-");
         if word.glob.is_some() && word.text.split('/').any(is_pattern_of_hidden) {
             return None;

@@ -27,7 +27,10 @@ pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String
         return Err(format!("`{}` is not known to only read", command.brief()));
     };
     if !git.reads() {
-        return Err(format!("`{}` is not known to only read", brief(&prefix::of(command))));
+        return Err(format!(
+            "`{}` is not known to only read",
+            brief(&prefix::always_prefix(command))
+        ));
     }
     if command.args().iter().any(|word| word.dynamic != Dynamic::No) {
         return Err(unknown(command));

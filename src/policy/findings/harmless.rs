@@ -3,7 +3,7 @@
 use super::cwd::Cwd;
 use super::git;
 use tandem_shell::options::value;
-use tandem_shell::reading::{self, Arguments, Reading, unknown};
+use tandem_shell::reading::{self, Arguments, CommandEffect, unknown};
 use tandem_shell::sed::Sed;
 use tandem_shell::{Dynamic, SimpleCommand, Word, brief, prefix};
 
@@ -26,12 +26,13 @@ pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String
         _ if reading::is_strictness(command) => Ok(()),
         _ if says_version(command, cwd) => Ok(()),
         _ => match reading::reading(command) {
-            Reading::Unknown => {
-                Err(format!("`{}` is not known to only read", brief(&prefix::of(command))))
-            }
-            Reading::Texts => texts(command, cwd),
-            Reading::Files(arguments) => arguments_inside(command, arguments, cwd),
-            Reading::More(why) => Err(why),
+            CommandEffect::Unknown => Err(format!(
+                "`{}` is not known to only read",
+                brief(&prefix::always_prefix(command))
+            )),
+            CommandEffect::Texts => texts(command, cwd),
+            CommandEffect::Files(arguments) => arguments_inside(command, arguments, cwd),
+            CommandEffect::More(why) => Err(why),
         },
     }
 }

@@ -30,10 +30,11 @@ pub(super) fn content(command: &SimpleCommand, cwd: &Cwd<'_>) -> ProjectContent 
     let files = match project_files(command) {
         None => return ProjectContent::None,
         Some(ProjectFiles::Unknown) => None,
-        Some(ProjectFiles::Script(word)) => cwd.named(&word),
+        Some(ProjectFiles::Script(word)) => cwd.paths_of(&word),
         Some(ProjectFiles::Named { names, above }) => {
             let here = cwd.here();
-            (!here.is_empty()).then(|| here.iter().flat_map(|it| named(it, names, above)).collect())
+            (!here.is_empty())
+                .then(|| here.iter().flat_map(|it| find_files(it, names, above)).collect())
         }
     };
     files.and_then(|files| hash(&files)).map_or(ProjectContent::Unknown, ProjectContent::Known)
@@ -41,7 +42,7 @@ pub(super) fn content(command: &SimpleCommand, cwd: &Cwd<'_>) -> ProjectContent 
 
 /// Returns the files of these names in a directory, or, with `above`, in the nearest directory from there upwards that
 /// has one. If there is none, returns the path of the last name, whose file may be created later.
-fn named(directory: &Path, names: &[String], above: bool) -> Vec<PathBuf> {
+fn find_files(directory: &Path, names: &[String], above: bool) -> Vec<PathBuf> {
     let there = |directory: &Path| -> Vec<PathBuf> {
         let paths = names.iter().map(|name| directory.join(name));
         paths.filter(|path| fs::symlink_metadata(path).is_ok()).collect()
@@ -57,7 +58,7 @@ fn hash(files: &[PathBuf]) -> Option<String> {
     let mut all = Vec::new();
     for file in files {
         let content = match bounded::read(file, MAX_FILE_BYTES) {
-            Ok(content) => ContentId::of(&content).sha256().to_owned(),
+            Ok(content) => ContentId::hash(&content).sha256().to_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "missing".to_owned(),
             Err(_) => return None,
         };
@@ -66,5 +67,5 @@ fn hash(files: &[PathBuf]) -> Option<String> {
     }
     let name = |file: &PathBuf| Some(file.file_name()?.to_string_lossy().into_owned());
     let names: Vec<_> = files.iter().filter_map(name).collect();
-    Some(format!("{} {}", names.join(", "), ContentId::of(&all).sha256()))
+    Some(format!("{} {}", names.join(", "), ContentId::hash(&all).sha256()))
 }

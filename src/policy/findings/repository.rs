@@ -204,7 +204,7 @@ impl Repository {
             for setting in settings {
                 if !setting
                     .harmless_if()
-                    .any(|rule| rule.is_none_or(|it| self.holds(it, &setting, roots)))
+                    .any(|rule| rule.is_none_or(|it| self.has_path(it, &setting, roots)))
                 {
                     return Err(format!(
                         "the repository's own configuration sets `{}`, which may make git run \
@@ -219,7 +219,7 @@ impl Repository {
     }
 
     /// Returns whether the value of a setting is the path that a rule requires.
-    fn holds(&self, rule: PathRule, setting: &Setting, roots: &[PathBuf]) -> bool {
+    fn has_path(&self, rule: PathRule, setting: &Setting, roots: &[PathBuf]) -> bool {
         // `~` and `%(prefix)` stand for directories elsewhere.
         if setting.value.starts_with(['~', '%']) {
             return false;
@@ -266,7 +266,8 @@ fn gitlinks(index: &[u8]) -> Option<Vec<PathBuf>> {
     }
     let (mut at, mut path, mut found) = (12, Vec::new(), Vec::new());
     for _ in 0..number(8)? {
-        let flags = u16::from_be_bytes(index.get(at + FLAGS_OFFSET..at + FIXED_BYTES)?.try_into().ok()?);
+        let flags =
+            u16::from_be_bytes(index.get(at + FLAGS_OFFSET..at + FIXED_BYTES)?.try_into().ok()?);
         let mut name = at + FIXED_BYTES + if flags & EXTENDED_FLAG == 0 { 0 } else { 2 };
         if version == 4 {
             // Version 4 gives a path by the bytes to drop from the end of the path before, and the bytes to append.

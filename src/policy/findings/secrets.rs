@@ -88,7 +88,7 @@ impl<'a> SecretFinder<'a> {
     pub(super) fn find(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> SecretFinding {
         let redirects = command.redirects.iter().filter(|it| it.kind != RedirectKind::Text);
         let targets: Vec<_> = redirects.clone().map(|it| &it.target).collect();
-        if let Some(found) = self.named(&targets, cwd, |_| true) {
+        if let Some(found) = self.find_named(&targets, cwd, |_| true) {
             return found;
         }
         let mut reads = redirects.filter(|it| it.kind == RedirectKind::Read);
@@ -107,7 +107,7 @@ impl<'a> SecretFinder<'a> {
         let words: Vec<_> = words.collect();
         // A word may be a search pattern or a message with the name of a secret: only names of files that exist count.
         let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
-        if let Some(found) = self.named(&words, cwd, is_there) {
+        if let Some(found) = self.find_named(&words, cwd, is_there) {
             return found;
         }
         if name == "git"
@@ -146,7 +146,7 @@ impl<'a> SecretFinder<'a> {
 
     /// Returns the finding for words that name secrets, as a whole or as the value of an option. `counts` selects the
     /// paths that matter.
-    fn named(
+    fn find_named(
         &self,
         words: &[&Word],
         cwd: &Cwd<'_>,
@@ -214,7 +214,7 @@ fn object(word: &Word, secrets: &Secrets) -> Option<String> {
 fn below(command: &SimpleCommand, cwd: &Cwd<'_>, secrets: &Secrets) -> Option<SecretFinding> {
     let operands = reading::operands(command);
     let words = operands.clone().unwrap_or_else(|| command.args().iter().collect());
-    let given = words.into_iter().filter_map(|word| cwd.named(word)).flatten();
+    let given = words.into_iter().filter_map(|word| cwd.paths_of(word)).flatten();
     let mut directories: Vec<_> = given.filter(|path| path.is_dir()).collect();
     // Without operands the command searches the working directory. If the operands are not known, it may do so, because
     // each word may be a search pattern or the value of an option.

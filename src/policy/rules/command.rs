@@ -34,15 +34,15 @@ impl CommandPattern {
         let restricts = effect >= RuleEffect::Ask;
         match subject {
             Subject::Call => Certainty::No,
-            Subject::Unclear(_) if matches!(self, Self::AllBut(_)) => sure(restricts),
-            Subject::Line(line) => sure(self.matches_line(line, restricts)),
+            Subject::Unclear(_) if matches!(self, Self::AllBut(_)) => is_certain(restricts),
+            Subject::Line(line) => is_certain(self.matches_line(line, restricts)),
             // The commands of such a line are not known to be commands that a rule allows.
             Subject::Unclear(line) if !restricts || self.matches_line(line, true) => {
-                sure(restricts)
+                is_certain(restricts)
             }
             Subject::Unclear(_) => Certainty::Perhaps,
             Subject::Command(command) if restricts => self.catches(command),
-            Subject::Command(command) => sure(self.covers(command)),
+            Subject::Command(command) => is_certain(self.covers(command)),
         }
     }
 
@@ -72,7 +72,7 @@ impl CommandPattern {
     /// Returns the certainty that a command fits, in any of its forms.
     fn catches(&self, command: &AssessedCommand) -> Certainty {
         if let Self::AllBut(prefixes) = self {
-            return sure(!command.forms.first().is_some_and(|form| covered(form, prefixes)));
+            return is_certain(!command.forms.first().is_some_and(|form| covered(form, prefixes)));
         }
         let caught = |form: &Vec<Word>| match self {
             Self::Regex(regex) if texts(form).iter().any(|text| regex.is_match(text)) => {
@@ -104,7 +104,7 @@ pub(super) fn args(
     };
     let restricts = effect >= RuleEffect::Ask;
     match subject {
-        Subject::Call | Subject::Line(_) => sure(pattern.is_match(&stable(args))),
+        Subject::Call | Subject::Line(_) => is_certain(pattern.is_match(&stable(args))),
         Subject::Unclear(_) if pattern.is_match(&stable(args)) => Certainty::Yes,
         Subject::Unclear(_) if restricts => Certainty::Perhaps,
         Subject::Unclear(_) => Certainty::No,
@@ -119,7 +119,7 @@ pub(super) fn args(
             }
         }
         Subject::Command(command) => {
-            sure(command.forms.first().is_some_and(|form| with(written(form))))
+            is_certain(command.forms.first().is_some_and(|form| with(written(form))))
         }
     }
 }
@@ -132,7 +132,7 @@ fn covered(form: &[Word], prefixes: &[Vec<String>]) -> bool {
     })
 }
 
-fn sure(yes: bool) -> Certainty {
+fn is_certain(yes: bool) -> Certainty {
     if yes { Certainty::Yes } else { Certainty::No }
 }
 

@@ -66,7 +66,7 @@ pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
     }
     for (key, value) in table.into_inner() {
         let name = key.get_ref().to_string();
-        parsed.take(&name, &source.at(&key.span()), value, &source);
+        parsed.read_key(&name, &source.at(&key.span()), value, &source);
     }
     if !errors.is_empty() {
         // After an error of syntax, a rule that allows may lack a condition that narrowed it.
@@ -78,7 +78,13 @@ pub fn parse(text: &str, place: &str, tier: Tier) -> Parsed {
 
 impl Parsed {
     /// Takes the value of a key at the top level of a file.
-    fn take(&mut self, name: &str, at: &str, value: Spanned<DeValue<'_>>, source: &RuleSource<'_>) {
+    fn read_key(
+        &mut self,
+        name: &str,
+        at: &str,
+        value: Spanned<DeValue<'_>>,
+        source: &RuleSource<'_>,
+    ) {
         if name == "safety_checker" {
             let why = "safety checkers are not used; paths never leave the workspace anyway";
             return self.remarks.push(format!("{at}: {why}"));
@@ -175,14 +181,14 @@ enum RuleMode {
 /// The parts of a rule that can be read even if other parts are wrong.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Gist {
+struct ReadableParts {
     tool_name: Option<Texts>,
     command_prefix: Option<IgnoredAny>,
     command_regex: Option<IgnoredAny>,
     decision: Option<String>,
 }
 
-impl Gist {
+impl ReadableParts {
     /// Returns the tools that the rule is about, as far as is known.
     fn tools(self) -> Option<Vec<NamePattern>> {
         let is_command = self.command_prefix.is_some() || self.command_regex.is_some();
@@ -194,7 +200,7 @@ impl Gist {
 /// Reads a rule; `None` if the rule is for a feature that this program does not have.
 fn rule(table: Spanned<DeValue<'_>>, source: &RuleSource<'_>) -> Result<Option<Rule>, Broken> {
     let whole = table.span();
-    let gist = Gist::deserialize(table.clone().into_deserializer()).unwrap_or_default();
+    let gist = ReadableParts::deserialize(table.clone().into_deserializer()).unwrap_or_default();
     let name = RuleName::Written(source.at(&whole));
     let read = RuleTable::deserialize(ValueDeserializer::from(table));
     let read = read.map_err(|err| (err.span(), err.message().to_owned()));

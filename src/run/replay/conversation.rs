@@ -87,7 +87,9 @@ impl Conversation {
         let parts = match method {
             v0::SEND_USER_MESSAGE => "/params/chunks",
             v1::PROMPT_METHOD => "/params/prompt",
-            v0::CANCEL_SEND_MESSAGE | v1::CANCEL_METHOD => return self.line(PROMPT_CODE, "› (cancels)"),
+            v0::CANCEL_SEND_MESSAGE | v1::CANCEL_METHOD => {
+                return self.line(PROMPT_CODE, "› (cancels)");
+            }
             _ => return,
         };
         let parts = message.pointer(parts).and_then(Value::as_array).into_iter().flatten();
@@ -126,7 +128,7 @@ impl Conversation {
                 self.streamed(Block::Said, text(message, "/params/chunk/text"));
                 self.streamed(Block::Thought, text(message, "/params/chunk/thought"));
             }
-            v0::PUSH_TOOL_CALL => self.asked(message),
+            v0::PUSH_TOOL_CALL => self.remember_request(message),
             v0::REQUEST_TOOL_CALL_CONFIRMATION => {
                 let title = text(message, "/params/label").unwrap_or_default();
                 self.line(QUESTION_CODE, &format!("? {}", visible_line(title)));
@@ -134,14 +136,16 @@ impl Conversation {
                 if let Some(reason) = text(message, "/params/confirmation/description") {
                     self.under(DIM_CODE, "  ", &format!("Asked because {reason}"));
                 }
-                self.asked(message);
+                self.remember_request(message);
             }
             v0::UPDATE_TOOL_CALL => {
                 let call = id(message, "/params/toolCallId").unwrap_or_default();
                 let status = text(message, "/params/status").unwrap_or_default();
                 self.changed(&call, status, message.pointer("/params/content"));
             }
-            v1::UPDATE_METHOD => self.updated(message.pointer("/params/update").unwrap_or(&Value::Null)),
+            v1::UPDATE_METHOD => {
+                self.updated(message.pointer("/params/update").unwrap_or(&Value::Null))
+            }
             v1::REQUEST_PERMISSION => {
                 let call = message.pointer("/params/toolCall").unwrap_or(&Value::Null);
                 self.described(call);
@@ -151,7 +155,7 @@ impl Conversation {
                 let title = visible_line(&known.title).into_owned();
                 self.line(QUESTION_CODE, &format!("? {title}"));
                 items(call, "/content").for_each(|content| self.content(Some(content)));
-                self.asked(message);
+                self.remember_request(message);
             }
             _ => {}
         }
@@ -208,7 +212,7 @@ impl Conversation {
     }
 
     /// Remembers a request of the agent until the client answers it.
-    fn asked(&mut self, message: &Value) {
+    fn remember_request(&mut self, message: &Value) {
         self.asked.insert(id(message, "/id").unwrap_or_default(), message.clone());
     }
 

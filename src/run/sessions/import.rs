@@ -31,7 +31,7 @@ impl StoredSessions {
             "sessions of Gemini CLI are imported into the sessions of this machine, not into a database",
         )?;
         let importer = Importer::new(own.clone()).await?;
-        let found = self.found(args).await?;
+        let found = self.find_sessions(args).await?;
         let mut counts = Counts { empty: found.empty, ..Counts::default() };
         let mut json = Vec::new();
         let skipped = found.skipped.iter().map(|SkippedFile { path, why }| (path, why));
@@ -63,7 +63,7 @@ impl StoredSessions {
     }
 
     /// Finds the sessions that the command line asks for.
-    async fn found(&self, args: &ImportArgs) -> anyhow::Result<FoundSessions> {
+    async fn find_sessions(&self, args: &ImportArgs) -> anyhow::Result<FoundSessions> {
         let dir = self.env.gemini_dir().context("there is no home directory")?;
         let gemini_cli = GeminiCli::new(dir, self.env.directory().to_owned());
         let scope = match &args.path {

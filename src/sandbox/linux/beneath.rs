@@ -138,7 +138,7 @@ impl Opened {
     }
 
     /// Returns the identity of this file, with the given path.
-    pub(crate) fn place(&self, path: &Path) -> KnownPath {
+    pub(crate) fn to_known_path(&self, path: &Path) -> KnownPath {
         KnownPath::new(path, self.device, self.number)
     }
 

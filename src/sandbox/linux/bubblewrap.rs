@@ -61,8 +61,11 @@ pub(crate) fn program() -> Result<PathBuf, String> {
     let Some(program) = paths.into_iter().find(|path| path.exists()) else {
         return Err("`bwrap` is not installed".to_owned());
     };
-    let tried =
-        Command::new(&program).args(PROBE_ARGUMENTS).stdin(Stdio::null()).stdout(Stdio::null()).output();
+    let tried = Command::new(&program)
+        .args(PROBE_ARGUMENTS)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .output();
     match tried {
         Ok(output) if output.status.success() => {
             Root::open().map(|_| program).map_err(|error| error.to_string())
@@ -129,7 +132,7 @@ impl Arguments {
     }
 
     /// Adds a mount that has no judged file: `bwrap` makes it, or it is the null device.
-    fn own(&mut self, words: &[&str], path: &Path) {
+    fn add_own_mount(&mut self, words: &[&str], path: &Path) {
         self.words.extend(words.iter().map(OsString::from));
         self.words.push(path.into());
         self.expected.push(Expected { path: path.to_owned(), place: None });
@@ -152,18 +155,18 @@ impl Arguments {
         drop_held(&mut found, |guarded| guarded.guard == Guard::ReadOnly);
         for (path, Guarded { opened, guard, .. }) in found {
             let option = if guard == Guard::ReadOnly { "--ro-bind" } else { "--bind" };
-            self.bind(option, opened.place(&path), &path);
+            self.bind(option, opened.to_known_path(&path), &path);
         }
         Ok(())
     }
 
     /// Replaces the home by an empty directory, and mounts its readable parts in it.
     fn home(&mut self, path: &Path, profile: &Profile) {
-        self.own(&["--tmpfs"], path);
+        self.add_own_mount(&["--tmpfs"], path);
         for path in profile.readable_in_home() {
             // Files that have been removed, or that now lie behind a link, are left out.
             if let Ok(found) = self.root.find(path) {
-                self.bind("--ro-bind", found.place(path), path);
+                self.bind("--ro-bind", found.to_known_path(path), path);
             }
         }
         for HomeLink { path, target } in profile.links_in_home() {
@@ -175,10 +178,10 @@ impl Arguments {
     fn hide(&mut self, path: &Path) {
         match self.root.find(path) {
             Ok(found) if found.kind == FileType::Directory => {
-                self.own(&["--perms", "0000", "--tmpfs"], path);
+                self.add_own_mount(&["--perms", "0000", "--tmpfs"], path);
                 self.words.extend(["--remount-ro".into(), path.into()]);
             }
-            Ok(_) => self.own(&["--ro-bind", "/dev/null"], path),
+            Ok(_) => self.add_own_mount(&["--ro-bind", "/dev/null"], path),
             Err(_) => {}
         }
     }
@@ -186,7 +189,7 @@ impl Arguments {
 
 fn arguments(profile: &Profile) -> io::Result<Arguments> {
     let mut made = Arguments { root: Root::open()?, words: Vec::new(), expected: Vec::new() };
-    let Layout { seen, unseen } = Layout::of(profile);
+    let Layout { seen, unseen } = Layout::from_profile(profile);
     let option = |place: &KnownPath| if profile.writes(place) { "--bind" } else { "--ro-bind" };
     for place in seen {
         made.bind(option(place), place.clone(), place.path());
@@ -198,12 +201,12 @@ fn arguments(profile: &Profile) -> io::Result<Arguments> {
     // `/dev`, `/proc`, `/run` and `/tmp` come after the workspace: otherwise a project could choose a path that covers
     // the replacements with the machine's own directories.
     for (option, path) in [("--dev", "/dev"), ("--proc", "/proc")] {
-        made.own(&[option], Path::new(path));
+        made.add_own_mount(&[option], Path::new(path));
     }
     let shared = bounded_memory_bytes(profile.limits).to_string();
-    made.own(&["--size", &shared, "--tmpfs"], Path::new("/dev/shm"));
+    made.add_own_mount(&["--size", &shared, "--tmpfs"], Path::new("/dev/shm"));
     for path in run_directories() {
-        made.own(&["--size", RUN_BYTES, "--tmpfs"], &path);
+        made.add_own_mount(&["--size", RUN_BYTES, "--tmpfs"], &path);
     }
     if let Some(place) = profile.temporary_directory() {
         for path in temporary_directories() {
@@ -266,7 +269,7 @@ pub(crate) fn command(
     let Arguments { words: arguments, expected, .. } = arguments(profile)?;
     command.args(arguments);
     let mut open = Vec::new();
-    for program in seccomp::exported(seccomp::Surroundings::Own)? {
+    for program in seccomp::exported(seccomp::SharedSurroundings::Own)? {
         let filter = left_open(&program)?;
         command.arg("--add-seccomp-fd").arg(filter.as_raw_fd().to_string());
         open.push(filter);

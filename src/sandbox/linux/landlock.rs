@@ -45,9 +45,9 @@ pub(crate) fn confine(profile: &Profile) -> io::Result<()> {
     sys::leave_terminal();
     restrict_files(profile).naming("Landlock")?;
     let surroundings = if profile.network {
-        seccomp::Surroundings::Machine
+        seccomp::SharedSurroundings::Machine
     } else {
-        seccomp::Surroundings::MachineWithoutNetwork
+        seccomp::SharedSurroundings::MachineWithoutNetwork
     };
     seccomp::apply(surroundings).naming("filter of system calls")
 }

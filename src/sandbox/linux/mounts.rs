@@ -58,7 +58,7 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
     // appear outside.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).naming("/")?;
     let root = Root::open()?;
-    let parts = Parts::take(&root, profile, temporary)?;
+    let parts = Parts::clone_parts(&root, profile, temporary)?;
     restrict(&root.find(Path::new("/"))?.file, true).naming("read-only /")?;
     for (part, place) in parts.seen {
         // The copy is mounted on the directory that it was taken from.
@@ -98,7 +98,7 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
 }
 
 impl Parts {
-    fn take(root: &Root, profile: &Profile, mut temporary: Vec<Part>) -> io::Result<Self> {
+    fn clone_parts(root: &Root, profile: &Profile, mut temporary: Vec<Part>) -> io::Result<Self> {
         let take = |places: Vec<&KnownPath>| -> io::Result<Vec<_>> {
             let taken = places.into_iter().map(|place| {
                 let part = confined(&root.find_place(place)?, !profile.writes(place));
@@ -106,7 +106,7 @@ impl Parts {
             });
             taken.collect()
         };
-        let Layout { seen, unseen } = Layout::of(profile);
+        let Layout { seen, unseen } = Layout::from_profile(profile);
         let (seen, unseen) = (take(seen)?, take(unseen)?);
         let mut home = Vec::new();
         if replaced_home(profile).is_some() {

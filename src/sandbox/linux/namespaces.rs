@@ -33,14 +33,14 @@ pub(crate) const READY_MESSAGE: &[u8] = b"ready";
 pub(crate) const MAX_DESCRIPTORS: usize = 7;
 
 /// Namespaces that all commands of a session share, regardless of their profiles.
-pub(crate) struct Shared {
+pub(crate) struct SharedNamespaces {
     pub(crate) user: OwnedFd,
     pub(crate) network: OwnedFd,
 }
 
 /// Namespaces that a command enters.
-pub(crate) struct Entered {
-    pub(crate) shared: Shared,
+pub(crate) struct EnteredNamespaces {
+    pub(crate) shared: SharedNamespaces,
     pub(crate) ipc: OwnedFd,
     pub(crate) processes: OwnedFd,
     pub(crate) temporary: TemporaryFiles,
@@ -57,7 +57,7 @@ pub(crate) struct TemporaryFiles {
 /// already. Sends [`READY_MESSAGE`] with descriptors of the user, network, shared memory and process namespaces, in this order.
 /// If these are the first namespaces of the session, descriptors of a listening socket in the network and of the
 /// [`TemporaryFiles`] follow. On failure, sends the reason instead.
-pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>, limits: Limits) -> ! {
+pub(crate) fn hold(socket: &OwnedFd, shared: Option<&SharedNamespaces>, limits: Limits) -> ! {
     let code = match set_up(shared).and_then(|listener| start_holder(socket, listener, limits)) {
         Ok(()) => 0,
         Err(error) => {
@@ -71,7 +71,7 @@ pub(crate) fn hold(socket: &OwnedFd, shared: Option<&Shared>, limits: Limits) ->
 
 /// Makes the namespaces. The new process namespace takes effect with the next child. Returns a socket that listens in
 /// the network namespace, if that is new.
-fn set_up(shared: Option<&Shared>) -> io::Result<Option<TcpListener>> {
+fn set_up(shared: Option<&SharedNamespaces>) -> io::Result<Option<TcpListener>> {
     privileges::forgo_new(Limits::default()).naming("no new privileges")?;
     let own = UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
     if let Some(shared) = shared {
@@ -196,7 +196,7 @@ fn send(socket: &OwnedFd, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<(
     Ok(())
 }
 
-fn enter_shared(shared: &Shared) -> io::Result<()> {
+fn enter_shared(shared: &SharedNamespaces) -> io::Result<()> {
     // The user namespace must be entered first: it gives the right to enter the others.
     enter(&shared.user, LinkNameSpaceType::User)?;
     enter(&shared.network, LinkNameSpaceType::Network)
@@ -220,7 +220,7 @@ fn mount_own(profile: &Profile, temporary: Option<&TemporaryFiles>) -> io::Resul
 /// 3. Builds the mount namespace.
 /// 4. Gives up the terminal, the capabilities and most dangerous system calls. The filter comes last: it denies `mount`
 ///    and `setns`, which the earlier steps use.
-pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
+pub(crate) fn confine(profile: &Profile, entered: &EnteredNamespaces) -> io::Result<()> {
     privileges::forgo_new(profile.limits).naming("no new privileges")?;
     enter(&entered.shared.user, LinkNameSpaceType::User)?;
     if !profile.network {
@@ -238,5 +238,5 @@ pub(crate) fn confine(profile: &Profile, entered: &Entered) -> io::Result<()> {
     std::env::set_current_dir(&directory).naming(directory.to_string_lossy())?;
     leave_terminal();
     privileges::drop_capabilities().naming("capabilities")?;
-    seccomp::apply(seccomp::Surroundings::Own).naming("filter of system calls")
+    seccomp::apply(seccomp::SharedSurroundings::Own).naming("filter of system calls")
 }

@@ -53,7 +53,7 @@ pub(super) struct Layout<'p> {
 }
 
 impl<'p> Layout<'p> {
-    pub(super) fn of(profile: &'p Profile) -> Self {
+    pub(super) fn from_profile(profile: &'p Profile) -> Self {
         let places = profile.roots.iter().chain(&profile.writable);
         let mut places: Vec<_> = places.chain(&profile.reachable_sockets).collect();
         places.sort_by_key(|place| place.path());

@@ -15,7 +15,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// The processes, shared memory and network that a command has in common with other programs. The filter denies more
 /// where no namespace separates them from the machine's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Surroundings {
+pub(super) enum SharedSurroundings {
     /// Processes and shared memory of the sandbox only, which has namespaces for them. The network is the machine's if
     /// the command may use it; otherwise the sandbox has a namespace for it, too.
     Own,
@@ -130,7 +130,7 @@ const DENIED_WITHOUT_NETWORK: &[i64] =
 const PUSH_INPUT: [u64; 2] = [0x5412, 0x541c];
 
 /// Filters the system calls of this process and of all processes that it starts.
-pub(super) fn apply(surroundings: Surroundings) -> io::Result<()> {
+pub(super) fn apply(surroundings: SharedSurroundings) -> io::Result<()> {
     for program in programs(surroundings)? {
         apply_filter(&program).map_err(io::Error::other)?;
     }
@@ -153,7 +153,7 @@ pub(super) fn apply_waiting() -> io::Result<()> {
 }
 
 /// Returns the two filter programs as bytes, in the form in which bubblewrap reads them from a descriptor.
-pub(super) fn exported(surroundings: Surroundings) -> io::Result<[Vec<u8>; 2]> {
+pub(super) fn exported(surroundings: SharedSurroundings) -> io::Result<[Vec<u8>; 2]> {
     Ok(programs(surroundings)?.map(|program| program.iter().flat_map(bytes).collect()))
 }
 
@@ -166,7 +166,7 @@ fn bytes(line: &sock_filter) -> Vec<u8> {
 
 /// Returns two filter programs: the first answers its calls with `ENOSYS`, as if the kernel did not have them; the
 /// second denies its calls with `EPERM`.
-fn programs(surroundings: Surroundings) -> io::Result<[BpfProgram; 2]> {
+fn programs(surroundings: SharedSurroundings) -> io::Result<[BpfProgram; 2]> {
     // The flags of `clone3` are behind a pointer, which a filter cannot follow. After `ENOSYS`, C libraries fall back
     // to `clone`, whose flags the filter sees.
     let hidden = Rules::from([(libc::SYS_clone3, Vec::new())]);
@@ -203,7 +203,11 @@ fn other_numbers() -> Vec<sock_filter> {
     }
     let line = |code, jf, k| sock_filter { code, jt: 0, jf, k };
     let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
-    vec![line(LOAD_INSTRUCTION, 0, 0), line(JUMP_UNLESS_AT_LEAST, 1, 0x4000_0000), line(RETURN_INSTRUCTION, 0, unknown)]
+    vec![
+        line(LOAD_INSTRUCTION, 0, 0),
+        line(JUMP_UNLESS_AT_LEAST, 1, 0x4000_0000),
+        line(RETURN_INSTRUCTION, 0, unknown),
+    ]
 }
 
 /// Instruction codes of BPF: load the call's number, compare it, return an answer.
@@ -211,7 +215,7 @@ const LOAD_INSTRUCTION: u16 = 0x20;
 const JUMP_UNLESS_AT_LEAST: u16 = 0x35;
 const RETURN_INSTRUCTION: u16 = 0x06;
 
-fn rules(surroundings: Surroundings) -> io::Result<Rules> {
+fn rules(surroundings: SharedSurroundings) -> io::Result<Rules> {
     let mut rules: Rules = DENIED_CALLS.iter().map(|number| (*number, Vec::new())).collect();
     // A new user namespace would give the command all capabilities inside it, such as that to mount.
     let user_namespace = libc::CLONE_NEWUSER as u64;
@@ -222,19 +226,19 @@ fn rules(surroundings: Surroundings) -> io::Result<Rules> {
     rules.insert(libc::SYS_ioctl, input.collect::<io::Result<_>>()?);
     // Sockets of all other families are denied.
     let mut families = vec![libc::AF_UNIX, libc::AF_NETLINK];
-    if surroundings != Surroundings::MachineWithoutNetwork {
+    if surroundings != SharedSurroundings::MachineWithoutNetwork {
         families.extend([libc::AF_INET, libc::AF_INET6]);
     }
     let others =
         families.into_iter().map(|family| (0, SeccompCmpOp::Ne, u64::from(family.unsigned_abs())));
     let mut sockets = vec![rule(others)?];
-    if surroundings != Surroundings::Own {
+    if surroundings != SharedSurroundings::Own {
         rules.extend(DENIED_AMONG_OTHERS.iter().map(|number| (*number, Vec::new())));
         for (number, argument) in OWN_ONLY {
             rules.insert(*number, vec![rule([(*argument, SeccompCmpOp::Ne, 0)])?]);
         }
     }
-    if surroundings == Surroundings::MachineWithoutNetwork {
+    if surroundings == SharedSurroundings::MachineWithoutNetwork {
         rules.extend(DENIED_WITHOUT_NETWORK.iter().map(|number| (*number, Vec::new())));
         // Datagram sockets send without a connection, and so do the sockets of a datagram pair. `sendmsg` takes the
         // address behind a pointer, which a filter cannot follow. So datagram sockets are denied when they are made; a

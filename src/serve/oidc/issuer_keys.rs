@@ -92,7 +92,7 @@ impl IssuerKeys {
         id: Option<&str>,
         algorithm: Algorithm,
     ) -> Result<DecodingKey, KeyError> {
-        if let Some(key) = self.known(id, algorithm) {
+        if let Some(key) = self.find_known(id, algorithm) {
             return Ok(key);
         }
         let asked = Instant::now();
@@ -111,10 +111,10 @@ impl IssuerKeys {
         drop(fetches);
         let is_known = self.keys.lock().is_some();
         let missing = if is_known { KeyError::Unknown } else { KeyError::Unavailable };
-        self.known(id, algorithm).ok_or(missing)
+        self.find_known(id, algorithm).ok_or(missing)
     }
 
-    fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
+    fn find_known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<DecodingKey> {
         let keys = self.keys.lock();
         let mut fitting = keys.iter().flatten().filter(|key| {
             key.key.family() == algorithm.family()

@@ -43,7 +43,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// Turns the error for a missing file into [`StoreError::NotFound`] with the session's id.
-pub(super) fn named(id: &str) -> impl Fn(StoreError) -> StoreError {
+pub(super) fn not_found_as(id: &str) -> impl Fn(StoreError) -> StoreError {
     move |err| match err {
         StoreError::Io(err) if err.kind() == ErrorKind::NotFound => {
             StoreError::NotFound(id.to_owned())
@@ -132,7 +132,8 @@ pub(super) fn is_same(file: &File, other: &Metadata) -> io::Result<bool> {
 /// Reads the owner file of a session; returns a holder without a process id if it cannot be read.
 pub(super) fn read_owner(dir: &Path) -> Holder {
     let mut json = Vec::new();
-    let read = File::open(dir.join(OWNER_FILE)).and_then(|file| file.take(4096).read_to_end(&mut json));
+    let read =
+        File::open(dir.join(OWNER_FILE)).and_then(|file| file.take(4096).read_to_end(&mut json));
     read.ok().and_then(|_| serde_json::from_slice(&json).ok()).unwrap_or_default()
 }
 
@@ -140,7 +141,8 @@ pub(super) fn read_owner(dir: &Path) -> Holder {
 pub(super) fn write_owner(dir: &Path, owner: &Holder) -> Result<(), StoreError> {
     let json = serde_json::to_vec(owner).map_err(io::Error::from)?;
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(OWNER_FILE));
+    let file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(dir.join(OWNER_FILE));
     Ok(file?.write_all(&json)?)
 }
 
@@ -149,7 +151,7 @@ pub(super) type LogFile = BufReader<io::Take<File>>;
 
 /// Opens the log of a session for reading, at its first line.
 pub(super) fn open(dir: &Path, id: &str) -> Result<LogFile, StoreError> {
-    let file = File::open(dir.join(LOG_FILE)).map_err(StoreError::Io).map_err(named(id))?;
+    let file = File::open(dir.join(LOG_FILE)).map_err(StoreError::Io).map_err(not_found_as(id))?;
     if !has_head(&file)? {
         return Err(StoreError::NotFound(id.to_owned()));
     }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tandem_agent::session::{Batch, WriteLease, Head, Holder, Secrets, StoreError};
+use tandem_agent::session::{Batch, Head, Holder, Secrets, StoreError, WriteLease};
 
 use super::directory::{
-    self, LOG_FILE, LockedLog, OWNER_FILE, SECRETS_FILE, blocking, has_head, is_same, lock, make_dir, write_owner,
+    self, LOG_FILE, LockedLog, OWNER_FILE, SECRETS_FILE, blocking, has_head, is_same, lock,
+    make_dir, write_owner,
 };
 use crate::backwards::Backwards;
 use crate::lines::{self, FORMAT_VERSION};

@@ -9,7 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tandem_agent::session::{BatchSummary, Holder, Listed, Millis, Query, StoreError};
 use uuid::Uuid;
 
-use super::directory::{LOG_FILE, OWNER_FILE, open, read_head_or_first_event, read_owner, session_id};
+use super::directory::{
+    LOG_FILE, OWNER_FILE, open, read_head_or_first_event, read_owner, session_id,
+};
 use crate::backwards::Backwards;
 use crate::lines;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt as _};
 use tandem_agent::session::{StoreError, Stored, StoredLog};
 
-use super::news::NewsOf;
+use super::news::TopicSubscription;
 use super::shared::Shared;
 use super::{MAX_PAGE_BATCHES, connection};
 use crate::lines;
@@ -32,7 +32,7 @@ pub(super) fn follow(shared: &Arc<Shared>, id: &str, from: usize) -> StoredLog {
 struct Follower {
     shared: Arc<Shared>,
     id: String,
-    news: NewsOf,
+    news: TopicSubscription,
     /// Index of the next event.
     next: usize,
     /// `true` until the first read, which must find the batch that contains the index `next`: it may begin earlier.

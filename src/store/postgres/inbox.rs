@@ -34,7 +34,7 @@ pub(super) async fn ask(
     let owner = shared.owner(session).await?.node;
     let sql = "insert into tandem.inbox(session, key, asker, body) values ($1, $2, $3, $4) \
                on conflict do nothing";
-    shared.database.query(sql, &[&session, &key, &shared.nodes.own(), &body]).await?;
+    shared.database.query(sql, &[&session, &key, &shared.nodes.own_name(), &body]).await?;
     // If the session gets another owner meanwhile, that node reads its inbox when it has leased the session.
     shared.news.tell(&inbox_of(&owner));
     loop {
@@ -88,7 +88,7 @@ pub(super) async fn orders(
     shared: &Arc<Shared>,
     under_way: &HashSet<Order>,
 ) -> Result<Vec<Order>, StoreError> {
-    let own = shared.nodes.own();
+    let own = shared.nodes.own_name();
     let mut news = shared.news.subscribe(&inbox_of(own));
     loop {
         news.forget();
@@ -115,7 +115,7 @@ pub(super) async fn orders(
 pub(super) async fn reply(shared: &Shared, order: &Order, reply: &str) -> Result<(), StoreError> {
     let sql = "update tandem.inbox set reply = $3 where session = $1 and key = $2 and exists \
                (select from tandem.session s where s.id = $1 and s.owner = $4 and s.epoch = $5)";
-    let own = shared.nodes.own();
+    let own = shared.nodes.own_name();
     let Order { session, key, epoch, .. } = order;
     shared.database.query(sql, &[session, key, &reply, &own, epoch]).await?;
     shared.news.tell(key);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use tandem_agent::session::{Batch, WriteLease, Head, Secrets, StoreError};
+use tandem_agent::session::{Batch, Head, Secrets, StoreError, WriteLease};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -56,7 +56,7 @@ impl PostgresLease {
                    (id, epoch, owner, head, directory, is_checkpoint, title, changed, tenant) \
                    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict(id) do nothing returning id";
         let directory = head.directory.to_string_lossy();
-        let (own, is_checkpoint) = (shared.nodes.own(), head.tag.is_some());
+        let (own, is_checkpoint) = (shared.nodes.own_name(), head.tag.is_some());
         let title = &head.title;
         let tenant = head.owner.as_ref().map_or("", |owner| &*owner.tenant);
         let created = shared
@@ -103,7 +103,7 @@ impl PostgresLease {
         seen: i64,
     ) -> Result<Box<dyn WriteLease>, StoreError> {
         let epoch = seen + 1;
-        let own = shared.nodes.own();
+        let own = shared.nodes.own_name();
         if let Some(mut lease) = Self::hold(shared, id, epoch) {
             // The epoch in the condition decides the race: if another node has found the same owner dead and was
             // faster, this updates nothing. The statement may run twice, so the row is read afterwards to learn who
@@ -115,7 +115,7 @@ impl PostgresLease {
             if owner.node == own && owner.epoch == epoch {
                 lease.next = index(owner.next)?;
                 // The inbox may already have orders for this session.
-                shared.news.hear(&inbox_of(own));
+                shared.news.notify_readers(&inbox_of(own));
                 return Ok(Box::new(lease));
             }
         }
@@ -251,8 +251,9 @@ impl WriteLease for PostgresLease {
     async fn release(&mut self) {
         self.is_released = true;
         self.shared.let_go(&self.id, self.epoch);
-        let own = self.shared.nodes.own();
-        let released = self.shared.database.query(RELEASE_STATEMENT, &[&self.id, &self.epoch, &own]).await;
+        let own = self.shared.nodes.own_name();
+        let released =
+            self.shared.database.query(RELEASE_STATEMENT, &[&self.id, &self.epoch, &own]).await;
         if let Err(err) = released {
             tracing::debug!("a session is let go when this process ends: {err}");
         }
@@ -270,7 +271,7 @@ impl Drop for PostgresLease {
         // session.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
-                let own = shared.nodes.own();
+                let own = shared.nodes.own_name();
                 shared.database.query(RELEASE_STATEMENT, &[&id, &epoch, &own]).await
             });
         }

@@ -6,7 +6,7 @@ use tandem_agent::session::{ActiveSession, Listed, Query, StoreError};
 use tokio_postgres::Row;
 
 use super::connection::{Database, get};
-use super::nodes::Life;
+use super::nodes::NodeState;
 use super::shared::Shared;
 use crate::lines;
 
@@ -33,12 +33,12 @@ pub(super) async fn active_elsewhere(shared: &Shared) -> Result<Vec<ActiveSessio
     let sql = "select head, title, turns, changed, shares, busy from tandem.session \
                where owner <> $1 and (owner <> '' or busy) and not is_checkpoint \
                order by changed desc, id desc limit $2";
-    let rows = shared.database.query(sql, &[&shared.nodes.own(), &MOST_ACTIVE]).await?;
+    let rows = shared.database.query(sql, &[&shared.nodes.own_name(), &MOST_ACTIVE]).await?;
     let active = |row| Some(ActiveSession { listed: describe(row)?, busy: get(row, 5).ok()? });
     let mut all: Vec<_> = rows.iter().filter_map(active).collect();
     let ids: Vec<&str> = all.iter().map(|active| &*active.listed.head.id).collect();
     let owners = shared.owners(&ids).await?.into_iter();
-    let owned = owners.filter(|(id, owner)| shared.life(id, owner) != Life::Dead);
+    let owned = owners.filter(|(id, owner)| shared.life(id, owner) != NodeState::Dead);
     let owned: HashSet<_> = owned.map(|(id, _)| id).collect();
     all.retain(|active| active.busy || owned.contains(&active.listed.head.id));
     Ok(all)

@@ -1,6 +1,6 @@
-//! News between nodes: the log of a session has grown, an order has its reply, or a node's inbox has orders.
+//! Notifications between nodes: the log of a session has grown, an order has its reply, or a node's inbox has orders.
 //!
-//! News are hints, which may be late, come twice or be lost. So each reader also looks at the database every [`POLL_INTERVAL`]
+//! Notifications are hints, which may be late, come twice or be lost. So each reader also looks at the database every [`POLL_INTERVAL`]
 //! without news. All news of a node go over one connection.
 
 use std::collections::{BTreeSet, HashMap};
@@ -27,9 +27,9 @@ const MAX_NOTIFICATION_BYTES: usize = 7000;
 /// Notification about all topics: each reader must look.
 const ANY_TOPIC: &str = "*";
 
-/// News of a node. A topic is the id of a session whose log has grown, the key of an order that has its reply, or
+/// Notifications of a node. A topic is the id of a session whose log has grown, the key of an order that has its reply, or
 /// [`inbox_of`] a node that has orders.
-pub(super) struct News {
+pub(super) struct Notifications {
     /// Channels to the readers of this node, by topic.
     waiting: Mutex<HashMap<String, watch::Sender<()>>>,
     /// Topics of the next notification to the other nodes.
@@ -38,7 +38,7 @@ pub(super) struct News {
     is_untold: Notify,
 }
 
-impl News {
+impl Notifications {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             waiting: Mutex::default(),
@@ -48,22 +48,22 @@ impl News {
     }
 
     /// Subscribes to the news of a topic from now on.
-    pub(super) fn subscribe(self: &Arc<Self>, topic: &str) -> NewsOf {
+    pub(super) fn subscribe(self: &Arc<Self>, topic: &str) -> TopicSubscription {
         let mut waiting = self.waiting.lock();
         let changes = waiting.entry(topic.to_owned()).or_default().subscribe();
-        NewsOf { news: Arc::clone(self), topic: topic.to_owned(), changes }
+        TopicSubscription { news: Arc::clone(self), topic: topic.to_owned(), changes }
     }
 
     /// Tells the readers of a topic, at this node and at others, that there are news.
     pub(super) fn tell(&self, topic: &str) {
-        self.hear(topic);
+        self.notify_readers(topic);
         self.untold.lock().insert(topic.to_owned());
         self.is_untold.notify_one();
     }
 
     /// Tells the readers at this node. `topics` is the text of a notification: topics separated by spaces, or
     /// [`ANY_TOPIC`].
-    pub(super) fn hear(&self, topics: &str) {
+    pub(super) fn notify_readers(&self, topics: &str) {
         let waiting = self.waiting.lock();
         if topics == ANY_TOPIC {
             for changes in waiting.values() {
@@ -94,13 +94,13 @@ pub(super) fn inbox_of(node: &str) -> String {
 }
 
 /// Subscription to one topic.
-pub(super) struct NewsOf {
-    news: Arc<News>,
+pub(super) struct TopicSubscription {
+    news: Arc<Notifications>,
     topic: String,
     changes: watch::Receiver<()>,
 }
 
-impl NewsOf {
+impl TopicSubscription {
     /// Forgets the news up to now. A reader calls this before it looks at the database, so that later news wake it
     /// again.
     pub(super) fn forget(&mut self) {
@@ -113,7 +113,7 @@ impl NewsOf {
     }
 }
 
-impl Drop for NewsOf {
+impl Drop for TopicSubscription {
     fn drop(&mut self) {
         let mut waiting = self.news.waiting.lock();
         // The count still includes the receiver of this value.
@@ -124,15 +124,15 @@ impl Drop for NewsOf {
 }
 
 /// Exchanges news with the other nodes until the task is cancelled.
-pub(super) async fn exchange(news: Arc<News>, database: Arc<Database>) {
+pub(super) async fn exchange(news: Arc<Notifications>, database: Arc<Database>) {
     let mut failures = 0;
     loop {
         let hearing = Arc::clone(&news);
-        match database.listen(move |topics| hearing.hear(topics)).await {
+        match database.listen(move |topics| hearing.notify_readers(topics)).await {
             Ok(client) => {
                 failures = 0;
-                // News may have been missed while there was no connection.
-                news.hear(ANY_TOPIC);
+                // Notifications may have been missed while there was no connection.
+                news.notify_readers(ANY_TOPIC);
                 let Err(failure) = tell_others(&news, &database, &client).await;
                 tracing::debug!("no news of other nodes: {}", database.explain(&failure));
             }
@@ -147,7 +147,7 @@ pub(super) async fn exchange(news: Arc<News>, database: Arc<Database>) {
 
 /// Sends notifications to the other nodes until the connection breaks.
 async fn tell_others(
-    news: &News,
+    news: &Notifications,
     database: &Database,
     client: &Client,
 ) -> Result<std::convert::Infallible, Failure> {

@@ -80,7 +80,7 @@ struct SeenNode {
 
 /// State of a node, as far as this process knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum NodeState {
     Alive,
     /// The node is late, new, or has lost its lock: the next looks decide.
     Unclear,
@@ -88,7 +88,7 @@ pub(super) enum Life {
 }
 
 impl Nodes {
-    /// Makes this process a node, whose heartbeat [`live`] starts. Cleans up after dead nodes first.
+    /// Makes this process a node, whose heartbeat [`start_heartbeat`] starts. Cleans up after dead nodes first.
     pub(super) async fn join(
         database: &Arc<Database>,
         dead_after: Duration,
@@ -135,12 +135,12 @@ impl Nodes {
         let Some(last_look) = &self.last_look else { return Ok(()) };
         let rows = self.database.query(STATES_QUERY, &[]).await?;
         let last = std::mem::replace(&mut *last_look.lock(), Instant::now());
-        self.look(&rows, last.elapsed().min(HEARTBEAT_INTERVAL * 2));
+        self.update_states(&rows, last.elapsed().min(HEARTBEAT_INTERVAL * 2));
         Ok(())
     }
 
     /// Returns this node's name.
-    pub(super) fn own(&self) -> &str {
+    pub(super) fn own_name(&self) -> &str {
         &self.own
     }
 
@@ -150,16 +150,18 @@ impl Nodes {
     }
 
     /// Returns the state of another node.
-    pub(super) fn life(&self, node: &str) -> Life {
+    pub(super) fn life(&self, node: &str) -> NodeState {
         match self.seen.lock().get(node) {
             // The node has joined since the last look.
-            None => Life::Unclear,
-            Some(seen) if seen.still >= self.dead_after => Life::Dead,
+            None => NodeState::Unclear,
+            Some(seen) if seen.still >= self.dead_after => NodeState::Dead,
             Some(SeenNode { free: Some(free), still, .. }) if *free.min(still) >= DEATH_GRACE => {
-                Life::Dead
+                NodeState::Dead
             }
-            Some(seen) if seen.free.is_some() || seen.still >= LATE_HEARTBEAT_TIME => Life::Unclear,
-            Some(_) => Life::Alive,
+            Some(seen) if seen.free.is_some() || seen.still >= LATE_HEARTBEAT_TIME => {
+                NodeState::Unclear
+            }
+            Some(_) => NodeState::Alive,
         }
     }
 
@@ -203,7 +205,7 @@ impl Nodes {
     }
 
     /// Updates the states of the other nodes from their rows. `passed` is the time since the last look.
-    fn look(&self, rows: &[Row], passed: Duration) {
+    fn update_states(&self, rows: &[Row], passed: Duration) {
         let mut seen = self.seen.lock();
         let before = std::mem::take(&mut *seen);
         for row in rows {
@@ -222,14 +224,14 @@ impl Nodes {
         // `life` locks `seen` again.
         drop(seen);
         let dead = rows.iter().filter_map(|row| get::<String>(row, 0).ok());
-        let dead: BTreeSet<_> = dead.filter(|name| self.life(name) == Life::Dead).collect();
+        let dead: BTreeSet<_> = dead.filter(|name| self.life(name) == NodeState::Dead).collect();
         self.dead.send_if_modified(|before| std::mem::replace(before, dead) != *before);
     }
 }
 
 /// Place where a node's heartbeat runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heart {
+pub(super) enum HeartbeatHost {
     /// A thread of its own, with its own runtime and connection. Work for sessions that keeps other threads busy (a
     /// slow disk, a long answer to parse) then does not stop the heartbeat, so other nodes do not take this node for
     /// dead.
@@ -241,9 +243,9 @@ pub(super) enum Heart {
 /// Starts this node's heartbeat, which goes on until `ending` is cancelled; returns after the first beat. The
 /// heartbeat calls `check` every few seconds, and at once after a time in which this node may have seemed dead to
 /// others. `check` must return at once, because the next beat waits for it.
-pub(super) async fn live(
+pub(super) async fn start_heartbeat(
     nodes: &Arc<Nodes>,
-    heart: Heart,
+    heart: HeartbeatHost,
     check: impl Fn() + Send + Sync + 'static,
     ending: CancellationToken,
 ) -> Result<(), StoreError> {
@@ -257,7 +259,7 @@ pub(super) async fn live(
         };
         match first.await {
             Ok(client) => {
-                // The caller of `live` may have stopped waiting for the first beat.
+                // The caller of `start_heartbeat` may have stopped waiting for the first beat.
                 let _ = begun.send(Ok(()));
                 beat_on(&living, client, check).await;
             }
@@ -266,13 +268,13 @@ pub(super) async fn live(
     };
     let beating = async move { ending.run_until_cancelled(beating).await };
     match heart {
-        Heart::Thread => {
+        HeartbeatHost::Thread => {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(StoreError::Io)?;
             let thread = thread::Builder::new().name("heartbeat".to_owned());
             thread.spawn(move || runtime.block_on(beating)).map_err(StoreError::Io)?;
         }
-        Heart::Runtime => drop(tokio::spawn(beating)),
+        HeartbeatHost::Runtime => drop(tokio::spawn(beating)),
     }
     is_alive.await.unwrap_or_else(|_| Err(StoreError::Io(io::ErrorKind::Interrupted.into())))
 }
@@ -313,10 +315,13 @@ async fn beat_on(nodes: &Nodes, client: Client, check: impl Fn()) {
                 last = Instant::now();
                 // While this process slept or had no answer, it did not see the others beat: a gap counts for at most
                 // two beats.
-                nodes.look(&rows, passed.min(HEARTBEAT_INTERVAL * 2));
+                nodes.update_states(&rows, passed.min(HEARTBEAT_INTERVAL * 2));
                 client = Some(open);
                 beats = beats.wrapping_add(1);
-                if failures > 0 || passed >= LATE_HEARTBEAT_TIME || beats.is_multiple_of(HEARTBEATS_PER_CHECK) {
+                if failures > 0
+                    || passed >= LATE_HEARTBEAT_TIME
+                    || beats.is_multiple_of(HEARTBEATS_PER_CHECK)
+                {
                     check();
                 }
                 failures = 0;

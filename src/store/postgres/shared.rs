@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Database, get};
-use super::news::News;
-use super::nodes::{Life, Nodes};
+use super::news::Notifications;
+use super::nodes::{NodeState, Nodes};
 use super::writer::Writer;
 
 /// Time between two queries about a node that may be dead.
@@ -26,7 +26,7 @@ pub(super) struct Shared {
     pub(super) database: Arc<Database>,
     pub(super) nodes: Arc<Nodes>,
     pub(super) writer: Writer,
-    pub(super) news: Arc<News>,
+    pub(super) news: Arc<Notifications>,
     /// The sessions that this node owns, or is about to own, by id.
     pub(super) held: Mutex<HashMap<String, HeldSession>>,
 }
@@ -58,7 +58,7 @@ impl Shared {
         database: Arc<Database>,
         nodes: Arc<Nodes>,
         writer: Writer,
-        news: Arc<News>,
+        news: Arc<Notifications>,
     ) -> Self {
         Self { database, nodes, writer, news, held: Mutex::default() }
     }
@@ -77,7 +77,7 @@ impl Shared {
                    from tandem.session s left join tandem.node n on n.name = s.owner \
                    where s.id = any($1)";
         self.nodes.look_if_no_node().await?;
-        let rows = self.database.query(sql, &[&ids, &self.nodes.own()]).await?;
+        let rows = self.database.query(sql, &[&ids, &self.nodes.own_name()]).await?;
         let owner = |row| {
             let owner = Owner {
                 epoch: get(row, 1)?,
@@ -94,18 +94,18 @@ impl Shared {
 
     /// Returns the state of the node that owns a session. For this node, `Alive` means that it still owns the session
     /// in this epoch.
-    pub(super) fn life(&self, id: &str, owner: &Owner) -> Life {
-        if owner.node == self.nodes.own() {
+    pub(super) fn life(&self, id: &str, owner: &Owner) -> NodeState {
+        if owner.node == self.nodes.own_name() {
             // This node may have given the session up a moment ago, while the row still names it.
             let held = self.held.lock();
             let has_it = held.get(id).is_some_and(|held| held.epoch == owner.epoch);
-            return if has_it { Life::Alive } else { Life::Dead };
+            return if has_it { NodeState::Alive } else { NodeState::Dead };
         }
         if owner.node.is_empty() || !owner.is_known {
-            return Life::Dead;
+            return NodeState::Dead;
         }
         match self.nodes.life(&owner.node) {
-            Life::Alive if owner.is_free => Life::Unclear,
+            NodeState::Alive if owner.is_free => NodeState::Unclear,
             life => life,
         }
     }
@@ -117,9 +117,11 @@ impl Shared {
         loop {
             let owner = self.owner(id).await?;
             match self.life(id, &owner) {
-                Life::Dead => return Ok(owner),
-                Life::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => sleep(DEATH_CHECK_INTERVAL).await,
-                Life::Alive | Life::Unclear => {
+                NodeState::Dead => return Ok(owner),
+                NodeState::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => {
+                    sleep(DEATH_CHECK_INTERVAL).await
+                }
+                NodeState::Alive | NodeState::Unclear => {
                     return Err(StoreError::Held(id.to_owned(), self.holder(owner)));
                 }
             }
@@ -144,7 +146,7 @@ impl Shared {
     /// Describes an owner for error messages.
     pub(super) fn holder(&self, owner: Owner) -> Holder {
         let port = owner.port.and_then(|port| u16::try_from(port).ok());
-        if owner.node == self.nodes.own() {
+        if owner.node == self.nodes.own_name() {
             return Holder { pid: std::process::id(), port, node: None };
         }
         Holder { pid: 0, port, node: Some(owner.node) }

@@ -69,7 +69,7 @@ pub(super) async fn share_current(
     shared: &Shared,
     here: &[CurrentUse],
 ) -> Result<Vec<CurrentUse>, StoreError> {
-    let own = shared.nodes.own();
+    let own = shared.nodes.own_name();
     let texts = |of: fn(&CurrentUse) -> &str| here.iter().map(of).collect::<Vec<_>>();
     let (tenants, names) = (texts(|used| &used.owner.tenant), texts(|used| &used.owner.name));
     let numbers = |of: fn(&CurrentUse) -> usize| {

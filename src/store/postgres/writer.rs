@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 
 use super::connection::{CONNECT_BACKOFF, Database, Failure, get};
-use super::news::News;
+use super::news::Notifications;
 
 /// Maximum number of sessions in one statement.
 const MOST_SESSIONS: usize = 256;
@@ -90,7 +90,7 @@ pub(super) struct Writer(mpsc::Sender<Pending>);
 
 impl Writer {
     /// Starts the writer of a node.
-    pub(super) fn start(database: Arc<Database>, news: Arc<News>) -> Self {
+    pub(super) fn start(database: Arc<Database>, news: Arc<Notifications>) -> Self {
         let (queue, writes) = mpsc::channel(QUEUE_WRITES);
         tokio::spawn(Task { database, news, connection: None }.run(writes));
         Self(queue)
@@ -109,7 +109,7 @@ impl Writer {
 /// The task that writes, one statement at a time.
 struct Task {
     database: Arc<Database>,
-    news: Arc<News>,
+    news: Arc<Notifications>,
     /// Connection of the writer, with the prepared statement [`APPEND_STATEMENT`].
     connection: Option<(Client, Statement)>,
 }

@@ -88,7 +88,7 @@ impl Excerpt {
 
     /// Records which lines of a file the model is shown. A line whose end was cut off counts as shown.
     pub(crate) fn note_seen(&self, path: &Path, content: &[u8], seen: &SeenFiles) {
-        seen.note_lines(path, ContentId::of(content), self.first..=self.last, self.total);
+        seen.note_lines(path, ContentId::hash(content), self.first..=self.last, self.total);
     }
 
     /// Returns the lines with their numbers.

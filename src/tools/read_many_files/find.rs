@@ -412,7 +412,7 @@ impl<'a> Finder<'a> {
             first.push((file.into_path(), media));
         }
         self.until.check()?;
-        let given = first.given();
+        let given = first.offered_count();
         let paths = first.into_sorted();
         Ok(Matched::Files { more: given - paths.len(), paths })
     }

@@ -30,7 +30,7 @@ pub(super) fn read(got: &Download) -> Result<PageContent, String> {
     if !known && !matches!(kind.as_str(), "" | "application/octet-stream" | "binary/octet-stream") {
         return Err(format!("it is `{kind}`, which cannot be read"));
     }
-    if !known && let Some(media) = Media::of("", &got.bytes) {
+    if !known && let Some(media) = Media::encode("", &got.bytes) {
         return media_if_whole(got, media);
     }
     let is_page = kind.ends_with("html") || kind.ends_with("xhtml+xml");
@@ -42,7 +42,7 @@ pub(super) fn read(got: &Download) -> Result<PageContent, String> {
 }
 
 fn media(got: &Download, kind: &str) -> Result<PageContent, String> {
-    let media = Media::of(kind, &got.bytes);
+    let media = Media::encode(kind, &got.bytes);
     let media = media.ok_or_else(|| format!("it is `{kind}` of a form that no model takes"))?;
     media_if_whole(got, media)
 }

@@ -106,7 +106,7 @@ impl Outbox {
     }
 
     /// Waits until at most `bytes` bytes are unwritten.
-    pub(super) async fn room(&self, bytes: usize) {
+    pub(super) async fn wait_backlog_below(&self, bytes: usize) {
         if self.backlog() > bytes {
             // No error is possible: the sender lives as long as `self`.
             let _ = self.backlog.subscribe().wait_for(|backlog| backlog.all <= bytes).await;
@@ -126,7 +126,7 @@ impl Outbox {
 
     /// Waits for queued lines, swaps them for an empty `batch`, and returns the number of bytes of answers among them;
     /// `None` when the queue is closed and drained.
-    async fn take(&self, batch: &mut Vec<u8>) -> Option<usize> {
+    async fn take_batch(&self, batch: &mut Vec<u8>) -> Option<usize> {
         loop {
             {
                 let mut waiting = self.waiting.lock();
@@ -149,7 +149,7 @@ impl Outbox {
         tap: Option<&Tap>,
     ) -> io::Result<()> {
         let mut batch = Vec::new();
-        while let Some(answers) = self.take(&mut batch).await {
+        while let Some(answers) = self.take_batch(&mut batch).await {
             let mut rest = &batch[..];
             while !rest.is_empty() {
                 let (packet, after) = rest.split_at(packet(rest));

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tandem_a2a::ServedSessions;
 use tandem_agent::session::{
-    WriteLease, Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog,
+    Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog, WriteLease,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
 

@@ -12,8 +12,8 @@ use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tandem_a2a::ServedSessions;
 use tandem_agent::session::{
-    Batch, WriteLease, Event, Head, Listed, Millis, Origin, Orphan, PromptPart, PromptTags, Query,
-    Secrets, SharedStore, Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId,
+    Batch, Event, Head, Listed, Millis, Origin, Orphan, PromptPart, PromptTags, Query, Secrets,
+    SharedStore, Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId, WriteLease,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
 

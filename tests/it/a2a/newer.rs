@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_agent::session::{Batch, WriteLease, Event, SharedStore as _, Store as _};
+use tandem_agent::session::{Batch, Event, SharedStore as _, Store as _, WriteLease};
 use tandem_store::PostgresStore;
 use tempfile::TempDir;
 use tokio::time::timeout;

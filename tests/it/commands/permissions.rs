@@ -147,7 +147,7 @@ async fn what_a_folder_runs_is_agreed_to_or_refused() {
         .assert_eq(&stage.output("/permissions trust maybe").await);
     expect!["What this folder's own settings would run is used from now on."]
         .assert_eq(&stage.output("/permissions trust").await);
-    assert!(consent.given());
+    assert!(consent.is_given());
     expect!["What this folder's own settings would run is not used from now on."]
         .assert_eq(&stage.output("/permissions trust no").await);
     assert!(!consent.settled().await);

@@ -297,7 +297,7 @@ async fn a_no_to_the_question_ends_a_server_that_an_earlier_yes_has_started() {
     stage.turn().await;
     assert_eq!(stage.standing(), ["s: ready"]);
     *script.lock().unwrap() = "two";
-    consent.look_again();
+    consent.review_again();
     stage.turn_answering(&Answer::Reject).await;
     assert_eq!(stage.standing(), ["s: may not be used yet"]);
     assert!(stage.tools().is_empty(), "its tools are still offered");

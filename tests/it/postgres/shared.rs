@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use futures::StreamExt as _;
-use tandem_agent::session::{WriteLease, SharedStore as _, Store as _, StoreError, Stored, StoredLog};
+use tandem_agent::session::{
+    SharedStore as _, Store as _, StoreError, Stored, StoredLog, WriteLease,
+};
 use tandem_store::PostgresStore;
 use tokio::time::timeout;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use expect_test::expect;
 use futures::future::{join, select};
 use serde_json::json;
-use tandem_agent::session::{WriteLease, Secrets, SharedStore as _, Store as _, StoreError};
+use tandem_agent::session::{Secrets, SharedStore as _, Store as _, StoreError, WriteLease};
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};

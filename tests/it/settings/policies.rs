@@ -92,7 +92,7 @@ fn rules_are_read_from_every_place() {
         .with("home/repo/sub/.gemini/policies/x.toml", &rule("seven", "allow"))
         .with(SETTINGS, flag);
     let permissions = permissions(&place);
-    assert_eq!(permissions.news(), Vec::<String>::new());
+    assert_eq!(permissions.unseen_remarks(), Vec::<String>::new());
     let rules = rules(&permissions);
     for (line, file) in [
         ("one", "~/.gemini/policies/a.toml:1"),
@@ -126,7 +126,7 @@ fn a_file_that_others_may_write_is_not_read_and_what_it_may_say_is_asked_about()
         let loaded = permissions.loaded();
         let broken: Vec<_> = loaded.policy.broken().iter().map(|it| it.name.clone()).collect();
         assert_eq!(broken, [RuleName::Written(expected.to_owned())]);
-        assert_eq!(permissions.news(), [loaded.policy.broken()[0].message()]);
+        assert_eq!(permissions.unseen_remarks(), [loaded.policy.broken()[0].message()]);
         for line in ["ls", "x"] {
             assert_eq!(question(run(&permissions, line)).rules, broken);
         }
@@ -231,7 +231,7 @@ fn the_owner_of_a_machine_can_do_without_yolo_and_always() {
     assert_eq!(permissions.mode(), Mode::Default);
     let why = permissions.set_mode(Mode::Yolo).unwrap_err();
     expect!["There is no mode `yolo` here: it is switched off by `security.disableYoloMode` in {home}/.gemini/settings.json:1."].assert_eq(&shown(&place, &why));
-    assert_eq!(permissions.news(), [why]);
+    assert_eq!(permissions.unseen_remarks(), [why]);
     permissions.set_mode(Mode::AutoEdit).unwrap();
     let asked = question(run(&permissions, "serve"));
     assert!(asked.every_time() && asked.to_save().is_none());

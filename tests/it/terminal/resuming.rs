@@ -214,7 +214,7 @@ fn a_checkpoint_is_gone_over_to_as_it_was() {
 fn sessions_of_gemini_cli_are_offered_and_go_on_when_they_are_imported() {
     let Some(terminal) = Terminal::open() else { return };
     let project = fs::canonicalize(terminal.home.path()).unwrap().join("project");
-    let hash = ContentId::of(project.to_str().unwrap().as_bytes());
+    let hash = ContentId::hash(project.to_str().unwrap().as_bytes());
     let chats = terminal.home.path().join(".gemini/tmp").join(hash.sha256()).join("chats");
     fs::create_dir_all(&chats).unwrap();
     fs::write(chats.join("session-x.json"), include_str!("../../../fixtures/gemini_cli/0.9.json"))

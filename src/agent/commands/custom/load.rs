@@ -90,11 +90,11 @@ struct Keys {
 #[derive(Default)]
 pub(super) struct CommandFileCache(Known);
 
-type Known = BTreeMap<PathBuf, (Stamp, Arc<Result<CommandText, String>>)>;
+type Known = BTreeMap<PathBuf, (FileStamp, Arc<Result<CommandText, String>>)>;
 
 /// Properties of a file that tell if it has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     modified: Option<SystemTime>,
     bytes: u64,
 }
@@ -130,7 +130,7 @@ impl CommandFile {
 impl CommandFileCache {
     /// Returns the commands that the files have now, in the order of their names. Of two commands with one name, the
     /// command of the later directory counts.
-    pub(super) fn look(
+    pub(super) fn current_commands(
         &mut self,
         places: &[CommandDirectory],
         limits: &CustomLimits,
@@ -164,7 +164,7 @@ impl CommandFileCache {
     ) -> Arc<Result<CommandText, String>> {
         let data = fs::metadata(file).ok();
         let modified = data.as_ref().and_then(|data| data.modified().ok());
-        let stamp = Stamp { modified, bytes: data.map_or(0, |data| data.len()) };
+        let stamp = FileStamp { modified, bytes: data.map_or(0, |data| data.len()) };
         let as_before = self.0.get(file).filter(|(before, _)| *before == stamp);
         let read = match as_before {
             Some((_, read)) => Arc::clone(read),

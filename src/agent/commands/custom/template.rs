@@ -66,7 +66,9 @@ impl PromptTemplate {
         let fill = |piece: &PromptPiece| match piece {
             PromptPiece::Text(text) => PromptPiece::Text(text.replace(ARGS_PLACEHOLDER, args)),
             PromptPiece::File(path) => PromptPiece::File(path.replace(ARGS_PLACEHOLDER, args)),
-            PromptPiece::Shell(command) => PromptPiece::Shell(command.replace(ARGS_PLACEHOLDER, &quoted(args))),
+            PromptPiece::Shell(command) => {
+                PromptPiece::Shell(command.replace(ARGS_PLACEHOLDER, &quoted(args)))
+            }
         };
         self.0.iter().map(fill).collect()
     }

@@ -44,7 +44,7 @@ impl Approvals {
             // them again.
             drop(load.await);
         }
-        for notice in self.permissions.news() {
+        for notice in self.permissions.unseen_remarks() {
             self.log.append(Event::Notice(notice));
         }
     }

@@ -253,7 +253,11 @@ async fn check(
     }
     let checked = apply_policy(engine, tool, caller, args, access).await;
     let mode = engine.approvals.permissions.mode();
-    if engine.log.is_store_bypassed() && mode != Mode::Yolo { checked.unsaved(access) } else { checked }
+    if engine.log.is_store_bypassed() && mode != Mode::Yolo {
+        checked.unsaved(access)
+    } else {
+        checked
+    }
 }
 
 /// Applies the policy to a call of a tool. A command line is parsed and its paths are looked up on disk, which may take

@@ -28,7 +28,7 @@ pub struct Gate {
 }
 
 /// The wait of a call for its report. When it is dropped, the call no longer waits at the gate.
-pub(super) struct Shown {
+pub(super) struct GateWait {
     gate: Arc<Gate>,
     call: String,
     /// Receiver of the report; `None` if no front end of the turn's origin watches.
@@ -38,13 +38,13 @@ pub(super) struct Shown {
 impl Gate {
     /// Registers a call at the gate. Must happen before the call is announced: the report of a fast front end would be
     /// lost. Only the front end that the turn's prompt came from can hold up a call.
-    pub(super) fn open(self: &Arc<Self>, call: &str, origin: &Origin) -> Shown {
+    pub(super) fn open(self: &Arc<Self>, call: &str, origin: &Origin) -> GateWait {
         let report = self.watching.lock().contains(origin).then(|| {
             let (sender, receiver) = oneshot::channel();
             self.waiting.lock().insert(call.to_owned(), sender);
             receiver
         });
-        Shown { gate: Arc::clone(self), call: call.to_owned(), report }
+        GateWait { gate: Arc::clone(self), call: call.to_owned(), report }
     }
 
     /// Watches the calls of turns of this origin. As long as the guard lives, a call that needs no question runs only
@@ -64,7 +64,7 @@ impl Gate {
     }
 }
 
-impl Shown {
+impl GateWait {
     /// Waits until the call may run. The error is the outcome of a call that may not.
     pub(super) async fn passed(mut self, cancel: &CancellationToken) -> Result<(), ToolOutcome> {
         let Some(report) = self.report.take() else { return Ok(()) };
@@ -80,7 +80,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for GateWait {
     fn drop(&mut self) {
         self.gate.waiting.lock().remove(&self.call);
     }

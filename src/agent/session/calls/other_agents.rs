@@ -79,7 +79,8 @@ const FILE_ARGUMENTS: ArgumentNames = &[
 const DIRECTORY_ARGUMENTS: ArgumentNames =
     &[("path", "dir_path"), ("directory", "dir_path"), ("target_directory", "dir_path")];
 
-const PROCESS_ARGUMENTS: ArgumentNames = &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
+const PROCESS_ARGUMENTS: ArgumentNames =
+    &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
 
 /// The tool that applies patches, and the program of another agent that does the same.
 const PATCH: &str = "apply_patch";

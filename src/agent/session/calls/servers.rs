@@ -41,7 +41,7 @@ impl Servers {
     /// when the user has agreed.
     pub(crate) fn start(&self) {
         self.hub.start();
-        if !self.hub.holds() {
+        if !self.hub.awaits_consent() {
             return;
         }
         // The task holds the hub weakly, so that it does not keep a session alive that ends before the user agrees.
@@ -59,7 +59,7 @@ impl Servers {
     /// a notice, and connect on in the background.
     pub(crate) async fn settled(&self, cancel: &CancellationToken) {
         self.hub.start();
-        if self.consent.given() {
+        if self.consent.is_given() {
             self.hub.release().await;
         }
         let settled = async {
@@ -73,7 +73,7 @@ impl Servers {
         if cancel.run_until_cancelled(settled).await.is_none() {
             return;
         }
-        let late = self.hub.late();
+        let late = self.hub.still_connecting();
         if !late.is_empty() {
             let notice = format!(
                 "The MCP servers {} are not ready; their tools come when they are",
@@ -98,9 +98,9 @@ impl Servers {
     pub(crate) async fn reload(&self, only: Option<&str>) -> Result<(), String> {
         let (hub, only) = (Arc::clone(&self.hub), only.map(str::to_owned));
         blocking(move || hub.reload(only.as_deref())).await?;
-        if self.hub.holds() {
+        if self.hub.awaits_consent() {
             // The servers that need the user's consent may be others now.
-            self.consent.look_again();
+            self.consent.review_again();
         }
         self.start();
         self.hub.settled().await;
@@ -124,7 +124,7 @@ impl Servers {
         yes: bool,
     ) -> Result<(), ConsentError> {
         let kept = self.answer(shown, yes).await;
-        if self.consent.given() {
+        if self.consent.is_given() {
             self.hub.release().await;
             self.hub.settled().await;
         }

@@ -171,7 +171,8 @@ pub(crate) async fn compress(
 
 /// Returns the input for a summary of the conversation's older messages, and tells people that the summary begins.
 fn begin(engine: &Engine) -> Result<Writing, CompressError> {
-    let old = engine.conversation(SummarizedMessages::from_history).ok_or(CompressError::Nothing)?;
+    let old =
+        engine.conversation(SummarizedMessages::from_history).ok_or(CompressError::Nothing)?;
     let size = engine.size();
     let notice = format!("Compressing the conversation of {} tokens", event::tokens(size));
     engine.log.append(Event::Notice(notice));
@@ -202,12 +203,14 @@ async fn finish(
     if !engine.compression.summary.is_there() {
         engine.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
     }
-    // The turn waits for `wait_ready`, not for `wait_result`: a cancel would drop `wait_result`, and that would abort the summary.
+    // The turn waits for `wait_ready` and not for `wait_result`, because a cancel would drop `wait_result` and abort the
+    // summary.
     cancel
         .run_until_cancelled(engine.compression.summary.wait_ready())
         .await
         .ok_or(CompressError::Cancelled)?;
-    let (old, summed_up) = engine.compression.summary.wait_result().await.ok_or(CompressError::GivenUp)?;
+    let (old, summed_up) =
+        engine.compression.summary.wait_result().await.ok_or(CompressError::GivenUp)?;
     take_effect(engine, &old, summed_up).await
 }
 
@@ -230,7 +233,8 @@ async fn take_effect(
     let kept = old.messages_after(&conversation);
     let in_turn = !matches!(kept.first().map(|first| &**first), Some(Message::User(_)));
     let mut short = engine.transcript.lock().record().to_event(&engine.host.workspace);
-    (short.said, short.unsaid) = old.user_quotes(window.unwrap_or(size) * MAX_QUOTED_PERCENT / 100, in_turn);
+    (short.said, short.unsaid) =
+        old.user_quotes(window.unwrap_or(size) * MAX_QUOTED_PERCENT / 100, in_turn);
     short.whole = keep_whole(engine, old).await;
     (short.snapshot, short.usage) = (snapshot, usage);
     let from = old.end(&conversation).unwrap_or(engine.log.len());
@@ -259,7 +263,7 @@ async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
     let before = old.before.as_ref();
     let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());
     let (outputs, text) = (Arc::clone(&engine.host.outputs), whole(old.unsummarized()));
-    let keep = move || outputs.name(&outputs.keep("conversation", &text)?);
+    let keep = move || outputs.name(&outputs.save("conversation", &text)?);
     files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
     files.drain(..files.len().saturating_sub(MAX_RECORD_FILES));
     files

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::compress::beginning::{Beginning, BEGINNING_MESSAGES, prompt_again};
+use super::compress::beginning::{BEGINNING_MESSAGES, Beginning, prompt_again};
 use crate::session::events::event::{Compressed, Masked};
 use tandem_host::outputs::Outputs;
 use tandem_model::{Message, Usage, tokens};

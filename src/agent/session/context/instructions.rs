@@ -156,8 +156,9 @@ impl Instructions {
             return system(&sources.workspace, 0, (sources.today)()).into();
         };
         // A system instruction that is made anew after a compression is often the same as before.
-        let is_known =
-            sources.state.with_state(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
+        let is_known = sources
+            .state
+            .with_state(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
         if !is_known {
             sources.log.append(Event::SystemPrompt(Arc::clone(&news.system)));
         }

@@ -9,7 +9,7 @@ use futures::StreamExt as _;
 use tokio::runtime::Handle;
 
 use super::resumption::{self, Resumption};
-use super::store::{WriteLease, Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog};
+use super::store::{Head, Orphan, Secrets, Store, StoreError, Stored, StoredLog, WriteLease};
 use crate::session::events::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use crate::session::events::log::{self, Log, Millis};
 use crate::session::state::session_state::{CurrentState, SessionState};
@@ -80,7 +80,7 @@ impl StoredSession {
     ) -> Result<Self, StoreError> {
         let id = &*head.id;
         let directory = store.directory(id);
-        let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::stored);
+        let scratch = directory.clone().map_or_else(|| Scratch::new(None), Scratch::persistent);
         let log = Log::new(Arc::new(scratch), log_bytes);
         let (state, damaged) = read(&**store, id, &log).await?;
         let next = log.len();
@@ -248,7 +248,8 @@ async fn resumption(
     state: &CurrentState,
     policy: ResumePolicy,
 ) -> Result<Resumption, StoreError> {
-    let Some(state) = state.with_state(|state| resumption::goes_on(state, policy).then(|| state.clone()))
+    let Some(state) =
+        state.with_state(|state| resumption::goes_on(state, policy).then(|| state.clone()))
     else {
         return Ok(Resumption::default());
     };

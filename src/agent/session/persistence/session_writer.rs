@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::file_uploads::FileUploads;
-use super::store::{Batch, BatchSummary, WriteLease, Head, Secrets, Store, StoreError};
+use super::store::{Batch, BatchSummary, Head, Secrets, Store, StoreError, WriteLease};
 use super::store_health::StoreHealth;
 use crate::session::events::event::{Event, TaskEvent, TurnId};
 use crate::session::events::log::{FenceReason, Log, Reader};
@@ -265,7 +265,9 @@ pub(super) async fn write_stored_session(
     let closed = session.closed.clone();
     let writer = SessionWriter::new(session, lease, refusals);
     let BatchSummary { turns, title, shares, .. } = summary;
-    SessionWriter { stored_beside, turns, title, is_untitled, shares, open, ..writer }.run(closed).await;
+    SessionWriter { stored_beside, turns, title, is_untitled, shares, open, ..writer }
+        .run(closed)
+        .await;
 }
 
 impl SessionWriter {
@@ -513,7 +515,8 @@ impl SessionWriter {
             return;
         }
         // On a disk that loses data again and again, the whole log must not be written each time.
-        let may_renew = self.last_renewal.is_none_or(|renewed| renewed.elapsed() >= STORE_RETRY_INTERVAL);
+        let may_renew =
+            self.last_renewal.is_none_or(|renewed| renewed.elapsed() >= STORE_RETRY_INTERVAL);
         if let StoreError::Lost(why) = err {
             self.lost = Some(why);
         }

@@ -12,10 +12,12 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::file_uploads::{FileUploads, FilesOfSession};
-use super::session_writer::{BesideLog, PersistedSession, Refusals, StoredProgress, write_new_session, write_stored_session};
 use super::recover::StoredSession;
 use super::resumption::Resumption;
-use super::store::{BatchSummary, WriteLease, Head, Secrets, Store};
+use super::session_writer::{
+    BesideLog, PersistedSession, Refusals, StoredProgress, write_new_session, write_stored_session,
+};
+use super::store::{BatchSummary, Head, Secrets, Store, WriteLease};
 use crate::session::events::event::{Event, SessionStarted};
 use crate::session::events::log::Log;
 use crate::session::events::saved_workspace::GitOrigin;
@@ -53,11 +55,11 @@ pub(crate) struct OpenedLog {
     /// The repository of which the session's directory is a clone.
     pub(crate) git: Option<GitOrigin>,
     secrets: Secrets,
-    storing: Storing,
+    storing: StorageTarget,
 }
 
 /// The place where an opened log will be stored.
-enum Storing {
+enum StorageTarget {
     Nowhere,
     New(Arc<dyn Store>, SessionStarted),
     /// A session that was read from a store. `is_served` is `true` if clients of the A2A server began the session.
@@ -156,7 +158,7 @@ impl Storage {
                 let StoredSession { head, log, lease, state, secrets, resumption, notices, .. } =
                     *stored;
                 let progress = state.with_state(|state| progress(state, &head));
-                let storing = Storing::Stored { lease, progress, is_served: head.served };
+                let storing = StorageTarget::Stored { lease, progress, is_served: head.served };
                 if log.len() == 0 {
                     // The process ended after it had stored the head, and before it had stored the first event.
                     log.append(Event::SessionStarted(Arc::new(started(head.id.clone()))));
@@ -176,9 +178,9 @@ impl Storage {
         let storing = match store {
             Some(store) => {
                 log.attach_store_when_needed();
-                Storing::New(store, started)
+                StorageTarget::New(store, started)
             }
-            None => Storing::Nowhere,
+            None => StorageTarget::Nowhere,
         };
         let state = CurrentState::new(log.read(0));
         let (resumption, secrets) = Default::default();
@@ -214,8 +216,8 @@ impl OpenedLog {
         let (log, leaves) = (self.log, handed_over.clone());
         let session = PersistedSession { log, changes, files, closed: ends, handed_over: leaves };
         match self.storing {
-            Storing::Nowhere => {}
-            Storing::New(store, started) => {
+            StorageTarget::Nowhere => {}
+            StorageTarget::New(store, started) => {
                 let head = move |state: &SessionState| Head {
                     id: started.id,
                     created: crate::session::events::log::now(),
@@ -231,7 +233,7 @@ impl OpenedLog {
                 };
                 tasks.spawn(write_new_session(store, session, head, refusals).instrument(span));
             }
-            Storing::Stored { lease, progress, is_served } => {
+            StorageTarget::Stored { lease, progress, is_served } => {
                 let keeping = write_stored_session(lease, progress, session, refusals(is_served));
                 tasks.spawn(keeping.instrument(span));
             }

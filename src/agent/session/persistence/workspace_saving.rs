@@ -12,7 +12,8 @@ use crate::session::events::saved_workspace::WorkspaceSave;
 use tandem_model as model;
 
 /// Reason for people why a workspace is not saved, after a panic.
-const PANIC_MESSAGE: &str = "there is a fault in the agent, of which its log (`--log-file`) says more";
+const PANIC_MESSAGE: &str =
+    "there is a fault in the agent, of which its log (`--log-file`) says more";
 
 /// Brings the session's directory to the state in which the last turn has left it. An error is the reason to end the
 /// running turn.

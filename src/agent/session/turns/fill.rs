@@ -49,9 +49,9 @@ pub(super) async fn fill_template(
 ) -> Option<Result<Vec<Part>, String>> {
     let not_run = |why: String| Some(Err(format!("`/{}` was not run: {why}", template.command)));
     if let Some(needed) = &template.needs {
-        engine.approvals.consent.look_again();
+        engine.approvals.consent.review_again();
         consent::ask(engine, turn.cancel).await;
-        let agreed = engine.approvals.consent.given()
+        let agreed = engine.approvals.consent.is_given()
             && engine.approvals.consent.executables().contains(needed);
         if turn.cancel.is_cancelled() {
             return None;

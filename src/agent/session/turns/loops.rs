@@ -194,7 +194,7 @@ fn question(engine: &Engine, found: &Loop) -> Arc<CallStarted> {
             subject: QuestionSubject::Repetition,
             why: "the model has been told, and goes on".to_owned(),
             rules: vec![BuiltInRule::Repetition.into()],
-            scopes: engine.approvals.permissions.offered(vec![Scope::Repetition]),
+            scopes: engine.approvals.permissions.offered_scopes(vec![Scope::Repetition]),
             ..Question::default()
         }),
     })

@@ -136,8 +136,9 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     };
     let MentionedFiles { unasked, asked, mut notices } = wanted;
     if over > 0 {
-        notices
-            .push(format!("{over} more mentions: only the first {MAX_MENTIONS} of a prompt are looked up"));
+        notices.push(format!(
+            "{over} more mentions: only the first {MAX_MENTIONS} of a prompt are looked up"
+        ));
     }
     if !notices.is_empty() {
         let text = format!("{NOT_READ}{}\n", notices.join("\n"));

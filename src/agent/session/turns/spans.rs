@@ -139,7 +139,9 @@ pub(crate) fn tool_ended(outcome: &ToolOutcome) {
     let span = Span::current();
     span.record("tandem.outcome", outcome.name());
     match outcome {
-        ToolOutcome::Done(output) => record_value(&span, RESULT_KEY, || output.text.as_str().into()),
+        ToolOutcome::Done(output) => {
+            record_value(&span, RESULT_KEY, || output.text.as_str().into())
+        }
         ToolOutcome::Failed(error) => record_value(&span, RESULT_KEY, || error.to_string().into()),
         ToolOutcome::Rejected
         | ToolOutcome::Cancelled

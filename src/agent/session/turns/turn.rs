@@ -185,7 +185,7 @@ async fn ask_model(
     system: Arc<str>,
     loops: &mut LoopDetector,
 ) -> Result<ModelAnswer, model::Error> {
-    engine.servers.hub.fresh().await;
+    engine.servers.hub.wait_list_changes().await;
     let prompt = Prompt {
         system,
         messages: engine.conversation(|conversation| conversation.messages().to_vec()),

@@ -452,7 +452,7 @@ fn calls() -> Vec<Event> {
 fn changes() -> Vec<Event> {
     let befores = [
         Preimage::Nothing,
-        Preimage::Kept(ContentId::of(b"1")),
+        Preimage::Kept(ContentId::hash(b"1")),
         Preimage::Lost("too large".to_owned()),
     ];
     let changed = |before| Event::FileChanged {

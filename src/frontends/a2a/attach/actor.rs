@@ -17,8 +17,9 @@ use tandem_agent::session::{
 };
 use tandem_serve::principals::{self, DRIVE_RIGHT, Principal, SessionRight, WATCH_RIGHT};
 use tandem_wire::attach::{
-    ANSWER_METHOD, AnswerParams, CANCEL_METHOD, EVENTS_METHOD, FILES_METHOD, FilesParams, OPEN_METHOD, OpenedSession, PROMPT_METHOD, PROMPTS_METHOD,
-    PromptParams, SET_MODE, SetModeParams, TAKE_BACK, TurnParams, refused,
+    ANSWER_METHOD, AnswerParams, CANCEL_METHOD, EVENTS_METHOD, FILES_METHOD, FilesParams,
+    OPEN_METHOD, OpenedSession, PROMPT_METHOD, PROMPTS_METHOD, PromptParams, SET_MODE,
+    SetModeParams, TAKE_BACK, TurnParams, refused,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 
@@ -141,7 +142,9 @@ impl Actor<'_> {
                 let turn = params.parse::<TurnParams>()?;
                 Ok(session.turns().take_back(TurnId(turn.turn)).into())
             }
-            ANSWER_METHOD => to_value(self.answer(session, &params.parse::<AnswerParams<Answer>>()?)),
+            ANSWER_METHOD => {
+                to_value(self.answer(session, &params.parse::<AnswerParams<Answer>>()?))
+            }
             _ => Err(Error::method_not_found(method)),
         }
     }

@@ -237,7 +237,8 @@ impl<'a> VisibleContexts<'a> {
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
         let log = if_available(read_stored(&**store, &head.id, bytes, policy).await)?;
         let Some(log) = log else { return Ok(false) };
-        let state = tokio::task::spawn_blocking(move || SessionState::from_log(&mut log.read(0))).await;
+        let state =
+            tokio::task::spawn_blocking(move || SessionState::from_log(&mut log.read(0))).await;
         access.shares = state.map(|state| state.access.shares).unwrap_or_default();
         Ok(self.principal.right(&access).is_some())
     }

@@ -34,17 +34,17 @@ pub(super) struct Out(pub(super) SplitSink<WebSocket, Message>);
 impl Out {
     /// Sends the result of a call, or the next event of the call's stream.
     pub(super) async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
-        self.send(Envelope::result(id).around(json)).await
+        self.send(Envelope::result(id).with_payload(json)).await
     }
 
     /// Sends an event that is part of no requested stream.
     pub(super) async fn event(&mut self, json: &[u8]) -> Result<(), Over> {
-        self.send(Envelope::notification("tasks/event").around(json)).await
+        self.send(Envelope::notification("tasks/event").with_payload(json)).await
     }
 
     /// Sends the end of a stream.
     pub(super) async fn end(&mut self, id: &str) -> Result<(), Over> {
-        self.send(Envelope::stream_end(id).around(b"true")).await
+        self.send(Envelope::stream_end(id).with_payload(b"true")).await
     }
 
     /// Sends the error of a call that failed.

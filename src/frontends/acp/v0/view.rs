@@ -94,7 +94,7 @@ impl EditorView {
         }
         loop {
             let entry = self.log.next_entry().await;
-            self.peer.room(HIGH_WATER).await;
+            self.peer.wait_backlog_below(HIGH_WATER).await;
             if let Some(update) = self.projection.apply(&entry) {
                 self.show(&update, &entry);
             }

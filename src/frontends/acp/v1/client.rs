@@ -10,7 +10,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::call_terminals::CallTerminals;
 use crate::Connection;
 use tandem_agent::session::{Origin, PromptPart, Session, TurnId};
-use tandem_wire::acp::v1::{FileSystemCapabilities, SessionNotification, SessionUpdate, UPDATE_METHOD};
+use tandem_wire::acp::v1::{
+    FileSystemCapabilities, SessionNotification, SessionUpdate, UPDATE_METHOD,
+};
 use tandem_wire::rpc::{Peer, Responder};
 
 /// Properties of an editor that decide which messages it is sent, and in which form.
@@ -136,12 +138,12 @@ impl SessionClient {
     }
 
     /// Removes a turn that has ended. Returns the prompt to answer, if the turn is the editor's and a prompt began it.
-    pub(super) fn take(&self, turn: TurnId) -> Option<Reply> {
+    pub(super) fn take_prompt(&self, turn: TurnId) -> Option<Reply> {
         self.replies.lock().remove(&turn).flatten()
     }
 
     /// Updates the number of the editor's turns that have not ended, and so wakes [`Self::answered`] at 0. To be called
-    /// after the prompt that [`Self::take`] returned was answered, so that [`Self::answered`] waits for the answer too.
+    /// after the prompt that [`Self::take_prompt`] returned was answered, so that [`Self::answered`] waits for the answer too.
     pub(super) fn count_unanswered(&self) {
         self.unanswered.send_replace(self.replies.lock().len());
     }

@@ -8,7 +8,7 @@ use tandem_wire::acp::v1::{AvailableCommand, CommandInput};
 pub(super) fn available(session: &Session) -> Vec<AvailableCommand> {
     let registry = Registry::default();
     let built_in = registry.list().iter().map(built_in);
-    built_in.chain(session.own_commands().into_iter().map(own)).collect()
+    built_in.chain(session.own_commands().into_iter().map(available_command)).collect()
 }
 
 fn built_in(command: &Command) -> AvailableCommand {
@@ -20,7 +20,7 @@ fn built_in(command: &Command) -> AvailableCommand {
     }
 }
 
-fn own(command: SessionCommand) -> AvailableCommand {
+fn available_command(command: SessionCommand) -> AvailableCommand {
     let SessionCommand { name, description, usage, .. } = command;
     AvailableCommand { name, description, input: input(usage) }
 }

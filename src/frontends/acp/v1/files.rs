@@ -37,7 +37,7 @@ impl EditorFiles {
     }
 
     /// Returns the path that the editor uses for a canonical path.
-    fn named(&self, path: &Path) -> PathBuf {
+    fn editor_path(&self, path: &Path) -> PathBuf {
         let named = self.directories.iter().find_map(|(real, named)| {
             let below = path.strip_prefix(real).ok()?;
             Some(named.join(below))
@@ -56,7 +56,7 @@ impl TextBuffers for EditorFiles {
     }
 
     fn read(&self, path: &Path) -> BoxFuture<'static, Option<String>> {
-        let path = self.named(path);
+        let path = self.editor_path(path);
         let params = ReadTextFileParams { session_id: &self.session, path: &path };
         let answer = self.peer.call::<ReadTextFileResponse>(READ_TEXT_FILE, &params);
         let text = async move {
@@ -69,7 +69,7 @@ impl TextBuffers for EditorFiles {
     }
 
     fn write(&self, path: &Path, text: &str) -> BoxFuture<'static, Result<(), String>> {
-        let path = self.named(path);
+        let path = self.editor_path(path);
         let params = WriteTextFileParams { session_id: &self.session, path: &path, content: text };
         // Some editors answer with `null` in place of an object.
         let answer = self.peer.call::<IgnoredAny>(WRITE_TEXT_FILE, &params);

@@ -5,8 +5,8 @@ use super::editor::Editor;
 use tandem_agent::session::Origin;
 use tandem_wire::acp::v1::{
     AgentCapabilities, AgentMeta, AuthCapabilities, AuthMethod, ClientCapabilities, Implementation,
-    InitializeParams, InitializeResponse, McpCapabilities, PromptCapabilities, SessionCapabilities,
-    SteeringCapability, Supported, TerminalAuth, TerminalAuthMeta, PROTOCOL_VERSION,
+    InitializeParams, InitializeResponse, McpCapabilities, PROTOCOL_VERSION, PromptCapabilities,
+    SessionCapabilities, SteeringCapability, Supported, TerminalAuth, TerminalAuthMeta,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 

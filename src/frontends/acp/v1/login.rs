@@ -145,7 +145,9 @@ impl Elicitation {
         Box::pin(async move {
             match answer.await {
                 Ok(answer) if answer.action == "accept" => Ok(()),
-                Ok(_) => Err(format!("The page that asks for the key was not opened. {OTHER_WAYS}")),
+                Ok(_) => {
+                    Err(format!("The page that asks for the key was not opened. {OTHER_WAYS}"))
+                }
                 Err(error) => Err(format!(
                     "The editor could not show the page that asks for the key: {error}. {OTHER_WAYS}"
                 )),

@@ -26,7 +26,9 @@ impl Setting {
         match option {
             MODE_ID => Self::mode(&value).map(Self::Mode),
             MODEL_ID => Ok(Self::Model(value)),
-            THINKING_ID => Ok(Self::Thinking(Some(value).filter(|level| level != DEFAULT_THINKING))),
+            THINKING_ID => {
+                Ok(Self::Thinking(Some(value).filter(|level| level != DEFAULT_THINKING)))
+            }
             _ => Err(format!(
                 "unknown option `{option}`; the options are `{MODE_ID}`, `{MODEL_ID}` and `{THINKING_ID}`"
             )),
@@ -72,7 +74,13 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
         description: None,
     });
     let mut options = vec![
-        option(MODE_ID, "Approval mode", MODE_ID, modes.current_mode_id.clone(), mode_values.collect()),
+        option(
+            MODE_ID,
+            "Approval mode",
+            MODE_ID,
+            modes.current_mode_id.clone(),
+            mode_values.collect(),
+        ),
         option(MODEL_ID, "Model", MODEL_ID, current.clone(), ids.collect()),
     ];
     let levels = thinking_values(session.thinking_levels());

@@ -21,8 +21,8 @@ use super::editor::Editor;
 use crate::Connection;
 use tandem_wire::acp::INITIALIZE_METHOD;
 use tandem_wire::acp::v1::{
-    CLOSE_SESSION, LOAD_SESSION, REQUEST_PERMISSION, RESUME_SESSION, SessionIdParams, UPDATE_METHOD,
-    PROTOCOL_VERSION,
+    CLOSE_SESSION, LOAD_SESSION, PROTOCOL_VERSION, REQUEST_PERMISSION, RESUME_SESSION,
+    SessionIdParams, UPDATE_METHOD,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, CallError, Peer, Responder};
@@ -40,7 +40,8 @@ const PIECE_BYTES: usize = 16 << 10;
 pub(super) type RemoteSessions = Arc<Mutex<HashMap<String, Arc<RemoteSession>>>>;
 
 /// Error of a request about a session whose process has ended.
-const PROCESS_GONE: &str = "the process that had this session open has ended; load the session again";
+const PROCESS_GONE: &str =
+    "the process that had this session open has ended; load the session again";
 
 /// Error of a request that another process still carries out when this process ends.
 const SESSION_CLOSING: &str =
@@ -238,7 +239,7 @@ async fn read_at_pace_of(
 ) {
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        editor.room(MAX_BYTES_AHEAD).await;
+        editor.wait_backlog_below(MAX_BYTES_AHEAD).await;
         match input.read(&mut piece).await {
             Ok(0) | Err(_) => return,
             Ok(read) => {

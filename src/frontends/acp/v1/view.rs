@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::answer::{answer, model_error, timestamp};
-use super::calls::{Calls, asked, plan};
+use super::calls::{Calls, call_with_question, plan};
 use super::client::{Reply, SessionClient};
 use super::commands;
 use super::options::session_options;
@@ -101,8 +101,8 @@ impl View {
         self.calls.replays = true;
         while let Some(entry) = self.log.try_next_run() {
             tokio::task::coop::consume_budget().await;
-            self.client.peer.room(HIGH_WATER).await;
-            self.take(&entry);
+            self.client.peer.wait_backlog_below(HIGH_WATER).await;
+            self.show_entry(&entry);
         }
         self.calls.replays = false;
         self.usage();
@@ -126,8 +126,8 @@ impl View {
         loop {
             tokio::select! {
                 entry = self.log.next_entry() => {
-                    self.client.peer.room(HIGH_WATER).await;
-                    self.take(&entry);
+                    self.client.peer.wait_backlog_below(HIGH_WATER).await;
+                    self.show_entry(&entry);
                 }
                 (call, reply) = self.questions.next() => self.answered(&call, reply),
                 () = self.calls.due() => self.calls.show_due(),
@@ -136,7 +136,7 @@ impl View {
         }
     }
 
-    fn take(&mut self, entry: &Entry) {
+    fn show_entry(&mut self, entry: &Entry) {
         if let Some(update) = self.projection.apply(entry) {
             self.show(&update);
         }
@@ -256,7 +256,7 @@ impl View {
             return;
         }
         if let Some(question) = open {
-            let tool_call = asked(started, question);
+            let tool_call = call_with_question(started, question);
             let params = RequestPermissionParams {
                 session_id: &self.client.id,
                 tool_call,
@@ -408,7 +408,7 @@ impl View {
     /// Shows why the turn ended, if that needs a text, and answers the prompt that began the turn, if this editor sent
     /// it.
     fn end(&mut self, update: &Update<'_>, reason: &StopReason) {
-        let reply = update.turn.and_then(|turn| self.client.take(turn));
+        let reply = update.turn.and_then(|turn| self.client.take_prompt(turn));
         let why = explain_stop(reason).filter(|_| is_text(reason, reply.is_some()));
         if let Some(why) = why {
             self.say(update.turn, Voice::Text, &format!("\n\n*{why}*"));

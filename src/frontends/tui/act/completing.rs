@@ -11,7 +11,7 @@ impl Ui {
     /// anew each time the user begins such a word.
     pub(in super::super) fn offer(&mut self) {
         self.offer_known();
-        match complete::wanted(&self.state.input) {
+        match complete::completable_at_cursor(&self.state.input) {
             Some(Completable::Command("/")) => self.find_prompts(),
             Some(Completable::Command(typed)) => {
                 let begins = |id: &str| id.is_empty() || self.models.ids.is_empty();
@@ -28,7 +28,7 @@ impl Ui {
 
     /// Offers completions from the files, prompts and models that are known already.
     fn offer_known(&mut self) {
-        self.state.completion = match complete::wanted(&self.state.input) {
+        self.state.completion = match complete::completable_at_cursor(&self.state.input) {
             Some(Completable::Command(typed)) => match complete::model_id(typed) {
                 Some(id) => complete::models(id, &self.models.ids),
                 None => complete::commands(typed, &self.prompts),
@@ -44,7 +44,7 @@ impl Ui {
         if std::mem::replace(&mut self.finding, true) {
             return;
         }
-        self.when(self.session.files(MAX_CANDIDATE_FILES), |ui, files| {
+        self.on_reply(self.session.files(MAX_CANDIDATE_FILES), |ui, files| {
             ui.finding = false;
             ui.files = Some(FileIndex::new(files.unwrap_or_default()));
             ui.offer_found();
@@ -52,7 +52,7 @@ impl Ui {
     }
 
     fn find_prompts(&mut self) {
-        self.when(self.session.prompts(), |ui, prompts| {
+        self.on_reply(self.session.prompts(), |ui, prompts| {
             // An agent of an earlier version does not know this request, and refuses it.
             let prompts = prompts.unwrap_or_default();
             if prompts != ui.prompts {
@@ -66,7 +66,7 @@ impl Ui {
         if std::mem::replace(&mut self.models.is_fetching, true) {
             return;
         }
-        self.when(self.session.models(), |ui, models| {
+        self.on_reply(self.session.models(), |ui, models| {
             ui.models = KnownModels { ids: models.unwrap_or_default(), is_fetching: false };
             ui.offer_found();
         });

@@ -6,7 +6,7 @@ use super::super::clock::now;
 use super::super::input::TextInput;
 use super::super::item::{HistoryItem, ItemBody, Tone};
 use super::super::login_attempt::{LoginAttempt, LoginStep};
-use super::super::offer::{Cause, LoginChoice, LoginOffer, LoginStage, Then};
+use super::super::offer::{LoginChoice, LoginOffer, LoginStage, NextStep, OfferReason};
 use super::super::setup::Login;
 use super::super::ui::Ui;
 use tandem_agent::session::{Millis, ModelError, PromptPart};
@@ -35,11 +35,11 @@ impl Ui {
     /// Offers to log in; sets a hint if the user cannot log in from here.
     pub(in super::super) fn offer_login(
         &mut self,
-        cause: Cause,
+        cause: OfferReason,
         opened: Option<Millis>,
-        then: Then,
+        then: NextStep,
     ) {
-        let offer = self.way_in().map(|login| {
+        let offer = self.login_options().map(|login| {
             let providers = self.providers.as_ref().map(|providers| providers());
             LoginOffer::new(cause, &login, &providers.unwrap_or_default(), opened, then)
         });
@@ -60,7 +60,7 @@ impl Ui {
         let Some(ollama) = &self.ollama else { return };
         let asked = tokio::spawn(ollama());
         let models = asked.map(|models| Ok(models.unwrap_or_default()));
-        self.when(models.boxed(), |ui, models: Result<Vec<String>, String>| {
+        self.on_reply(models.boxed(), |ui, models: Result<Vec<String>, String>| {
             if let Some(offer) = &mut ui.state.offer {
                 offer.found_ollama(models.unwrap_or_default(), now());
             }
@@ -74,7 +74,7 @@ impl Ui {
 
     /// Returns the ways to log in for the chosen provider's model, else for the current model. While the demonstration
     /// is the current model, the model before it counts.
-    fn way_in(&self) -> Option<Login> {
+    fn login_options(&self) -> Option<Login> {
         let chosen = self.state.offer.as_ref().and_then(|offer| offer.model.as_deref());
         if let Some(model) = chosen {
             return self.login.as_ref().map(|login| login(model));
@@ -120,7 +120,7 @@ impl Ui {
 
     /// Starts a login: checks the key `typed`, or asks for a key in the browser.
     fn enter_key(&mut self, typed: Option<String>) {
-        let Some(login) = self.way_in() else { return };
+        let Some(login) = self.login_options() else { return };
         self.login_attempt = Some(LoginAttempt::start(&login, typed));
     }
 
@@ -148,7 +148,7 @@ impl Ui {
     fn take_ollama(&mut self, model: &str) {
         self.before_demo = None;
         self.send(&format!("{SET_MODEL} {model}"));
-        let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
+        let then = self.state.offer.take().map_or(NextStep::Nothing, |offer| offer.then);
         self.go_on(then);
     }
 
@@ -162,29 +162,29 @@ impl Ui {
         if let Some(model) = chosen.or(before).filter(|model| *model != current) {
             self.send(&format!("{SET_MODEL} {model}"));
         }
-        self.go_on(offer.map_or(Then::Nothing, |offer| offer.then));
+        self.go_on(offer.map_or(NextStep::Nothing, |offer| offer.then));
     }
 
     /// Sends the prompt, or continues the turn, that waited for a key.
-    fn go_on(&mut self, then: Then) {
+    fn go_on(&mut self, then: NextStep) {
         match then {
-            Then::Nothing => {}
-            Then::Say(typed) => self.send(&typed),
-            Then::GoOn => self.send(GO_ON),
+            NextStep::Nothing => {}
+            NextStep::Say(typed) => self.send(&typed),
+            NextStep::GoOn => self.send(GO_ON),
         }
     }
 
     /// Changes to the demonstration.
     fn take_demo(&mut self) {
-        let then = self.state.offer.take().map_or(Then::Nothing, |offer| offer.then);
+        let then = self.state.offer.take().map_or(NextStep::Nothing, |offer| offer.then);
         let model = self.session.model();
         if model != DEMO_MODEL {
             self.before_demo = Some(model);
         }
         self.send(&format!("{SET_MODEL} {DEMO_MODEL}"));
         match then {
-            Then::Say(typed) => self.send(&typed),
-            Then::Nothing | Then::GoOn => {
+            NextStep::Say(typed) => self.send(&typed),
+            NextStep::Nothing | NextStep::GoOn => {
                 let hint = "say anything: the demonstration plays its script".to_owned();
                 self.state.hint = Some(hint);
             }
@@ -201,7 +201,7 @@ impl Ui {
             return;
         }
         let then = self.state.offer.take().map(|offer| offer.then);
-        if let Some(Then::Say(typed)) = then
+        if let Some(NextStep::Say(typed)) = then
             && self.state.input.is_empty()
         {
             self.state.input.set(&typed);

@@ -33,7 +33,7 @@ impl Ui {
     /// Sets the mode on the screen at once. If the session refuses the change, the previous mode comes back.
     fn set_mode(&mut self, mode: Mode) {
         let before = std::mem::replace(&mut self.state.about.mode, mode);
-        self.when(self.session.set_mode(mode), move |ui, set| {
+        self.on_reply(self.session.set_mode(mode), move |ui, set| {
             if let Err(why) = set {
                 ui.state.about.mode = before;
                 ui.state.hint = Some(why);

@@ -60,7 +60,7 @@ impl Ui {
     fn answer_to(&mut self, call: &str, answer: Answer) {
         // The question closes before the reply comes, and opens again if the answer did not reach the session.
         let asked = self.state.close_dialog(call, now());
-        self.when(self.session.answer(call, answer), |ui, answered| {
+        self.on_reply(self.session.answer(call, answer), |ui, answered| {
             ui.state.hint = match answered {
                 Ok(Ok(())) => return,
                 // This answer did arrive, but the connection was lost before the reply came, so the answer was sent

@@ -36,7 +36,7 @@ impl Ui {
         importable: Option<BoxFuture<'static, bool>>,
     ) {
         let Some(importable) = importable else { return };
-        self.when(importable.map(Ok).boxed(), |ui, found| {
+        self.on_reply(importable.map(Ok).boxed(), |ui, found| {
             let is_new = ui.session.session().is_some_and(|session| !session.has_turns());
             if is_new && found == Ok(true) {
                 ui.state.offer_import();
@@ -56,7 +56,7 @@ impl Ui {
     fn list_sessions(&mut self, query: Query) {
         let Some(stored) = &self.sessions else { return };
         let listed = stored.list(&query);
-        self.when(listed, move |ui, listed| {
+        self.on_reply(listed, move |ui, listed| {
             let Some(picker) = &mut ui.state.picker else { return };
             if picker.read(&query, listed) {
                 let all = picker.query();
@@ -70,9 +70,9 @@ impl Ui {
         let (Some(stored), Some(picker)) = (&self.sessions, &mut self.state.picker) else { return };
         let Some(text) = picker.begin_search() else { return };
         let found = stored.search(&picker.query(), &text);
-        self.when(found, move |ui, found| {
+        self.on_reply(found, move |ui, found| {
             if let Some(picker) = &mut ui.state.picker {
-                picker.found(&text, found);
+                picker.set_search_results(&text, found);
             }
         });
     }
@@ -91,7 +91,7 @@ impl Ui {
             return picker.failure = Some(why.to_owned());
         }
         let Some(id) = picker.begin_opening() else { return };
-        self.when((stored.open)(id), |ui, opened| {
+        self.on_reply((stored.open)(id), |ui, opened| {
             let Err(why) = opened else { return ui.quits = Some(Quit::Opened) };
             ui.state.picker.iter_mut().for_each(|picker| picker.not_opened(&why));
         });
@@ -134,7 +134,7 @@ impl Ui {
         let open = Arc::clone(&stored.open);
         let opened = async move { open(id.await?).await };
         let typed = typed.to_owned();
-        self.when(opened.boxed(), move |ui, opened| match opened {
+        self.on_reply(opened.boxed(), move |ui, opened| match opened {
             Ok(()) => ui.quits = Some(Quit::Opened),
             Err(why) => {
                 ui.state.hint = Some(format!("this session stays: {why}"));

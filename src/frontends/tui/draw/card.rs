@@ -7,7 +7,7 @@ use super::super::item::CallCard;
 use super::super::layout::ItemRows;
 use super::super::markdown;
 use super::super::played::played_lines;
-use super::super::theme::{QUESTION_STYLE, BAD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE};
+use super::super::theme::{BAD_STYLE, CODE_STYLE, DIM_STYLE, GOOD_STYLE, QUESTION_STYLE};
 use super::super::whole::wrap_words;
 use super::super::wrap::{Margin, cut, fold, width, width_of};
 use super::diff;
@@ -57,15 +57,21 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
                 ItemRows::all(todos.iter().map(|todo| super::todo(todo, margin)).collect())
             }
             Some(ResultContent::Server(answer)) if answer.is_json() => output(&answer.text),
-            Some(ResultContent::Server(answer)) => text_rows(&answer.text, all(MAX_RESULT_ROWS), columns),
+            Some(ResultContent::Server(answer)) => {
+                text_rows(&answer.text, all(MAX_RESULT_ROWS), columns)
+            }
             None => ItemRows::default(),
         },
         Some(ToolOutcome::Failed(error)) => match &error.shown {
-            Some(ResultContent::Server(answer)) => {
-                limited(super::plain(&answer.text, &bar(), BAD_STYLE, columns), all(MAX_RESULT_ROWS * 2))
-            }
+            Some(ResultContent::Server(answer)) => limited(
+                super::plain(&answer.text, &bar(), BAD_STYLE, columns),
+                all(MAX_RESULT_ROWS * 2),
+            ),
             Some(ResultContent::Output(text)) => output(text),
-            _ => limited(super::plain(&error.message, &bar(), BAD_STYLE, columns), all(MAX_RESULT_ROWS * 2)),
+            _ => limited(
+                super::plain(&error.message, &bar(), BAD_STYLE, columns),
+                all(MAX_RESULT_ROWS * 2),
+            ),
         },
         Some(ToolOutcome::Unknown(outcome)) => {
             let text = explain_unknown_outcome(outcome);

@@ -66,7 +66,8 @@ fn numbered(line: &DiffLine, digits: usize, columns: usize) -> Vec<Line<'static>
     let mut rows = fold(&pieces.collect::<Vec<_>>(), &margin, columns);
     if line.unended {
         let margin = Margin { first: margin.rest.clone(), rest: margin.rest };
-        let note = Span::styled("\\ No newline at end of file", CODE_STYLE.add_modifier(Modifier::DIM));
+        let note =
+            Span::styled("\\ No newline at end of file", CODE_STYLE.add_modifier(Modifier::DIM));
         rows.extend(fold(&[note], &margin, columns));
     }
     rows

@@ -26,7 +26,11 @@ pub(super) fn essential(commands: &str, columns: usize) -> Vec<Line<'static>> {
     rows.push(Line::default());
     rows.extend(ESSENTIAL_KEYS.iter().flat_map(|(keys, effect)| key(keys, effect, columns)));
     rows.push(Line::default());
-    rows.extend(wrap(&[Span::styled(commands.to_owned(), CODE_STYLE)], &Margin::default(), columns));
+    rows.extend(wrap(
+        &[Span::styled(commands.to_owned(), CODE_STYLE)],
+        &Margin::default(),
+        columns,
+    ));
     rows.extend(text("A / lists them with what they do; tandem --help has flags and limits."));
     rows
 }

@@ -4,8 +4,10 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
 use super::super::input::TextInput;
-use super::super::offer::{Cause, LoginOffer, LoginRow, LoginStage, Then};
-use super::super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
+use super::super::offer::{LoginOffer, LoginRow, LoginStage, NextStep, OfferReason};
+use super::super::theme::{
+    BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, QUESTION_STYLE, USER_STYLE,
+};
 use super::super::whole::broken;
 use super::super::wrap::{Margin, cut, width_of, wrap};
 use super::{LiveRows, plain, rule, spinner};
@@ -40,7 +42,7 @@ fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
     let mut rows = vec![Line::default(), rule(QUESTION_STYLE, columns)];
     let text = |text: &str, style| broken(plain(text, &Margin::default(), style, columns), columns);
     rows.extend(text(&title(offer), BOLD_STYLE));
-    if matches!(offer.then, Then::Say(_))
+    if matches!(offer.then, NextStep::Say(_))
         && matches!(offer.stage, LoginStage::Choosing | LoginStage::Providers)
     {
         rows.extend(text("What you have said waits until then.", DIM_STYLE));
@@ -87,20 +89,20 @@ fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
 fn title(offer: &LoginOffer) -> String {
     let whose = &offer.whose;
     match offer.cause {
-        Cause::Missing if matches!(offer.stage, LoginStage::Providers) => {
+        OfferReason::Missing if matches!(offer.stage, LoginStage::Providers) => {
             let runs = if offer.ollama.is_empty() { "" } else { " Ollama runs here." };
             format!("Welcome to tandem. To answer you, it needs one of these.{runs}")
         }
-        Cause::Wanted if matches!(offer.stage, LoginStage::Providers) => {
+        OfferReason::Wanted if matches!(offer.stage, LoginStage::Providers) => {
             "Log in; what you choose takes the place of what there is.".to_owned()
         }
-        Cause::Missing => {
+        OfferReason::Missing => {
             format!("Welcome to tandem. To answer you, it needs an API key for {whose}.")
         }
-        Cause::Refused => {
+        OfferReason::Refused => {
             format!("{whose} does not accept the key. Another one, or a changed one, may do.")
         }
-        Cause::Wanted => {
+        OfferReason::Wanted => {
             format!("Log in with a key for {whose}; it takes the place of the one there is.")
         }
     }

@@ -6,7 +6,9 @@ use ratatui_core::style::Style;
 use ratatui_core::text::{Line, Span};
 
 use super::super::picker::Picker;
-use super::super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
+use super::super::theme::{
+    BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, QUESTION_STYLE, USER_STYLE,
+};
 use super::super::wrap::{Margin, cut, fitting, width, wrap};
 use super::{LiveRows, rule};
 use tandem_agent::session::{Listed, Millis, explain_age};

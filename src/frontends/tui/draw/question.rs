@@ -6,7 +6,9 @@ use ratatui_core::text::{Line, Span};
 use super::super::dialog::{Dialog, NO_KEY, VisibleRows};
 use super::super::input::TextInput;
 use super::super::layout::QuestionRows;
-use super::super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
+use super::super::theme::{
+    BAD_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, QUESTION_STYLE, USER_STYLE,
+};
 use super::super::wrap::{Margin, cut, fitting, width, width_of, wrap};
 use super::content::{content, reason};
 use super::diff::ALL_LINES;
@@ -109,7 +111,8 @@ impl QuestionPart {
 /// shown completely if possible, first with all its unchanged lines and then without most of them; else a part of the
 /// content.
 pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) -> LiveRows {
-    let mut content = dialog.content.get((columns, false), || content(dialog, false, ALL_LINES, columns));
+    let mut content =
+        dialog.content.get((columns, false), || content(dialog, false, ALL_LINES, columns));
     let size = ScreenSize { columns, height };
     let mut laid_out = None;
     if matches!(dialog.started.access, Access::Edit { .. }) {
@@ -314,7 +317,8 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
         foot.cut |= !reason.is_empty();
     }
     if let Some(saying) = &dialog.saying {
-        let (said, (row, column)) = said(saying, columns, MAX_REASON_ROWS.min(detail.choice.max(1) * 2));
+        let (said, (row, column)) =
+            said(saying, columns, MAX_REASON_ROWS.min(detail.choice.max(1) * 2));
         foot.cursor = Some((foot.rows.len() + row, column));
         foot.rows.extend(said);
         let helps = if is_share(saying.text()) { SHARE_HELPS } else { SAYING_HELPS };

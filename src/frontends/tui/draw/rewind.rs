@@ -3,7 +3,7 @@
 use ratatui_core::text::{Line, Span};
 
 use super::super::rewind::{RewindChoice, RewindMenu};
-use super::super::theme::{QUESTION_STYLE, BOLD_STYLE, CODE_STYLE, DIM_STYLE, USER_STYLE};
+use super::super::theme::{BOLD_STYLE, CODE_STYLE, DIM_STYLE, QUESTION_STYLE, USER_STYLE};
 use super::super::wrap::cut;
 use super::picker::{MAX_SHOWN_ROWS, row};
 use super::{LiveRows, beginning, rule};

@@ -5,7 +5,7 @@ use ratatui_core::text::{Line, Span};
 
 use super::super::clock::seconds;
 use super::super::state::ScreenState;
-use super::super::theme::{QUESTION_STYLE, BAD_STYLE, BOLD_STYLE, DIM_STYLE};
+use super::super::theme::{BAD_STYLE, BOLD_STYLE, DIM_STYLE, QUESTION_STYLE};
 use super::super::wrap::{Margin, cut, width, wrap};
 use tandem_agent::session::{Millis, Mode};
 use tandem_content::visible::visible_line;

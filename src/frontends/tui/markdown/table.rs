@@ -63,7 +63,8 @@ impl TableBuilder {
         let room = columns.saturating_sub(3 * count.saturating_sub(1));
         let mut over = widths.iter().sum::<usize>().saturating_sub(room);
         while over > 0 {
-            let Some(widest) = widths.iter_mut().max().filter(|width| **width > MIN_NARROWED_WIDTH) else {
+            let Some(widest) = widths.iter_mut().max().filter(|width| **width > MIN_NARROWED_WIDTH)
+            else {
                 break;
             };
             *widest -= 1;

@@ -11,13 +11,14 @@ use futures::{FutureExt as _, StreamExt as _};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::news::News;
+use super::super::news::SessionNotification;
 use super::agent::AttachableAgent;
 use super::socket::{AttachError, SocketConnection};
 use tandem_agent::session::{Entry, Event};
 use tandem_net::Backoff;
 use tandem_wire::attach::{
-    self, EVENTS_METHOD, EventsParams, EventsResult, OPEN_METHOD, OpenParams, OpenResult, REFUSED_CODE,
+    self, EVENTS_METHOD, EventsParams, EventsResult, OPEN_METHOD, OpenParams, OpenResult,
+    REFUSED_CODE,
 };
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{CallError, Peer};
@@ -26,7 +27,8 @@ use tandem_wire::rpc::{CallError, Peer};
 pub(super) const MAX_ENVELOPE_BYTES: usize = 200;
 
 /// Waiting times before attempts to connect again.
-const RECONNECT_BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
+const RECONNECT_BACKOFF: Backoff =
+    Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// A request to the session. It is sent again if the connection is lost before the answer comes.
 pub(super) struct PendingRequest {
@@ -43,7 +45,7 @@ pub(super) struct Link {
     agent: AttachableAgent,
     /// Parameters that join the same session again.
     open: OpenParams,
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<SessionNotification>,
     input_limit: Arc<AtomicU64>,
     /// Index of the log entry to report next.
     next: usize,
@@ -72,7 +74,7 @@ impl Link {
     pub(super) fn new(
         agent: AttachableAgent,
         open: OpenParams,
-        news: mpsc::Sender<News>,
+        news: mpsc::Sender<SessionNotification>,
         input_limit: Arc<AtomicU64>,
     ) -> Self {
         Self { agent, open, news, input_limit, next: 0, asks: BTreeMap::new(), count: 0 }
@@ -91,14 +93,14 @@ impl Link {
             if connection.closed().await {
                 break format!("the agent on {} has ended", self.agent);
             }
-            self.tell(News::Lost).await;
+            self.tell(SessionNotification::Lost).await;
             connection = match self.again().await {
                 Ok(connection) => connection,
                 Err(why) => break why,
             };
-            self.tell(News::Restored).await;
+            self.tell(SessionNotification::Restored).await;
         };
-        self.tell(News::Ended(why)).await;
+        self.tell(SessionNotification::Ended(why)).await;
     }
 
     /// Reports new entries and sends requests until the connection is lost. The error says why another connection would
@@ -155,7 +157,7 @@ impl Link {
         let entries = new.map(read).collect();
         self.next = happened.next;
         self.input_limit.store(happened.input_limit.unwrap_or(0), Ordering::Relaxed);
-        self.tell(News::Entries(entries)).await;
+        self.tell(SessionNotification::Entries(entries)).await;
         Ok(())
     }
 
@@ -173,7 +175,7 @@ impl Link {
         }
     }
 
-    async fn tell(&self, news: News) {
+    async fn tell(&self, news: SessionNotification) {
         // A failed send is ignored: the `Remote` is dropped then, which aborts this task.
         let _ = self.news.send(news).await;
     }

@@ -90,7 +90,7 @@ impl SocketConnection {
             };
             let served = rpc::serve(input, output, options, |peer| {
                 let _ = told.send(peer);
-                Deaf
+                RefuseRequests
             });
             tokio::pin!(served);
             let ended = tokio::select! {
@@ -273,9 +273,9 @@ async fn carry(socket: WebSocketStream<AgentStream>, stream: &mut DuplexStream) 
 }
 
 /// Handler that refuses all requests: the agent must not call methods of this terminal.
-struct Deaf;
+struct RefuseRequests;
 
-impl rpc::Handler for Deaf {
+impl rpc::Handler for RefuseRequests {
     fn request(&self, method: &str, _: Params<'_>, responder: Responder) {
         responder.send(Err::<(), _>(jsonrpc::Error::method_not_found(method)));
     }

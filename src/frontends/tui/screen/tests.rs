@@ -173,7 +173,10 @@ fn a_terminal_that_cuts_its_rows_keeps_what_is_above() {
 
 #[test]
 fn colours_are_left_out_if_that_is_wanted() {
-    let line = Line::from(vec![Span::styled("bad", BAD_STYLE.patch(BOLD_STYLE)), Span::raw(" x\x1b[2J\u{9b}")]);
+    let line = Line::from(vec![
+        Span::styled("bad", BAD_STYLE.patch(BOLD_STYLE)),
+        Span::raw(" x\x1b[2J\u{9b}"),
+    ]);
     let frame = || LiveRows { rows: vec![line.clone()], cursor: None };
     let coloured = Screen::new(20, true, true).update(&[], frame());
     assert!(coloured.contains("\x1b[0;1;31mbad\x1b[0m x[2J\x1b[K"), "{coloured:?}");

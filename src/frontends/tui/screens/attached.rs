@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::dialog::Dialog;
-use super::super::state::{Elsewhere, ScreenState, StatusInfo};
+use super::super::state::{RemoteSessionInfo, ScreenState, StatusInfo};
 use super::{Stage, asked_edit, done};
 use tandem_agent::session::{ClientName, Origin};
 
@@ -11,7 +11,7 @@ use tandem_agent::session::{ClientName, Origin};
 pub(super) fn attached() -> Stage {
     let place = "127.0.0.1:41242".to_owned();
     let about = StatusInfo {
-        elsewhere: Some(Elsewhere { place, lost: false }),
+        elsewhere: Some(RemoteSessionInfo { place, lost: false }),
         ..Stage::new().state.about
     };
     Stage {

@@ -6,12 +6,12 @@ use super::super::Login;
 use super::super::input::TextInput;
 use super::super::item::{HistoryItem, ItemBody};
 use super::super::local;
-use super::super::offer::{self, Cause, LoginChoice, LoginOffer, Then};
+use super::super::offer::{self, LoginChoice, LoginOffer, NextStep, OfferReason};
 use super::super::setup::KeyProvider;
 use super::{Stage, drawn};
 
 /// Returns a screen with the offer to log in, at a stage.
-fn offered(cause: Cause, then: Then, offered: offer::LoginStage) -> Stage {
+fn offered(cause: OfferReason, then: NextStep, offered: offer::LoginStage) -> Stage {
     let login = Login {
         whose: "Gemini".to_owned(),
         made_at: "https://keys.example/".to_owned(),
@@ -41,7 +41,7 @@ fn providers(cause: Cause) -> Stage {
 
 #[test]
 fn with_nothing_set_up_all_providers_are_offered() {
-    let mut stage = providers(Cause::Missing);
+    let mut stage = providers(OfferReason::Missing);
     stage.check("login_providers.txt");
     let offer = stage.state.offer.as_mut().unwrap();
     assert_eq!(offer.marked(), Some(LoginChoice::Provider(0)));
@@ -54,12 +54,12 @@ fn with_nothing_set_up_all_providers_are_offered() {
 
 #[test]
 fn an_ollama_that_runs_is_marked() {
-    let mut stage = providers(Cause::Missing);
+    let mut stage = providers(OfferReason::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
     offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
     assert_eq!(offer.marked(), Some(LoginChoice::Ollama));
     stage.check("login_ollama.txt");
-    let mut stage = providers(Cause::Missing);
+    let mut stage = providers(OfferReason::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
     offer.select(true);
     offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
@@ -116,16 +116,17 @@ fn help_does_not_break_what_is_being_said() {
 #[test]
 fn the_offer_to_log_in() {
     use offer::LoginStage::{Browser, Checking, Choosing, Typing};
-    offered(Cause::Missing, Then::Nothing, Choosing).check("login.txt");
-    offered(Cause::Missing, Then::Say("hi".to_owned()), Choosing).check("login_waits.txt");
+    offered(OfferReason::Missing, NextStep::Nothing, Choosing).check("login.txt");
+    offered(OfferReason::Missing, NextStep::Say("hi".to_owned()), Choosing)
+        .check("login_waits.txt");
     let mut key = TextInput::default();
     key.set("AIza-secret");
-    let mut typing = offered(Cause::Wanted, Then::Nothing, Typing(key));
+    let mut typing = offered(OfferReason::Wanted, NextStep::Nothing, Typing(key));
     typing.state.offer.as_mut().unwrap().failure = Some("The key was not accepted.".to_owned());
     typing.check("login_key.txt");
-    offered(Cause::Refused, Then::Nothing, Checking).check("login_checking.txt");
+    offered(OfferReason::Refused, NextStep::Nothing, Checking).check("login_checking.txt");
     let page = Browser(Some("http://127.0.0.1:40000/f00d".to_owned()));
-    offered(Cause::Missing, Then::Nothing, page).check("login_page.txt");
+    offered(OfferReason::Missing, NextStep::Nothing, page).check("login_page.txt");
 }
 
 #[test]
@@ -133,15 +134,15 @@ fn a_turn_of_this_terminal_that_a_refused_key_ends_is_to_go_on() {
     let refused = json!({ "Failed": { "not_authenticated": "No." } });
     let end = json!({ "TurnFinished": { "turn": 1, "reason": refused } });
     let stage = Stage::new().turn("go").see(end.clone());
-    assert_eq!(stage.state.refused, Some((stage.now, Then::GoOn)));
+    assert_eq!(stage.state.refused, Some((stage.now, NextStep::GoOn)));
     let stage = Stage::new().turn_of("go", json!({ "A2a": { "number": 1 } })).see(end);
-    assert_eq!(stage.state.refused, Some((stage.now, Then::Nothing)));
+    assert_eq!(stage.state.refused, Some((stage.now, NextStep::Nothing)));
 }
 
 #[test]
 fn an_offer_fits_a_small_terminal_and_shows_what_is_marked() {
     for (columns, rows) in [(40, 10), (40, 5), (20, 3)] {
-        let mut stage = providers(Cause::Missing).sized(columns, rows);
+        let mut stage = providers(OfferReason::Missing).sized(columns, rows);
         for _ in 0..stage.state.offer.as_ref().unwrap().choices().len() {
             let frame = stage.frame();
             assert!(frame.rows.len() <= rows.into(), "{columns}x{rows}: {:#?}", frame.rows);

@@ -134,9 +134,9 @@ fn what_was_said_is_searched() {
     };
     let mut hits: Vec<_> = sessions(false, stage.now).into_iter().map(hit).collect();
     hits[1].listed.head.tag = Some("before the lexer".to_owned());
-    picker(&mut stage).found("another", Ok(Vec::new()));
+    picker(&mut stage).set_search_results("another", Ok(Vec::new()));
     assert_eq!(picker(&mut stage).hits(), None, "what was asked for before comes too late");
-    picker(&mut stage).found("token stream", Ok(hits));
+    picker(&mut stage).set_search_results("token stream", Ok(hits));
     picker(&mut stage).select(true);
     stage.check("sessions_found.txt");
     assert_eq!(picker(&mut stage).marked().unwrap().head.id, "2");

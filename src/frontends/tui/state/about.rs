@@ -18,14 +18,14 @@ pub(in super::super) struct StatusInfo {
     /// Title of the session, given by a user or by the model.
     pub(in super::super) title: Option<String>,
     /// Place of the session, if it runs in another process.
-    pub(in super::super) elsewhere: Option<Elsewhere>,
+    pub(in super::super) elsewhere: Option<RemoteSessionInfo>,
     /// Maximum number of tokens in the model's input.
     pub(in super::super) input_limit: Option<u64>,
 }
 
 /// A session of another process.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Elsewhere {
+pub(in super::super) struct RemoteSessionInfo {
     /// Address of the agent.
     pub(in super::super) place: String,
     /// `true` while the session cannot be reached.

@@ -41,7 +41,7 @@ type IndexState = (u64, u64, u64, [i64; 4]);
 impl Repositories {
     /// Returns the repositories that contain these directories. Repositories below them do not count, as a command may
     /// have made them.
-    pub(super) fn of(roots: &[PathBuf]) -> Self {
+    pub(super) fn containing(roots: &[PathBuf]) -> Self {
         let mut repositories: Vec<(Repository, _)> = Vec::new();
         for root in roots {
             let found = root.ancestors().find(|path| path.join(".git").symlink_metadata().is_ok());

@@ -119,7 +119,7 @@ fn rules_name_the_tool_connect() {
         // Whatever the settings allow.
         assert_eq!(verdict(&session, "bad.test", true), "deny");
         assert_eq!(verdict(&session, "odd.test", true), "ask");
-        assert!(session.permissions.news().is_empty());
+        assert!(session.permissions.unseen_remarks().is_empty());
     }
     let session = under(Mode::Plan, rules, "rules.toml");
     let verdicts = ["good.test", "bad.test", "odd.test", "other.test"];

@@ -18,7 +18,7 @@ fn check_wrong(text: &str, line: u32, comes: &str, why: &str) {
         format!("this rule cannot be used, and {comes}: ")
     };
     let expected = format!("x.toml:{line}: {comes}{why}");
-    let news = session.permissions.news().join("\n");
+    let news = session.permissions.unseen_remarks().join("\n");
     assert!(news.starts_with(&expected), "{news}\nis not\n{expected}");
 }
 
@@ -85,7 +85,7 @@ fn what_is_wrong_is_named_with_its_line() {
 fn what_there_is_not_here_is_passed_over() {
     for text in ["", "# x", "[[rule]]\nsubagent = 'x'\ndecision = 'deny'\npriority = 1\n"] {
         let session = under(Mode::Default, text, "x.toml");
-        assert_eq!(session.permissions.news(), Vec::<String>::new());
+        assert_eq!(session.permissions.unseen_remarks(), Vec::<String>::new());
         assert_eq!(session.run("ls"), Verdict::Allow);
     }
 }
@@ -283,7 +283,7 @@ fn a_tool_that_is_denied_altogether_is_not_declared() {
             .map(|rule| format!("[[rule]]\n{}\n", rule.replace(", ", "\n")))
             .collect();
         let session = under(Mode::Default, &rules, "x.toml");
-        assert!(session.permissions.news().is_empty(), "{rules}");
+        assert!(session.permissions.unseen_remarks().is_empty(), "{rules}");
         let request = PolicyRequest { tool, aliases: &[], args: &Value::Null, access: &access };
         assert_eq!(session.permissions.removes(&request), expected, "{rules}");
     };

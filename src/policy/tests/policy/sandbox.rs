@@ -457,7 +457,7 @@ rule = [
 #[test]
 fn rules_count_before_the_sandbox_and_say_where_a_command_runs() {
     let session = under(Mode::Default, RULES, "r.toml");
-    assert!(session.permissions.news().is_empty());
+    assert!(session.permissions.unseen_remarks().is_empty());
     assert_eq!(runs(&session, "npm install", None), DangerFullAccess);
     assert_eq!(runs(&session, "npm install", Some(DangerFullAccess)), DangerFullAccess);
     assert_eq!(runs(&session, "npm install && ls", Some(DangerFullAccess)), DangerFullAccess);

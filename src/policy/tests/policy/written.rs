@@ -47,7 +47,7 @@ fn every_command_line_is_judged_as_written_down_under_each_file_of_rules() {
         let file = dir.join(format!("{name}.toml"));
         let rules = fs::read_to_string(&file).unwrap();
         let sessions = Mode::ALL.map(|(_, mode)| under(mode, &rules, &format!("{name}.toml")));
-        assert!(sessions[0].permissions.news().is_empty());
+        assert!(sessions[0].permissions.unseen_remarks().is_empty());
         let table = dir.join(format!("{name}.txt"));
         let mut judged = String::new();
         for line in fs::read_to_string(&table).unwrap().lines() {
@@ -141,7 +141,7 @@ proptest! {
         thread_local!(static SESSIONS: [Session; 4] =
             Mode::ALL.map(|(_, mode)| {
                 let session = under(mode, MIXED, "mixed.toml");
-                assert_eq!(session.permissions.news(), Vec::<String>::new());
+                assert_eq!(session.permissions.unseen_remarks(), Vec::<String>::new());
                 assert_eq!(strictness(&session.run("git push -f")), 3);
                 session
             }));

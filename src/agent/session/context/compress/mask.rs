@@ -33,7 +33,8 @@ pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
     }
     let mut masked = Vec::new();
     for result in found {
-        let mut text = engine.host.outputs.fit(&result.name, result.text.clone(), MAX_MASKED_CHARS).await;
+        let mut text =
+            engine.host.outputs.fit(&result.name, result.text.clone(), MAX_MASKED_CHARS).await;
         if !result.media.is_empty() {
             text.push_str(&format!("\n[{} attached, not told any more]", result.media.len()));
         }

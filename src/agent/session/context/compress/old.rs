@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::beginning::{Beginning, BEGINNING_MESSAGES, words};
+use super::beginning::{BEGINNING_MESSAGES, Beginning, words};
 use crate::session::context::conversation::MessageHistory;
 use crate::session::events::event::QuotedMessage;
 use tandem_content::shorten::shorten;
@@ -28,7 +28,8 @@ impl SummarizedMessages {
         let messages = conversation.messages()[..split].to_vec();
         let indexes = conversation.indexes()[..split].to_vec();
         let old = Self { messages, indexes, before: conversation.begins().cloned() };
-        let is_more = old.unsummarized().iter().any(|message| !matches!(**message, Message::User(_)));
+        let is_more =
+            old.unsummarized().iter().any(|message| !matches!(**message, Message::User(_)));
         is_more.then_some(old)
     }
 
@@ -55,7 +56,10 @@ impl SummarizedMessages {
     }
 
     /// Returns the messages that come after these, and stay as they are.
-    pub(super) fn messages_after<'a>(&self, conversation: &'a MessageHistory) -> &'a [Arc<Message>] {
+    pub(super) fn messages_after<'a>(
+        &self,
+        conversation: &'a MessageHistory,
+    ) -> &'a [Arc<Message>] {
         conversation.messages().get(self.messages.len()..).unwrap_or_default()
     }
 

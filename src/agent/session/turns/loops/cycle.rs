@@ -38,7 +38,9 @@ impl Cycle {
 
     /// Returns `true` if a sequence of this length comes [`MIN_CYCLE_REPEATS`] times in a row at the end of the calls.
     fn comes_again(&self, length: usize) -> bool {
-        let Some(begin) = self.last.len().checked_sub(length * MIN_CYCLE_REPEATS) else { return false };
+        let Some(begin) = self.last.len().checked_sub(length * MIN_CYCLE_REPEATS) else {
+            return false;
+        };
         (begin + length..self.last.len()).all(|at| self.last[at] == self.last[at - length])
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tandem_agent::session::{
-    Answer, Batch, CallStarted, Caller, Event, FORMAT_VERSION, Head, Origin, Parts, PromptTags, Question,
-    ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, ToolOutcome, TurnId,
-    UnknownOutcome, now, read_stored,
+    Answer, Batch, CallStarted, Caller, Event, FORMAT_VERSION, Head, Origin, Parts, PromptTags,
+    Question, ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, ToolOutcome,
+    TurnId, UnknownOutcome, now, read_stored,
 };
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
 use tandem_host::{Access, ToolKind};

@@ -169,7 +169,7 @@ impl Stage {
 
 fn session_of(model: Arc<Says>, project: &Path, storage: Storage) -> Arc<Session> {
     let workspace = Workspace::new(project, &[]).unwrap();
-    let scratch = Scratch::stored(storage.directory().unwrap());
+    let scratch = Scratch::persistent(storage.directory().unwrap());
     session_in(model, RESULT, |parts| Parts {
         host: Host::new(workspace, terminals(), scratch, ToolLimits::default()),
         // Nothing is written beside the turns: which request finds it written would depend on the

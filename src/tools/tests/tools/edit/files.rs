@@ -62,8 +62,8 @@ fn a_change_is_announced_before_the_file_is_touched() {
     result.unwrap();
     let [(change, then)] = &*announced else { panic!("{announced:?}") };
     assert_eq!(then.as_deref(), Some(&b"old"[..]));
-    assert_eq!(change.before, Preimage::Kept(ContentId::of(b"old")));
-    assert_eq!(change.after, ContentId::of(b"new"));
+    assert_eq!(change.before, Preimage::Kept(ContentId::hash(b"old")));
+    assert_eq!(change.after, ContentId::hash(b"new"));
     assert_eq!(place.read("a.txt"), b"new");
 }
 

@@ -37,7 +37,7 @@ pub(super) const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` 
 
 /// The parts that all sessions of the process share, and the flags. Makes sessions from them.
 #[derive(Clone)]
-pub(super) struct Making {
+pub(super) struct SessionFactory {
     work: WorkArgs,
     pub(super) credentials: Arc<Credentials>,
     pub(super) supervisor: Arc<Supervisor>,
@@ -45,7 +45,7 @@ pub(super) struct Making {
     pub(super) store_health: StoreHealth,
 }
 
-impl Making {
+impl SessionFactory {
     /// Builds the shared parts for the working directory, and reads the settings of the directory.
     pub(super) fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work, env()?);
@@ -106,27 +106,27 @@ impl Making {
     /// Returns the function that makes sessions for an editor, a terminal or one prompt. A new session works in the
     /// working directory, a stored one in its own directory.
     pub(super) fn maker(&self, agent: &AgentArgs, settings: &Settings) -> MakeSession {
-        let (making, settings) = (self.clone(), settings.clone());
+        let (factory, settings) = (self.clone(), settings.clone());
         let included: Vec<_> =
             agent.include_directories.iter().map(|dir| self.directory().join(dir)).collect();
         let interactive = agent.prompt.is_none() || agent.is_shared();
         Arc::new(move |request: &SessionRequest, storage: Storage| {
             // A stored session continues in its own directory, with the settings of that directory.
-            let elsewhere = request.directory.as_deref().filter(|dir| *dir != making.directory());
-            let elsewhere = elsewhere.map(|dir| making.in_directory(dir));
-            let (making, settings) = match &elsewhere {
-                Some((making, settings)) => (making, settings),
-                None => (&making, &settings),
+            let elsewhere = request.directory.as_deref().filter(|dir| *dir != factory.directory());
+            let elsewhere = elsewhere.map(|dir| factory.in_directory(dir));
+            let (factory, settings) = match &elsewhere {
+                Some((factory, settings)) => (factory, settings),
+                None => (&factory, &settings),
             };
             let settings_first = settings.context.include_directories.iter().chain(&included);
             let directories: Vec<_> = settings_first.chain(&request.more).cloned().collect();
-            let workspace = Workspace::new(making.directory(), &directories);
+            let workspace = Workspace::new(factory.directory(), &directories);
             let mode = settings.general.default_approval_mode;
             workspace
                 .context("cannot work in that directory")
                 .and_then(|workspace| {
                     let new = NewSession { workspace, saved: None, mode, interactive, storage };
-                    making.session(settings, new)
+                    factory.session(settings, new)
                 })
                 .map_err(|err| format!("{err:#}"))
         })
@@ -165,7 +165,7 @@ impl Making {
         wanted: &WantedSession,
         sessions: &Sessions,
     ) -> anyhow::Result<Leased<LoadedSession>> {
-        if let Some(id) = self.wanted(wanted, sessions).await? {
+        if let Some(id) = self.find_wanted(wanted, sessions).await? {
             return load(sessions, &id).await;
         }
         let session = sessions.create(&SessionRequest::default(), |_| ());
@@ -185,7 +185,7 @@ impl Making {
     }
 
     /// Returns the id of the stored session that the user asked for; `None` if the user wants a new session.
-    async fn wanted(
+    async fn find_wanted(
         &self,
         wanted: &WantedSession,
         sessions: &Sessions,
@@ -216,7 +216,7 @@ impl Making {
         }
         let scratch = storage
             .directory()
-            .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::stored)
+            .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::persistent)
             .with_stored_files(storage.files(limits.store.session_files_bytes));
         let memory = parts::memory(settings, &self.credentials);
         let search = GoogleSearch::new(&self.credentials, &limits.model);
@@ -225,9 +225,9 @@ impl Making {
         let env = self.env().clone();
         // `executables` lists all programs that a project's settings and commands can have the agent run. The user
         // must agree to these programs first.
-        let (making, directory) = (self.clone(), self.directory().to_owned());
+        let (factory, directory) = (self.clone(), self.directory().to_owned());
         // The settings are read anew for each use, so that changes in them count while the session lives.
-        let again = Arc::new(move || read_settings(making.env(), &making.work, &directory));
+        let again = Arc::new(move || read_settings(factory.env(), &factory.work, &directory));
         let (look, named) = (Arc::clone(&again), Arc::clone(&again));
         let policy = config::policy(&env, settings, workspace.root(), interactive);
         let workspace =
@@ -240,8 +240,11 @@ impl Making {
         let host = Host::new(workspace, terminals, scratch, limits.tools);
         let host = parts::equipped(host, settings, self.env().home(), sandbox);
         let servers = self.hub(settings, &host, again);
-        let (load, agreed) = (Arc::new(move || agents::of(&named())), Arc::clone(&consent));
-        let agents = Agents::new(agents::of(settings), load, limits.agents, move || agreed.given());
+        let (load, agreed) =
+            (Arc::new(move || agents::agent_configs(&named())), Arc::clone(&consent));
+        let agents = Agents::new(agents::agent_configs(settings), load, limits.agents, move || {
+            agreed.is_given()
+        });
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -282,13 +285,13 @@ impl Making {
         // The settings can give a server a sandbox even if commands have none.
         let own = || host.sandbox_of(parts::sandbox_setup(settings, self.env(), &limits.tools));
         Hub::new(
-            servers::of(settings, &directory),
+            servers::server_configs(settings, &directory),
             mcp::HubSetup {
                 terminals: Arc::clone(&host.terminals),
                 sandbox: Some(host.sandbox.clone().unwrap_or_else(own)),
                 roots: host.workspace.roots().to_owned(),
                 limits: limits.mcp,
-                load: Arc::new(move || servers::of(&again(), &directory)),
+                load: Arc::new(move || servers::server_configs(&again(), &directory)),
                 logins: config::mcp_logins(&self.credentials),
                 lookup: net::system_lookup(),
             },
@@ -344,7 +347,7 @@ pub(super) fn environment(
 
 /// Reads the settings for work in a directory, with the flags on top, and logs the remarks about them.
 fn read_settings(env: &Env, work: &WorkArgs, directory: &Path) -> Settings {
-    let settings = config::read_settings(env, directory, &work.given());
+    let settings = config::read_settings(env, directory, &work.overrides());
     for remark in settings.remarks() {
         tracing::info!("{remark}");
     }

@@ -33,10 +33,10 @@ pub(super) type ProtectedFiles = BTreeMap<PathBuf, Identity>;
 
 /// State of the comparisons of one workspace. The lock guards the files and the list of running programs.
 #[derive(Default)]
-pub(super) struct Looks(Mutex<LooksState>);
+pub(super) struct Scans(Mutex<ScansState>);
 
 #[derive(Default)]
-struct LooksState {
+struct ScansState {
     /// Files at the last comparison, if there was one.
     last: Option<ProtectedFiles>,
     /// Names of the registered programs that are running, by number.
@@ -52,26 +52,26 @@ struct LooksState {
 /// Registration of a program that keeps running while other commands begin and end. Dropping it marks the program as
 /// ended.
 pub struct RunsOn {
-    looks: Arc<Looks>,
+    scans: Arc<Scans>,
     number: u64,
 }
 
 impl Drop for RunsOn {
     fn drop(&mut self) {
-        let mut state = self.looks.0.lock();
+        let mut state = self.scans.0.lock();
         let ended = state.running.remove(&self.number);
         state.ended.extend(ended);
     }
 }
 
-impl Looks {
+impl Scans {
     /// Registers a program that can make files and keeps running.
     pub(super) fn runs_on(self: &Arc<Self>, name: String) -> RunsOn {
         let mut state = self.0.lock();
         state.count += 1;
         let number = state.count;
         state.running.insert(number, name);
-        RunsOn { looks: Arc::clone(self), number }
+        RunsOn { scans: Arc::clone(self), number }
     }
 
     /// Compares the files with those of the last comparison. Returns a message for people about new files, if a program
@@ -130,36 +130,36 @@ mod tests {
 
     #[test]
     fn what_comes_up_is_told_while_a_program_could_have_made_it() {
-        let looks = Arc::<Looks>::default();
-        assert_eq!(looks.compare(files(&[("/.git", 1)])), None);
-        assert_eq!(looks.compare(files(&[("/.git", 2)])), None, "nothing runs");
-        let runs_on = looks.runs_on("`make watch`".to_owned());
-        assert_eq!(looks.compare(files(&[("/.git", 2)])), None, "nothing is new");
-        let told = looks.compare(files(&[("/.git", 2), ("/.vscode", 3)])).unwrap();
+        let scans = Arc::<Scans>::default();
+        assert_eq!(scans.compare(files(&[("/.git", 1)])), None);
+        assert_eq!(scans.compare(files(&[("/.git", 2)])), None, "nothing runs");
+        let runs_on = scans.runs_on("`make watch`".to_owned());
+        assert_eq!(scans.compare(files(&[("/.git", 2)])), None, "nothing is new");
+        let told = scans.compare(files(&[("/.git", 2), ("/.vscode", 3)])).unwrap();
         assert!(told.starts_with("`/.vscode` came up while `make watch` ran."), "{told}");
         drop(runs_on);
-        let told = looks.compare(files(&[("/.git", 4)])).unwrap();
+        let told = scans.compare(files(&[("/.git", 4)])).unwrap();
         assert!(told.starts_with("`/.git` came up while `make watch` ran."), "{told}");
-        assert_eq!(looks.compare(files(&[("/.git", 5)])), None, "nothing runs any more");
+        assert_eq!(scans.compare(files(&[("/.git", 5)])), None, "nothing runs any more");
     }
 
     #[test]
     fn what_the_agent_makes_itself_is_not_told() {
-        let looks = Arc::<Looks>::default();
-        looks.compare(files(&[]));
-        let _runs_on = looks.runs_on("`make watch`".to_owned());
-        looks.accept(files(&[("/.vscode", 3)]));
-        assert_eq!(looks.compare(files(&[("/.vscode", 3)])), None);
-        assert!(looks.compare(files(&[("/.vscode", 4)])).is_some());
+        let scans = Arc::<Scans>::default();
+        scans.compare(files(&[]));
+        let _runs_on = scans.runs_on("`make watch`".to_owned());
+        scans.accept(files(&[("/.vscode", 3)]));
+        assert_eq!(scans.compare(files(&[("/.vscode", 3)])), None);
+        assert!(scans.compare(files(&[("/.vscode", 4)])).is_some());
     }
 
     #[test]
     fn what_was_left_behind_may_have_made_it() {
-        let looks = Arc::<Looks>::default();
-        looks.settle(files(&[]), true);
-        let told = looks.compare(files(&[("/.vscode", 3)])).unwrap();
+        let scans = Arc::<Scans>::default();
+        scans.settle(files(&[]), true);
+        let told = scans.compare(files(&[("/.vscode", 3)])).unwrap();
         assert!(told.contains("that an earlier command has left behind"), "{told}");
-        looks.settle(files(&[]), false);
-        assert_eq!(looks.compare(files(&[("/.vscode", 3)])), None);
+        scans.settle(files(&[]), false);
+        assert_eq!(scans.compare(files(&[("/.vscode", 3)])), None);
     }
 }
