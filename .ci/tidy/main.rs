@@ -59,6 +59,19 @@ fn figures(root: &Path, sources: &[Source]) -> Vec<(&'static str, String)> {
             "doc comments that open with What, Whether, How, Who, Where or Which",
             clauses.to_string(),
         ),
+        (
+            "comments that open with a word that hides their subject",
+            sources.iter().map(|source| source.riddles().count()).sum::<usize>().to_string(),
+        ),
+        (
+            "constants of one word",
+            sources
+                .iter()
+                .flat_map(Source::constants)
+                .filter(|name| !name.contains('_'))
+                .count()
+                .to_string(),
+        ),
         ("import circles", circles.len().to_string()),
         ("files in import circles", circles.iter().map(Vec::len).sum::<usize>().to_string()),
         ("asserts in tests that look for words with `contains`", contains.to_string()),
@@ -110,6 +123,17 @@ mod tests {
         "Standing", "Told", "Wanted",
     ];
 
+    /// Constants whose name is one word, each with the reason why that word says enough.
+    const ONE_WORD: &[(&str, &str)] = &[
+        ("ALL", "all values of a type, which stands before: `Mode::ALL`"),
+        ("COMMAND", "the slash command of its file, of which each file has one"),
+    ];
+
+    /// The sentence that a comment with a forbidden opener gets.
+    const RIDDLE: &str = "A comment's first word is its subject or its verb. A doc comment on a thing begins with a \
+        noun phrase (\"Time of the last write.\", not \"When something was written last.\"), on a function with a verb \
+        (\"Returns\", \"Waits for\"); no pronoun stands for the noun, because the reader has not seen it yet.";
+
     fn all() -> Vec<Source> {
         let root = workspace();
         ["src", "tests", "benches", ".ci"].iter().flat_map(|dir| rust_files(&root, dir)).collect()
@@ -131,6 +155,39 @@ mod tests {
         let sources = program_files(&workspace());
         let poor = |source: &Source| source.types().any(|name| POOR.contains(&name));
         assert_eq!(paths(sources, poor), [""; 0]);
+    }
+
+    /// A constant of one word says neither what it bounds nor its unit: `CANCEL_GRACE`, `MAX_LABEL_CHARS`, not `GRACE`.
+    #[test]
+    fn no_constant_has_a_name_of_one_word() {
+        let sources = program_files(&workspace());
+        let is_allowed =
+            |name: &str| name.contains('_') || ONE_WORD.iter().any(|(allowed, _)| *allowed == name);
+        let short = |source: &Source| {
+            let names = source.constants().filter(|name| !is_allowed(name));
+            names.map(|name| format!("{} {name}", source.path)).collect::<Vec<_>>()
+        };
+        let short: Vec<_> = sources.iter().flat_map(short).collect();
+        assert_eq!(short, [""; 0], "a constant has its quantity in its name, as in CANCEL_GRACE");
+        for (name, _) in ONE_WORD {
+            assert!(
+                sources.iter().any(|source| source.constants().any(|it| it == *name)),
+                "{name} is not used"
+            );
+        }
+    }
+
+    #[test]
+    fn no_comment_begins_with_a_word_that_hides_its_subject() {
+        let sources = program_files(&workspace());
+        let riddles = |source: &Source| {
+            source
+                .riddles()
+                .map(|opening| format!("{}: {opening}", source.path))
+                .collect::<Vec<_>>()
+        };
+        let riddles: Vec<_> = sources.iter().flat_map(riddles).collect();
+        assert_eq!(riddles, [""; 0], "{RIDDLE}");
     }
 
     #[test]

@@ -6,6 +6,20 @@ use std::path::{Path, PathBuf};
 /// Words with which a clause begins, in place of a noun or a verb.
 const CLAUSE: &[&str] = &["What", "Whether", "How", "Who", "Where", "Which"];
 
+/// Further words that doc comments may not begin with: pronouns in place of the noun that the reader needs, and openers
+/// of answers to questions that the reader has not asked.
+const DOC_OPENERS: &[&str] = &[
+    "When", "Why", "Whoever", "Whatever", "Whose", "It", "Its", "They", "That", "Those",
+    "Somebody", "Nobody", "Of", "So", "Such",
+];
+
+/// Words that `//` comments may not begin with. `If`, `Where`, `Of` and `This` may begin them: a comment says why, and
+/// its subject can be the line below.
+const PLAIN_OPENERS: &[&str] = &[
+    "What", "Whether", "How", "Who", "Whoever", "Whatever", "Whose", "It", "Its", "They", "That",
+    "Those", "Somebody", "Nobody",
+];
+
 /// A Rust file.
 pub(super) struct Source {
     /// Its path from the workspace's root.
@@ -84,13 +98,29 @@ impl Source {
 
     /// Blocks of `//` comments.
     pub(super) fn plain_comments(&self) -> usize {
-        let is_comment = |line: &str| {
-            line.starts_with("//") && !line.starts_with("///") && !line.starts_with("//!")
-        };
-        let lines: Vec<_> = self.trimmed().collect();
-        let begins =
-            |at: &usize| is_comment(lines[*at]) && (*at == 0 || !is_comment(lines[at - 1]));
-        (0..lines.len()).filter(begins).count()
+        self.plain_openings().count()
+    }
+
+    /// The first line of each block of `//` comments.
+    pub(super) fn plain_openings(&self) -> impl Iterator<Item = &str> {
+        let mut before = "";
+        self.trimmed().filter_map(move |line| {
+            let opens = is_plain_comment(line) && !is_plain_comment(before);
+            before = line;
+            opens.then(|| line[2..].trim())
+        })
+    }
+
+    /// The openings of comments that begin with a word that they may not begin with. Texts of `--help`, which are doc
+    /// comments of the command line's structs, are for people and have rules of their own.
+    pub(super) fn riddles(&self) -> impl Iterator<Item = &str> {
+        let is_help = self.path == "src/cli.rs" || self.path.starts_with("src/cli/");
+        let docs = self.doc_openings().filter(move |opening| {
+            !is_help && (opens_with_clause(opening) || begins_with_one_of(opening, DOC_OPENERS))
+        });
+        docs.chain(
+            self.plain_openings().filter(|opening| begins_with_one_of(opening, PLAIN_OPENERS)),
+        )
     }
 
     /// The first line of each doc comment.
@@ -111,6 +141,19 @@ impl Source {
             let word =
                 words.find(|word| !matches!(*word, "pub" | "super" | "crate" | "in" | ""))?;
             matches!(word, "struct" | "enum" | "trait").then(|| words.next())?
+        })
+    }
+
+    /// The names of its constants and statics, without those of its tests.
+    pub(super) fn constants(&self) -> impl Iterator<Item = &str> {
+        let end = self.text.find("#[cfg(test)]\nmod ").unwrap_or(self.text.len());
+        self.text[..end].lines().map(str::trim).filter_map(|line| {
+            let (before, _) = line.split_once(": ")?;
+            let name = before.split_whitespace().next_back()?;
+            let kind = before.split_whitespace().rev().nth(1)?;
+            let is_name =
+                name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+            (matches!(kind, "const" | "static") && is_name && name != "_").then_some(name)
         })
     }
 
@@ -146,7 +189,15 @@ impl Source {
 
 /// Returns whether a doc comment opens with a clause in place of a noun or a verb.
 pub(super) fn opens_with_clause(opening: &str) -> bool {
-    opening.split_whitespace().next().is_some_and(|word| CLAUSE.contains(&word))
+    begins_with_one_of(opening, CLAUSE)
+}
+
+fn begins_with_one_of(opening: &str, words: &[&str]) -> bool {
+    opening.split_whitespace().next().is_some_and(|word| words.contains(&word))
+}
+
+fn is_plain_comment(line: &str) -> bool {
+    line.starts_with("//") && !line.starts_with("///") && !line.starts_with("//!")
 }
 
 #[cfg(test)]
@@ -169,6 +220,23 @@ mod tests {
         let source = source(text);
         let clauses: Vec<_> = source.doc_openings().map(opens_with_clause).collect();
         assert_eq!(clauses, [true, false]);
+    }
+
+    #[test]
+    fn constants_are_found_whatever_their_visibility_but_not_in_tests() {
+        let text = "const A: u8 = 1;\n    pub(super) static B_C: &str = \"const D: u8\";\nfn f<const N: usize>() {}\n\
+                    const _: () = ();\n#[cfg(test)]\nmod tests {\n    const E: u8 = 1;\n}\n";
+        assert_eq!(source(text).constants().collect::<Vec<_>>(), ["A", "B_C"]);
+    }
+
+    #[test]
+    fn a_comment_without_its_noun_is_a_riddle() {
+        let text = "/// Those of the files.\nfn a() {}\n/// A file.\n// It is locked.\n// still the same\nb();\n\
+                    // Where the file is, nobody looks.\n";
+        assert_eq!(
+            source(text).riddles().collect::<Vec<_>>(),
+            ["Those of the files.", "It is locked."]
+        );
     }
 
     #[test]

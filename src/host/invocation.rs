@@ -138,7 +138,7 @@ pub enum Access {
     ReadFiles {
         /// Absolute paths of the files and directories that are named one by one.
         paths: Vec<PathBuf>,
-        /// Those of the files that lie outside the workspace and are read only if a person agrees.
+        /// Files among them that lie outside the workspace and are read only if a person agrees.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         outside: Vec<OutsideFile>,
     },

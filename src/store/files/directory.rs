@@ -64,7 +64,7 @@ pub(super) fn lock(log: File, dir: &Path) -> Result<LockedLog, StoreError> {
         match log.try_lock() {
             Ok(()) => {
                 let log = LockedLog(log);
-                // Its owner may have put another in its place after this one was opened.
+                // The log's owner may have put another log in its place after this one was opened.
                 if is_same(&log, &std::fs::metadata(dir.join(LOG_FILE))?)? {
                     return Ok(log);
                 }

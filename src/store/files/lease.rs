@@ -272,12 +272,12 @@ fn put_in_place(dir: &Path, before: &File) -> Result<(), StoreError> {
     let log = dir.join(LOG_FILE);
     let _other = match File::open(&log) {
         Ok(file) if is_same(before, &file.metadata()?)? => None,
-        // Somebody has put it there, who may go on with it.
+        // Another process has put this log there, and may add to it.
         Ok(file) => Some(lock(file, dir)?),
         Err(err) if err.kind() == ErrorKind::NotFound => None,
         Err(err) => return Err(err.into()),
     };
-    // It may have what could not be read, or what somebody wants back.
+    // The old log may have events that could not be read, or that a person wants back.
     let _ = fs::remove_file(dir.join(OLD_LOG));
     let _ = fs::hard_link(&log, dir.join(OLD_LOG));
     Ok(fs::rename(dir.join(NEW_LOG), &log)?)

@@ -113,7 +113,7 @@ impl LoopDetector {
         found: Loop,
         cancel: &CancellationToken,
     ) -> Option<StopReason> {
-        // What was seen up to now no longer counts, or the next call of the same kind would be the same loop again.
+        // The text and calls up to now no longer count, or the next call of the same kind would be the same loop again.
         let before = std::mem::replace(self, Self::new(engine));
         self.text_counts &= before.text_counts;
         let text = match &found.call {

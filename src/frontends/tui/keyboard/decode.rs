@@ -91,9 +91,9 @@ pub(super) struct Decoder {
 
 /// Meaning of the first bytes.
 enum DecodeStep {
-    /// So many bytes are this key; `None` if they are no key that counts.
+    /// Number of bytes that are this key; `None` if they are no key that counts.
     Took(usize, Option<KeyPress>),
-    /// So many bytes begin a paste.
+    /// Number of bytes that begin a paste.
     Paste(usize),
     /// The meaning is not known before more bytes come.
     More,
