@@ -4,7 +4,7 @@ use tandem_a2a_client::AgentConfig;
 use tandem_settings::{A2aAgent, Settings};
 
 /// Returns the configurations of the other agents that the settings name.
-pub(super) fn agent_configs(settings: &Settings) -> Vec<AgentConfig> {
+pub(super) fn configs(settings: &Settings) -> Vec<AgentConfig> {
     settings.a2a_servers.iter().map(|(name, agent)| config(name, agent)).collect()
 }
 

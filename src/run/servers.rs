@@ -7,7 +7,7 @@ use tandem_mcp::{OAuth, ServerConfig, ServerReach, ServerSandbox};
 use tandem_settings::{McpServer, SandboxChoice, Settings, ToolsSettings};
 
 /// Returns the configurations of the MCP servers that the settings enable, for a session in `directory`.
-pub(super) fn server_configs(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
+pub(super) fn configs(settings: &Settings, directory: &Path) -> Vec<ServerConfig> {
     let config = |(name, server): (&String, &McpServer)| ServerConfig {
         sandbox: sandbox(name, server, &settings.tools),
         ..config(name, server, directory)

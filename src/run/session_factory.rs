@@ -233,18 +233,15 @@ impl SessionFactory {
         let workspace =
             workspace.filtered(parts::filtering(settings)).with_secrets(policy.secrets.clone());
         let custom = Arc::new(parts::custom(env.clone(), workspace.root(), limits.commands));
-        let own = Arc::clone(&custom);
-        let project = workspace.root().to_owned();
+        let (own, project) = (Arc::clone(&custom), workspace.root().to_owned());
         let executables = move || [look().executables(&project), own.executables()].concat();
         let consent = config::consent(env, workspace.root(), executables);
         let host = Host::new(workspace, terminals, scratch, limits.tools);
         let host = parts::equipped(host, settings, self.env().home(), sandbox);
         let servers = self.hub(settings, &host, again);
-        let (load, agreed) =
-            (Arc::new(move || agents::agent_configs(&named())), Arc::clone(&consent));
-        let agents = Agents::new(agents::agent_configs(settings), load, limits.agents, move || {
-            agreed.is_given()
-        });
+        let (load, agreed) = (Arc::new(move || agents::configs(&named())), Arc::clone(&consent));
+        let configs = agents::configs(settings);
+        let agents = Agents::new(configs, load, limits.agents, move || agreed.is_given());
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
@@ -285,13 +282,13 @@ impl SessionFactory {
         // The settings can give a server a sandbox even if commands have none.
         let own = || host.sandbox_of(parts::sandbox_setup(settings, self.env(), &limits.tools));
         Hub::new(
-            servers::server_configs(settings, &directory),
+            servers::configs(settings, &directory),
             mcp::HubSetup {
                 terminals: Arc::clone(&host.terminals),
                 sandbox: Some(host.sandbox.clone().unwrap_or_else(own)),
                 roots: host.workspace.roots().to_owned(),
                 limits: limits.mcp,
-                load: Arc::new(move || servers::server_configs(&again(), &directory)),
+                load: Arc::new(move || servers::configs(&again(), &directory)),
                 logins: config::mcp_logins(&self.credentials),
                 lookup: net::system_lookup(),
             },

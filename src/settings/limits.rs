@@ -179,7 +179,7 @@ impl Change {
                 *field(limits) = u32::try_from(self.value).unwrap_or(u32::MAX);
             }
             Field::Seconds(field) => {
-                *field(limits) = Duration::from_secs(self.value).min(MAX_LIMIT_TIME)
+                *field(limits) = Duration::from_secs(self.value).min(MAX_LIMIT_TIME);
             }
         }
     }
@@ -245,7 +245,8 @@ pub fn help() -> String {
 }
 
 /// A limit with a name. The end of the name is the unit of the value: `bytes`, `chars` or `seconds`, else a number of
-/// things. The least value is [`MIN_LIMIT`]; the greatest of a time is [`MAX_LIMIT_TIME`], and any other limit has none.
+/// things. The least value is [`MIN_LIMIT`]; the greatest of a time is [`MAX_LIMIT_TIME`], and any other limit has
+/// none.
 struct Limit {
     name: &'static str,
     /// Description for the help.

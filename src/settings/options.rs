@@ -2,10 +2,10 @@
 //!
 //! # To read an option
 //!
-//! [`read_settings`](super::read_settings) is called once a session, in `src/run/session_factory.rs`, which hands each part of
-//! the program its own values as plain data. `settings.tools.exclude` is the merged, checked value; if no file sets the
-//! value, it is the default from this module. [`Settings::origin`] returns the places where a value was set, by the
-//! value's name in the files: `settings.origin("tools.exclude")`.
+//! [`read_settings`](super::read_settings) is called once a session, in `src/run/session_factory.rs`, which hands each
+//! part of the program its own values as plain data. `settings.tools.exclude` is the merged, checked value; if no file
+//! sets the value, it is the default from this module. [`Settings::origin`] returns the places where a value was set,
+//! by the value's name in the files: `settings.origin("tools.exclude")`.
 //!
 //! # To add an option
 //!

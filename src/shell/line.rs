@@ -109,7 +109,8 @@ pub(super) struct ReadContext {
 /// Returns a text on one line, shortened.
 pub fn brief(text: &str) -> String {
     const MAX_SHOWN_CHARS: usize = 60;
-    // The first `MAX_SHOWN_CHARS` words fill the line in any case, so the function need not read the rest of a long text.
+    // The first `MAX_SHOWN_CHARS` words fill the line in any case, so the function need not read the rest of a long
+    // text.
     let line = text.split_whitespace().take(MAX_SHOWN_CHARS).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),

@@ -380,8 +380,8 @@ impl Shared {
             .map_err(|err| StoreError::Invalid(format!("its head: {err}")))
     }
 
-    /// Reads at most [`MAX_PAGE_BATCHES`] batches whose first index is in `from..end`. Also returns the first index of the next
-    /// page, if there may be one.
+    /// Reads at most [`MAX_PAGE_BATCHES`] batches whose first index is in `from..end`. Also returns the first index of
+    /// the next page, if there may be one.
     async fn read_page(
         &self,
         id: &str,

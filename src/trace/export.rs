@@ -76,8 +76,8 @@ impl Traces {
         Ok(Some(Self(provider)))
     }
 
-    /// Returns the layer that takes the spans of [`TRACE_TARGET`]. The layer leaves out events of the log, whose texts could
-    /// contain anything.
+    /// Returns the layer that takes the spans of [`TRACE_TARGET`]. The layer leaves out events of the log, whose texts
+    /// could contain anything.
     pub fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         tracing_opentelemetry::layer()
             .with_tracer(self.0.tracer("tandem"))

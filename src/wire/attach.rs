@@ -1,10 +1,11 @@
-//! Protocol of a terminal that attaches to a session of a tandem process elsewhere, over a WebSocket at [`ATTACH_PATH`].
+//! Protocol of a terminal that attaches to a session of a tandem process elsewhere, over a WebSocket at
+//! [`ATTACH_PATH`].
 //!
-//! The messages are JSON-RPC, one in each frame, and only the terminal sends requests. The first request is [`OPEN_METHOD`].
-//! Then the terminal requests with [`EVENTS_METHOD`] the entries of the session's log from an index on. The request is
-//! answered as soon as there are such entries. So the terminal gets each entry once, at its own pace, and a later
-//! connection continues where a lost one ended. If a connection is lost before the answer to another request, the
-//! terminal may send that request again. Requests are cancelled with `$/cancel_request`.
+//! The messages are JSON-RPC, one in each frame, and only the terminal sends requests. The first request is
+//! [`OPEN_METHOD`]. Then the terminal requests with [`EVENTS_METHOD`] the entries of the session's log from an index
+//! on. The request is answered as soon as there are such entries. So the terminal gets each entry once, at its own
+//! pace, and a later connection continues where a lost one ended. If a connection is lost before the answer to another
+//! request, the terminal may send that request again. Requests are cancelled with `$/cancel_request`.
 //!
 //! The session's own types (events, parts of prompts, answers) are the type parameters `E`, `P`, `A`.
 

@@ -139,11 +139,8 @@ impl Parts {
         let turns = TurnQueue::new(&engine, self.commands, self.notices, resumption);
         follow_servers(&engine, &turns);
         let uploads = FileUploads::new(&engine.id, engine.store.as_ref(), &engine.host.scratch);
-        (
-            engine,
-            turns,
-            opened.persist(uploads, move |served| Refusals::new(served, patience, health)),
-        )
+        let refusals = move |served| Refusals::new(served, patience, health);
+        (engine, turns, opened.persist(uploads, refusals))
     }
 }
 

@@ -283,7 +283,7 @@ impl Ui {
         self.history.add(typed.trim());
         match local {
             Some((Local::Auth, _)) => {
-                self.offer_login(OfferReason::Wanted, None, NextStep::Nothing)
+                self.offer_login(OfferReason::Wanted, None, NextStep::Nothing);
             }
             Some((Local::Copy, what)) => self.copy(&what),
             Some((Local::Fork, _)) => self.fork_session(&typed),
@@ -296,7 +296,7 @@ impl Ui {
             Some((Local::Rewind, _)) => self.offer_rewind(),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
             None if self.no_key(&parts) => {
-                self.offer_login(OfferReason::Missing, None, NextStep::Say(typed))
+                self.offer_login(OfferReason::Missing, None, NextStep::Say(typed));
             }
             None => self.send(&typed),
         }

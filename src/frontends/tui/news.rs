@@ -1,5 +1,5 @@
-//! Notifications of a session, and replies to requests: the same types for a session of this process and for a session that the
-//! terminal is attached to.
+//! Notifications of a session, and replies to requests: the same types for a session of this process and for a session
+//! that the terminal is attached to.
 
 use futures::future::BoxFuture;
 

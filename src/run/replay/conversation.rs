@@ -144,7 +144,7 @@ impl Conversation {
                 self.changed(&call, status, message.pointer("/params/content"));
             }
             v1::UPDATE_METHOD => {
-                self.updated(message.pointer("/params/update").unwrap_or(&Value::Null))
+                self.updated(message.pointer("/params/update").unwrap_or(&Value::Null));
             }
             v1::REQUEST_PERMISSION => {
                 let call = message.pointer("/params/toolCall").unwrap_or(&Value::Null);

@@ -54,9 +54,9 @@ pub(crate) struct TemporaryFiles {
 }
 
 /// Makes namespaces and starts their holder; `shared` are the session's user and network namespaces, if it has them
-/// already. Sends [`READY_MESSAGE`] with descriptors of the user, network, shared memory and process namespaces, in this order.
-/// If these are the first namespaces of the session, descriptors of a listening socket in the network and of the
-/// [`TemporaryFiles`] follow. On failure, sends the reason instead.
+/// already. Sends [`READY_MESSAGE`] with descriptors of the user, network, shared memory and process namespaces, in
+/// this order. If these are the first namespaces of the session, descriptors of a listening socket in the network and
+/// of the [`TemporaryFiles`] follow. On failure, sends the reason instead.
 pub(crate) fn hold(socket: &OwnedFd, shared: Option<&SharedNamespaces>, limits: Limits) -> ! {
     let code = match set_up(shared).and_then(|listener| start_holder(socket, listener, limits)) {
         Ok(()) => 0,

@@ -96,7 +96,8 @@ impl PostgresLease {
         Self::acquire_seen(shared, id, seen.epoch).await
     }
 
-    /// Acquires the lease of a session whose owner was seen dead in the epoch `seen`, if the session is still in that epoch.
+    /// Acquires the lease of a session whose owner was seen dead in the epoch `seen`, if the session is still in that
+    /// epoch.
     pub(super) async fn acquire_seen(
         shared: &Arc<Shared>,
         id: &str,

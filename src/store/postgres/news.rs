@@ -1,7 +1,7 @@
 //! Notifications between nodes: the log of a session has grown, an order has its reply, or a node's inbox has orders.
 //!
-//! Notifications are hints, which may be late, come twice or be lost. So each reader also looks at the database every [`POLL_INTERVAL`]
-//! without news. All news of a node go over one connection.
+//! Notifications are hints, which may be late, come twice or be lost. So each reader also looks at the database every
+//! [`POLL_INTERVAL`] without news. All news of a node go over one connection.
 
 use std::collections::{BTreeSet, HashMap};
 use std::mem;
@@ -27,8 +27,8 @@ const MAX_NOTIFICATION_BYTES: usize = 7000;
 /// Notification about all topics: each reader must look.
 const ANY_TOPIC: &str = "*";
 
-/// Notifications of a node. A topic is the id of a session whose log has grown, the key of an order that has its reply, or
-/// [`inbox_of`] a node that has orders.
+/// Notifications of a node. A topic is the id of a session whose log has grown, the key of an order that has its reply,
+/// or [`inbox_of`] a node that has orders.
 pub(super) struct Notifications {
     /// Channels to the readers of this node, by topic.
     waiting: Mutex<HashMap<String, watch::Sender<()>>>,

@@ -2,8 +2,8 @@
 //!
 //! Each node raises a counter in its row, a *beat*, and its connection holds an advisory lock. Other nodes count a
 //! node as dead when its counter has stood still for `dead_after`, or when its lock is free and its counter stands
-//! still, both for [`DEATH_GRACE`]. An observer measures these times with its own clock: clocks of different machines are
-//! never compared.
+//! still, both for [`DEATH_GRACE`]. An observer measures these times with its own clock: clocks of different machines
+//! are never compared.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};

@@ -119,7 +119,7 @@ impl Shared {
             match self.life(id, &owner) {
                 NodeState::Dead => return Ok(owner),
                 NodeState::Unclear if begun.elapsed() < self.nodes.dead_after() * 2 => {
-                    sleep(DEATH_CHECK_INTERVAL).await
+                    sleep(DEATH_CHECK_INTERVAL).await;
                 }
                 NodeState::Alive | NodeState::Unclear => {
                     return Err(StoreError::Held(id.to_owned(), self.holder(owner)));

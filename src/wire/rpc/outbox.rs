@@ -1,7 +1,7 @@
 //! Queue of the lines to write to a peer. A single task writes them.
 //!
-//! Messages are serialised straight into the buffer that is written. Every `write` holds whole lines: up to [`PACKET_BYTES`]
-//! bytes of queued lines, which a pipe takes in one piece, or a single longer line.
+//! Messages are serialised straight into the buffer that is written. Every `write` holds whole lines: up to
+//! [`PACKET_BYTES`] bytes of queued lines, which a pipe takes in one piece, or a single longer line.
 
 use std::io;
 use std::sync::Arc;
@@ -173,8 +173,8 @@ impl Outbox {
     }
 }
 
-/// Returns the size of the next write: as many of the whole `lines` as fit into [`PACKET_BYTES`] bytes, but at least one
-/// line.
+/// Returns the size of the next write: as many of the whole `lines` as fit into [`PACKET_BYTES`] bytes, but at least
+/// one line.
 fn packet(lines: &[u8]) -> usize {
     if lines.len() <= PACKET_BYTES {
         return lines.len();

@@ -48,8 +48,8 @@ const MAX_PARALLEL_READS: usize = 8;
 /// Lower bound, in characters, of the limit on a call's result, however full the model's window is.
 const MIN_RESULT_CHARS: usize = 2000;
 
-/// Runs the calls of one answer in order. Adjacent calls that only read run at the same time, at most `MAX_PARALLEL_READS` of
-/// them; every other call runs alone.
+/// Runs the calls of one answer in order. Adjacent calls that only read run at the same time, at most
+/// `MAX_PARALLEL_READS` of them; every other call runs alone.
 pub(crate) async fn run_all(engine: &Engine, turn: CurrentTurn<'_>, calls: Vec<Call>) {
     let room = room_for(engine, calls.len());
     let translate = |call| engine.tools.translated(call);
@@ -349,8 +349,8 @@ struct Grant {
     seen: ShownFiles,
 }
 
-/// Runs an allowed call until it ends, or is dropped `CANCEL_GRACE` after the turn was cancelled. Meanwhile the user is asked
-/// about the connections and the questions that come up in the call.
+/// Runs an allowed call until it ends, or is dropped `CANCEL_GRACE` after the turn was cancelled. Meanwhile the user is
+/// asked about the connections and the questions that come up in the call.
 async fn execute(
     engine: &Engine,
     (id, kind): (&str, ToolKind),

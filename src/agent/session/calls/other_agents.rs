@@ -56,8 +56,8 @@ const TOOL_NAMES: &[(&str, &str)] = &[
 /// Names of other agents' tools that have several commands. The argument `command` names the command.
 const EDITOR_NAMES: [&str; 2] = ["strreplaceeditor", "strreplacebasededittool"];
 
-/// Commands of the tools in `EDITOR_NAMES`, each with the built-in tool that does the same. No built-in tool does the same
-/// as `insert` and `undo_edit`: these go to `replace`.
+/// Commands of the tools in `EDITOR_NAMES`, each with the built-in tool that does the same. No built-in tool does the
+/// same as `insert` and `undo_edit`: these go to `replace`.
 const EDITOR_COMMANDS: &[(&str, &str)] = &[
     ("view", "read_file"),
     ("create", "write_file"),

@@ -203,8 +203,8 @@ async fn finish(
     if !engine.compression.summary.is_there() {
         engine.log.append(Event::Notice("Waiting for the summary of the conversation".to_owned()));
     }
-    // The turn waits for `wait_ready` and not for `wait_result`, because a cancel would drop `wait_result` and abort the
-    // summary.
+    // The turn waits for `wait_ready` and not for `wait_result`, because a cancel would drop `wait_result` and abort
+    // the summary.
     cancel
         .run_until_cancelled(engine.compression.summary.wait_ready())
         .await

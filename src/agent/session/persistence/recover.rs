@@ -39,9 +39,9 @@ pub struct StoredSession {
 }
 
 impl StoredSession {
-    /// Acquires the write lease of a session and reads its log, of which at most `log_bytes` bytes stay in memory. Questions and calls that
-    /// the last process has left open are ended; turns are ended unless `policy` lets them be resumed. A checkpoint is
-    /// refused.
+    /// Acquires the write lease of a session and reads its log, of which at most `log_bytes` bytes stay in memory.
+    /// Questions and calls that the last process has left open are ended; turns are ended unless `policy` lets them be
+    /// resumed. A checkpoint is refused.
     pub async fn open(
         store: &Arc<dyn Store>,
         id: &str,
@@ -56,8 +56,8 @@ impl StoredSession {
         Self::read(store, head, lease, log_bytes, policy).await
     }
 
-    /// Acquires the write lease of a session that no living process has although a turn runs or waits in it, and reads its log as
-    /// [`Self::open`] does.
+    /// Acquires the write lease of a session that no living process has although a turn runs or waits in it, and reads
+    /// its log as [`Self::open`] does.
     pub async fn open_orphan(
         store: &Arc<dyn Store>,
         orphan: &Orphan,

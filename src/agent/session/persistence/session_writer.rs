@@ -115,8 +115,8 @@ impl Refusals {
         Some(FenceReason::Refused(why))
     }
 
-    /// Waits for an operation of the store. An operation that takes longer than [`SLOW_OPERATION_TIME`] is noted as a refusal in the
-    /// store's health. If the session waits for its store, this fails with [`StoreError::Refused`] once
+    /// Waits for an operation of the store. An operation that takes longer than [`SLOW_OPERATION_TIME`] is noted as a
+    /// refusal in the store's health. If the session waits for its store, this fails with [`StoreError::Refused`] once
     /// `max_wait`, counted from the first refusal, is over.
     async fn wait_for<T>(
         &self,

@@ -313,7 +313,8 @@ pub trait Store: Send + Sync {
     /// Creates a session, and acquires its write lease.
     async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError>;
 
-    /// Acquires the write lease of a session that no process has open. Fails with [`StoreError::Held`] if a process has it.
+    /// Acquires the write lease of a session that no process has open. Fails with [`StoreError::Held`] if a process has
+    /// it.
     async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError>;
 
     /// Acquires the write lease of an orphan. Fails if another process has acquired the lease first.
@@ -467,9 +468,9 @@ pub trait SharedStore: Send + Sync {
 }
 
 /// The write lease of a session: the right to add to the session's log. One process has the lease, until it drops the
-/// lease or ends. (A [`Lease`](crate::sessions::Lease) is another thing: it keeps a session loaded in this process.) In a store that
-/// several machines share, another process that believes this one dead may take the session over. From then on this
-/// lease is fenced: nothing can be added with it ([`StoreError::TakenOver`]).
+/// lease or ends. (A [`Lease`](crate::sessions::Lease) is another thing: it keeps a session loaded in this process.) In
+/// a store that several machines share, another process that believes this one dead may take the session over. From
+/// then on this lease is fenced: nothing can be added with it ([`StoreError::TakenOver`]).
 #[async_trait]
 pub trait WriteLease: Send + Sync {
     /// Returns the index after the last event that is stored.
@@ -485,9 +486,9 @@ pub trait WriteLease: Send + Sync {
     /// Waits until all batches that were added outlive a loss of power, too.
     async fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Begins a new log at index 0, when a part of the stored log is lost. The next [`WriteLease::sync`] puts the new log in
-    /// the place of the old one; until then, the rest of the old log stays. If a step of that fails, the caller begins
-    /// with `renew` again.
+    /// Begins a new log at index 0, when a part of the stored log is lost. The next [`WriteLease::sync`] puts the new
+    /// log in the place of the old one; until then, the rest of the old log stays. If a step of that fails, the caller
+    /// begins with `renew` again.
     async fn renew(&mut self) -> Result<(), StoreError>;
 
     /// Announces the port of this machine at which other processes can join the session.

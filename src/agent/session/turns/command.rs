@@ -400,7 +400,8 @@ pub(super) async fn run(
     let current = CommandTurn { engine, origin: turn.origin };
     let run = command.run(&current);
     let reply = match turn.cancel.run_until_cancelled(run).await {
-        // `fill_template` is not dropped by a cancel: the calls that it runs see the cancel themselves, and log their ends.
+        // `fill_template` is not dropped by a cancel: the calls that it runs see the cancel themselves, and log their
+        // ends.
         Some(Ok(CommandReply::Fill(template))) => {
             let filled = fill_template(engine, turn, template).await;
             filled.map(|filled| filled.map(CommandReply::Ask))

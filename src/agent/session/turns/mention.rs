@@ -154,8 +154,8 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     true
 }
 
-/// Returns the mentions of a prompt, each once, at most [`MAX_MENTIONS`]; also returns the number of further mentions that look
-/// like names of files.
+/// Returns the mentions of a prompt, each once, at most [`MAX_MENTIONS`]; also returns the number of further mentions
+/// that look like names of files.
 fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
     let mut mentions: Vec<Mention> = Vec::new();
     let mut over = 0;

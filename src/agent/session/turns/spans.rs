@@ -140,7 +140,7 @@ pub(crate) fn tool_ended(outcome: &ToolOutcome) {
     span.record("tandem.outcome", outcome.name());
     match outcome {
         ToolOutcome::Done(output) => {
-            record_value(&span, RESULT_KEY, || output.text.as_str().into())
+            record_value(&span, RESULT_KEY, || output.text.as_str().into());
         }
         ToolOutcome::Failed(error) => record_value(&span, RESULT_KEY, || error.to_string().into()),
         ToolOutcome::Rejected

@@ -25,7 +25,8 @@ use tandem_wire::rpc::{PACKET_BYTES, Peer, Responder};
 /// Number of bytes queued for the editor above which the view waits before it shows the next event.
 const HIGH_WATER: usize = 64 * 1024;
 
-/// Maximum size of the text in one message chunk, in bytes of JSON, so that the chunk's line stays under [`PACKET_BYTES`].
+/// Maximum size of the text in one message chunk, in bytes of JSON, so that the chunk's line stays under
+/// [`PACKET_BYTES`].
 const MAX_TEXT_BYTES: usize = PACKET_BYTES - 160;
 
 /// Kind of a message chunk: text of the answer, or a thought.
@@ -203,8 +204,8 @@ impl EditorView {
         turn.is_some() && turn == *self.client.silenced.lock()
     }
 
-    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`MAX_TEXT_BYTES`]
-    /// bytes, so that a slow editor gets fewer messages.
+    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about
+    /// [`MAX_TEXT_BYTES`] bytes, so that a slow editor gets fewer messages.
     fn join<'a>(&mut self, voice: MessageVoice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
         while self.peer.backlog() >= PACKET_BYTES && joined.len() < MAX_TEXT_BYTES {

@@ -143,7 +143,8 @@ impl SessionClient {
     }
 
     /// Updates the number of the editor's turns that have not ended, and so wakes [`Self::answered`] at 0. To be called
-    /// after the prompt that [`Self::take_prompt`] returned was answered, so that [`Self::answered`] waits for the answer too.
+    /// after the prompt that [`Self::take_prompt`] returned was answered, so that [`Self::answered`] waits for the
+    /// answer too.
     pub(super) fn count_unanswered(&self) {
         self.unanswered.send_replace(self.replies.lock().len());
     }

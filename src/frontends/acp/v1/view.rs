@@ -297,8 +297,8 @@ impl View {
         true
     }
 
-    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about [`MAX_TEXT_BYTES`]
-    /// bytes, so that a slow editor gets fewer messages.
+    /// Returns the text. If the editor is behind, the text that follows in the log is appended, up to about
+    /// [`MAX_TEXT_BYTES`] bytes, so that a slow editor gets fewer messages.
     fn join<'a>(&mut self, voice: Voice, text: &'a str) -> Cow<'a, str> {
         let mut joined = Cow::Borrowed(text);
         while self.client.peer.backlog() >= PACKET_BYTES && joined.len() < MAX_TEXT_BYTES {

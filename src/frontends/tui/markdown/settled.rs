@@ -135,8 +135,8 @@ fn at_the_top(text: &str, path: &[OpenBlock]) -> Option<CutPoint> {
 }
 
 /// Finds a place after the byte offset `from` at which the last top-level block can be cut: before the outermost block
-/// nested in a list or a quote that leaves a rest of at most [`INNER_CUT_BYTES`] bytes. If there is none, the place is within the
-/// innermost block or, where that cannot be cut, before the innermost block nested in a list or a quote.
+/// nested in a list or a quote that leaves a rest of at most [`INNER_CUT_BYTES`] bytes. If there is none, the place is
+/// within the innermost block or, where that cannot be cut, before the innermost block nested in a list or a quote.
 fn within(text: &str, path: &[OpenBlock], from: usize) -> Option<CutPoint> {
     let between = (1..path.len()).filter_map(|depth| {
         let (outer, block) = (&path[depth - 1], &path[depth]);
