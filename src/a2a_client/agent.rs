@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use tokio::sync::Mutex as Turnstile;
 
-use super::card::{CheckedCard, PATHS};
+use super::card::{CARD_PATHS, CheckedCard};
 use super::config::{AgentConfig, AgentLimits};
 use super::http::AgentClient;
 
 /// Maximum number of waiting tasks that are stored; the oldest are dropped.
-const WAITING: usize = 100;
+const MAX_WAITING_TASKS: usize = 100;
 
 /// An agent of a session.
 pub(super) struct Agent {
@@ -102,7 +102,7 @@ impl Agent {
     pub(super) fn wait_for_answer(&self, context: &str, task: &str) {
         let mut waiting = self.waiting.lock();
         waiting.retain(|(known, _)| known != context);
-        if waiting.len() == WAITING {
+        if waiting.len() == MAX_WAITING_TASKS {
             waiting.pop_front();
         }
         waiting.push_back((context.to_owned(), task.to_owned()));
@@ -130,7 +130,7 @@ fn places(url: &str) -> Result<Vec<Url>, String> {
     base.set_fragment(None);
     let path = format!("{}/", base.path().trim_end_matches('/'));
     base.set_path(&path);
-    Ok(PATHS.iter().filter_map(|path| base.join(path).ok()).collect())
+    Ok(CARD_PATHS.iter().filter_map(|path| base.join(path).ok()).collect())
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_card_is_at_its_address_or_below_the_agents() {
         check("http://h/x/card.json?a=1", Ok(&["http://h/x/card.json?a=1"]));
-        let below = |base: &str| PATHS.map(|path| format!("{base}{path}"));
+        let below = |base: &str| CARD_PATHS.map(|path| format!("{base}{path}"));
         let of = |base: &str| below(base).iter().map(String::as_str).collect::<Vec<_>>().join(" ");
         for (url, base) in [
             ("http://h", "http://h/"),
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_task_waits_for_one_answer() {
         let agent = Agent::new(AgentConfig::new("a", "http://h/", ""), AgentLimits::default());
-        for n in 0..=WAITING {
+        for n in 0..=MAX_WAITING_TASKS {
             agent.wait_for_answer(&n.to_string(), "t");
         }
         assert_eq!(agent.take_waiting("0"), None);

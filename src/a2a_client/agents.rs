@@ -43,7 +43,7 @@ pub struct AgentStatus {
 }
 
 /// State of an agent that needs the user's consent.
-const HELD: &str = "not used yet: its folder's settings name it, and nobody has said to trust them \
+const NOT_TRUSTED: &str = "not used yet: its folder's settings name it, and nobody has said to trust them \
     (`/permissions trust`)";
 
 impl Agents {
@@ -108,7 +108,7 @@ impl Agents {
     fn status_of(&self, agent: &Agent) -> AgentStatus {
         let AgentConfig { name, from, description, .. } = agent.config.clone();
         let (card, phase) = match agent.card_status() {
-            _ if !self.may_reach(agent) => (None, HELD.to_owned()),
+            _ if !self.may_reach(agent) => (None, NOT_TRUSTED.to_owned()),
             CardStatus::Unread => (None, "not reached yet".to_owned()),
             CardStatus::Failed(why) => (None, format!("not available: {why}")),
             CardStatus::Read(card) => {
@@ -147,7 +147,7 @@ impl Agents {
         let found = self.agents.lock().iter().find(|agent| agent.config.name == name).cloned();
         match found {
             Some(agent) if self.may_reach(&agent) => Ok(agent),
-            Some(_) => Err(format!("The agent `{name}` is {HELD}.")),
+            Some(_) => Err(format!("The agent `{name}` is {NOT_TRUSTED}.")),
             None => {
                 let known: Vec<_> = self.usable().iter().map(|it| it.config.name.clone()).collect();
                 Err(format!("Unknown agent `{name}`. Known agents: {}.", known.join(", ")))

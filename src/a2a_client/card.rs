@@ -8,17 +8,17 @@ use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
 use tandem_net::is_this_machine;
 use tandem_wire::a2a::{AgentCard, ProtocolVersion};
-use tandem_wire::development_tool::URI;
+use tandem_wire::development_tool::EXTENSION_URI;
 
 /// Maximum length of a name, and of a description, in characters.
-const NAME: usize = 100;
-const DESCRIPTION: usize = 400;
+const MAX_NAME_CHARS: usize = 100;
+const MAX_DESCRIPTION_CHARS: usize = 400;
 
 /// Maximum number of skills that are read.
-const SKILLS: usize = 20;
+const MAX_SKILLS: usize = 20;
 
 /// Paths of a card below an agent's address: the present one, and the one before 0.3.
-pub(super) const PATHS: [&str; 2] = [".well-known/agent-card.json", ".well-known/agent.json"];
+pub(super) const CARD_PATHS: [&str; 2] = [".well-known/agent-card.json", ".well-known/agent.json"];
 
 /// Form of the requests to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,18 +49,18 @@ struct Interface<'a> {
 impl<'a> Interface<'a> {
     /// Reads an interface that a card names. The error names the binding or version that this client does not support.
     fn read(url: &'a str, binding: &str, version: &str) -> Result<Self, String> {
-        let known = Binding::read(binding).ok_or_else(|| one_line(binding, NAME))?;
+        let known = Binding::read(binding).ok_or_else(|| one_line(binding, MAX_NAME_CHARS))?;
         let read = match version {
             version if version.starts_with("1.") || version == "1" => ProtocolVersion::V1,
             version if version.starts_with("0.") => ProtocolVersion::V03,
-            version => return Err(format!("version {}", one_line(version, NAME))),
+            version => return Err(format!("version {}", one_line(version, MAX_NAME_CHARS))),
         };
         // The addresses of HTTP+JSON in 0.3 are others, which this client does not support.
         if (known, read) == (Binding::HttpJson, ProtocolVersion::V03) {
             return Err(format!(
                 "{} in version {}",
-                one_line(binding, NAME),
-                one_line(version, NAME)
+                one_line(binding, MAX_NAME_CHARS),
+                one_line(version, MAX_NAME_CHARS)
             ));
         }
         Ok(Self { url, binding: known, version: read })
@@ -93,16 +93,18 @@ impl CheckedCard {
         let Interface { url, binding, version } = interface(&card)?;
         let endpoint = within(url, from)?;
         let skills = card.skills.iter();
-        let skills = skills.map(|it| (line(&it.name, NAME), line(&it.description, DESCRIPTION)));
+        let skills = skills.map(|it| {
+            (line(&it.name, MAX_NAME_CHARS), line(&it.description, MAX_DESCRIPTION_CHARS))
+        });
         Ok(Self {
-            name: line(&card.name, NAME),
-            description: line(&card.description, DESCRIPTION),
-            skills: skills.filter(|(name, _)| !name.is_empty()).take(SKILLS).collect(),
+            name: line(&card.name, MAX_NAME_CHARS),
+            description: line(&card.description, MAX_DESCRIPTION_CHARS),
+            skills: skills.filter(|(name, _)| !name.is_empty()).take(MAX_SKILLS).collect(),
             endpoint,
             binding,
             version,
             streams: card.capabilities.streaming,
-            develops: card.capabilities.extensions.iter().any(|it| it.uri == URI),
+            develops: card.capabilities.extensions.iter().any(|it| it.uri == EXTENSION_URI),
         })
     }
 }
@@ -151,7 +153,7 @@ fn within(url: &str, from: &Url) -> Result<Url, String> {
         here.set_query(named.query());
         return Ok(here);
     }
-    let other = one_line(&named.origin().ascii_serialization(), DESCRIPTION);
+    let other = one_line(&named.origin().ascii_serialization(), MAX_DESCRIPTION_CHARS);
     Err(format!(
         "its card names an address of another server, {other}: name the card of that server, if you trust it"
     ))
@@ -268,7 +270,7 @@ mod tests {
             "skills": [{ "name": "s", "description": "d\ne" }, { "name": 5 }, "odd"] });
         let card = CheckedCard::read(card, &from).unwrap();
         assert_eq!(card.name, "a b");
-        assert_eq!(card.description.chars().count(), DESCRIPTION + 1);
+        assert_eq!(card.description.chars().count(), MAX_DESCRIPTION_CHARS + 1);
         assert_eq!(card.skills, [("s".to_owned(), "d e".to_owned())]);
         assert!(!card.streams && !card.develops);
     }

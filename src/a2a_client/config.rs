@@ -46,7 +46,7 @@ impl AgentConfig {
         let mut text = text.to_owned();
         // In `Bearer abc`, the second word is the secret, so each word of a value is replaced by itself.
         for word in self.headers.iter().flat_map(|(_, value)| value.split_whitespace()) {
-            if word.len() >= SECRET && text.contains(word) {
+            if word.len() >= MIN_SECRET_BYTES && text.contains(word) {
                 text = text.replace(word, "(hidden)");
             }
         }
@@ -55,7 +55,7 @@ impl AgentConfig {
 }
 
 /// Minimum length of a secret, in bytes: a shorter word is hardly one, and would be found in many texts.
-const SECRET: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 
 /// Limits of calls of other agents.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,15 +6,15 @@ use tandem_content::plain::plain;
 use tandem_content::shorten::{first_chars, one_line};
 use tandem_host::{FileDiff, UserQuestion};
 use tandem_wire::development_tool::{
-    CANCEL, ConfirmationDetails, ConfirmationRequest, ToolCall, ToolCallConfirmation,
+    CANCEL_OPTION, ConfirmationDetails, ConfirmationRequest, ToolCall, ToolCallConfirmation,
 };
 
 /// Maximum length of a name or a label, and of a description, in characters.
-const LABEL: usize = 160;
-const DESCRIPTION: usize = 64 << 10;
+const MAX_LABEL_CHARS: usize = 160;
+const MAX_DESCRIPTION_CHARS: usize = 64 << 10;
 
 /// Maximum length of an id, in bytes.
-pub(super) const ID: usize = 512;
+pub(super) const MAX_ID_BYTES: usize = 512;
 
 /// A question about a tool call of the agent.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,22 +35,23 @@ impl Confirmation {
     /// Reads the question in a tool call that an agent has sent; `None` if the call has no question.
     pub(super) fn read(call: &ToolCall) -> Option<Self> {
         let asked = call.confirmation_request.as_ref()?;
-        let id = Some(&call.tool_call_id).filter(|id| !id.is_empty() && id.len() <= ID)?;
-        let text = |text: &str| one_line(&plain(text.as_bytes()), LABEL);
+        let id =
+            Some(&call.tool_call_id).filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES)?;
+        let text = |text: &str| one_line(&plain(text.as_bytes()), MAX_LABEL_CHARS);
         let tool = text(&call.tool_name);
         let label = text(call.description.as_deref().unwrap_or(&asked.title));
         let options = asked.options.iter().map(|it| &*it.id).filter(|id| !id.is_empty());
         let options: Vec<&str> = options.collect();
-        let is_no = |id: &str| [CANCEL, "reject", "deny"].iter().any(|no| id.contains(no));
+        let is_no = |id: &str| [CANCEL_OPTION, "reject", "deny"].iter().any(|no| id.contains(no));
         let named = |wanted: &str| options.iter().find(|id| **id == wanted);
         let yes = named("proceed_once").or_else(|| options.iter().find(|id| !is_no(id)));
-        let no = named(CANCEL).or_else(|| options.iter().find(|id| is_no(id)));
+        let no = named(CANCEL_OPTION).or_else(|| options.iter().find(|id| is_no(id)));
         Some(Self {
             call: id.clone(),
             description: description(asked, call),
             danger: asked.r#type == "danger" || !options.iter().any(|id| id.contains("always")),
             yes: yes.map_or("proceed_once", |id| *id).to_owned(),
-            no: no.map_or(CANCEL, |id| *id).to_owned(),
+            no: no.map_or(CANCEL_OPTION, |id| *id).to_owned(),
             label: if label.is_empty() { tool.clone() } else { label },
             tool,
         })
@@ -62,7 +63,7 @@ impl Confirmation {
         UserQuestion {
             agent: agent.to_owned(),
             tool: tool.clone(),
-            label: one_line(&format!("{agent} asks: {label}"), LABEL),
+            label: one_line(&format!("{agent} asks: {label}"), MAX_LABEL_CHARS),
             description: format!(
                 "The agent `{agent}` at {address} asks before it uses `{tool}` there:\n{description}"
             ),
@@ -104,7 +105,7 @@ fn description(asked: &ConfirmationRequest, call: &ToolCall) -> String {
     };
     let what = format!("{what}\n{}", text(&asked.prompt));
     let what = what.trim();
-    let first = first_chars(what, DESCRIPTION);
+    let first = first_chars(what, MAX_DESCRIPTION_CHARS);
     match what[first.len()..].chars().count() {
         0 => what.to_owned(),
         more => format!("{first}\n[{more} more characters are not shown]"),
@@ -175,16 +176,21 @@ mod tests {
             shown(json!({ "generic_details": { "description": "odd" } })),
             "odd\n{\n  \"a\": 1\n}"
         );
-        let long =
-            shown(json!({ "generic_details": { "description": "x".repeat(DESCRIPTION + 50) } }));
-        assert!(long.ends_with("more characters are not shown]"), "{}", &long[DESCRIPTION..]);
+        let long = shown(
+            json!({ "generic_details": { "description": "x".repeat(MAX_DESCRIPTION_CHARS + 50) } }),
+        );
+        assert!(
+            long.ends_with("more characters are not shown]"),
+            "{}",
+            &long[MAX_DESCRIPTION_CHARS..]
+        );
     }
 
     #[test]
     fn what_asks_nothing_is_no_question() {
         assert_eq!(asked(Value::Null), None);
         assert_eq!(read(json!({ "confirmation_request": {} })), None);
-        let long = "x".repeat(ID + 1);
+        let long = "x".repeat(MAX_ID_BYTES + 1);
         assert_eq!(read(json!({ "tool_call_id": long, "confirmation_request": {} })), None);
     }
 }

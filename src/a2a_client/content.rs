@@ -11,13 +11,13 @@ use tandem_content::shorten::one_line;
 use tandem_wire::a2a::{Part, PartData};
 
 /// Maximum length of a file's name, type or address, in characters.
-const NAME: usize = 300;
+const MAX_NAME_CHARS: usize = 300;
 
 /// Maximum number of files that are named.
-const FILES: usize = 200;
+const MAX_NAMED_FILES: usize = 200;
 
 /// Media type of diffs.
-const DIFF: &str = "text/x-diff";
+const DIFF_TYPE: &str = "text/x-diff";
 
 /// Text and files that an agent has sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl RemoteContent {
         for part in parts {
             let file = SentFile::read(part);
             if let Some(file) = &file {
-                if content.changed.len() < FILES {
+                if content.changed.len() < MAX_NAMED_FILES {
                     content.changed.extend(file.changed_name().map(shown_name));
                 }
                 if is_repeated(file, &forms) {
@@ -62,7 +62,7 @@ impl RemoteContent {
                 self.separate();
                 let text = kept(text, left);
                 self.text.push_str(&format!("{}:\n{}\n", file.line(), fence(&text, "")));
-            } else if self.files.len() < FILES {
+            } else if self.files.len() < MAX_NAMED_FILES {
                 self.files.push(file.line());
             }
         } else if let Some(PartData::Received(data)) = &part.data {
@@ -75,9 +75,9 @@ impl RemoteContent {
     pub(super) fn append(&mut self, more: Self) {
         self.text.push_str(&more.text);
         self.files.extend(more.files);
-        self.files.truncate(FILES);
+        self.files.truncate(MAX_NAMED_FILES);
         self.changed.extend(more.changed);
-        self.changed.truncate(FILES);
+        self.changed.truncate(MAX_NAMED_FILES);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -125,7 +125,7 @@ impl<'a> SentFile<'a> {
 
     /// Returns the name of the changed file, if this one is the diff of a changed file and can be read.
     fn changed_name(&self) -> Option<&'a str> {
-        let is_diff = self.media_type == Some(DIFF) && self.text.is_some();
+        let is_diff = self.media_type == Some(DIFF_TYPE) && self.text.is_some();
         self.name.filter(|_| is_diff)?.strip_suffix(".diff")
     }
 
@@ -199,7 +199,7 @@ fn is_diff_of_new_file(diff: &str) -> bool {
 
 /// Returns a file's name, type or address in the form in which people and the model are shown it.
 fn shown_name(name: &str) -> String {
-    one_line(&plain(name.as_bytes()), NAME)
+    one_line(&plain(name.as_bytes()), MAX_NAME_CHARS)
 }
 
 /// Returns the content of a file that has come in base64, if it is a text that is not empty.
@@ -266,7 +266,7 @@ mod tests {
     }
 
     fn diff(name: &str, content: &str) -> Value {
-        inline(&format!("{name}.diff"), DIFF, content)
+        inline(&format!("{name}.diff"), DIFF_TYPE, content)
     }
 
     /// Checks which of the parts of an agent that changed the file `a` are shown, in order, and that `a` is named once.
@@ -278,22 +278,28 @@ mod tests {
         assert_eq!(content.changed, ["a"]);
     }
 
-    const CREATED: &str = "--- /dev/null\n+++ /w/a\n@@ -0,0 +1 @@\n+new\n";
-    const CHANGED: &str = "--- /w/a\n+++ /w/a\n@@ -1 +1 @@\n-old\n+new\n";
+    const CREATED_DIFF: &str = "--- /dev/null\n+++ /w/a\n@@ -0,0 +1 @@\n+new\n";
+    const CHANGED_DIFF: &str = "--- /w/a\n+++ /w/a\n@@ -1 +1 @@\n-old\n+new\n";
     const DIFF_LINE: &str = "a.diff (text/x-diff, about 42 bytes)";
-    const CONTENT: (&str, &str) = ("a (text/plain, about 6 bytes)", "new\n");
+    const FILE_CONTENT: (&str, &str) = ("a (text/plain, about 6 bytes)", "new\n");
 
     #[test]
     fn a_changed_file_is_read_once() {
         let content = inline("a", "text/plain", "new\n");
         let other = inline("b", "text/plain", "new\n");
         let other_shown = ("b (text/plain, about 6 bytes)", "new\n");
-        check_changed(json!([diff("a", CREATED), content, other]), &[CONTENT, other_shown]);
-        let changed_shown = (DIFF_LINE, CHANGED);
-        check_changed(json!([diff("a", CHANGED), content, other]), &[changed_shown, other_shown]);
-        check_changed(json!([content, diff("a", CHANGED)]), &[changed_shown]);
+        check_changed(
+            json!([diff("a", CREATED_DIFF), content, other]),
+            &[FILE_CONTENT, other_shown],
+        );
+        let changed_shown = (DIFF_LINE, CHANGED_DIFF);
+        check_changed(
+            json!([diff("a", CHANGED_DIFF), content, other]),
+            &[changed_shown, other_shown],
+        );
+        check_changed(json!([content, diff("a", CHANGED_DIFF)]), &[changed_shown]);
         // A diff of a last line without its end.
-        let open = CHANGED.to_owned() + "\\ No newline at end of file\n";
+        let open = CHANGED_DIFF.to_owned() + "\\ No newline at end of file\n";
         let open_shown = ("a.diff (text/x-diff, about 69 bytes)", &*open);
         check_changed(json!([diff("a", &open), content]), &[open_shown]);
         // A file of that name is no diff.
@@ -308,34 +314,34 @@ mod tests {
         let content = inline("a", "text/plain", "new\n");
         let none = "[The file has more than 4194304 bytes: there is no diff of it.]\n";
         let none_shown = ("a.diff (text/x-diff, about 66 bytes)", none);
-        check_changed(json!([diff("a", none), content]), &[none_shown, CONTENT]);
-        let cut = CHANGED.to_owned() + "[the rest of the diff is left out]\n";
+        check_changed(json!([diff("a", none), content]), &[none_shown, FILE_CONTENT]);
+        let cut = CHANGED_DIFF.to_owned() + "[the rest of the diff is left out]\n";
         let cut_shown = ("a.diff (text/x-diff, about 75 bytes)", &*cut);
-        check_changed(json!([diff("a", &cut), content]), &[cut_shown, CONTENT]);
+        check_changed(json!([diff("a", &cut), content]), &[cut_shown, FILE_CONTENT]);
         // The content of a new file tells all, so that the diff is not shown, cut or not.
-        let cut = CREATED.to_owned() + "[the rest of the diff is left out]\n";
-        check_changed(json!([diff("a", &cut), content]), &[CONTENT]);
+        let cut = CREATED_DIFF.to_owned() + "[the rest of the diff is left out]\n";
+        check_changed(json!([diff("a", &cut), content]), &[FILE_CONTENT]);
     }
 
     #[test]
     fn the_diff_of_a_new_file_is_kept_if_the_content_does_not_come_as_text() {
-        let shown = (DIFF_LINE, CREATED);
-        check_changed(json!([diff("a", CREATED)]), &[shown]);
+        let shown = (DIFF_LINE, CREATED_DIFF);
+        check_changed(json!([diff("a", CREATED_DIFF)]), &[shown]);
         let address = json!({ "url": "https://h.test/a", "filename": "a" });
-        check_changed(json!([diff("a", CREATED), address]), &[shown]);
+        check_changed(json!([diff("a", CREATED_DIFF), address]), &[shown]);
         let binary = json!({ "raw": "AAEC", "filename": "a" });
-        check_changed(json!([diff("a", CREATED), binary]), &[shown]);
+        check_changed(json!([diff("a", CREATED_DIFF), binary]), &[shown]);
         // The diff of another file has the name of the new file.
-        let parts = json!([diff("a.diff", CREATED), diff("a", CHANGED)]);
+        let parts = json!([diff("a.diff", CREATED_DIFF), diff("a", CHANGED_DIFF)]);
         let content = read(parts, &mut 1000);
         assert_eq!(content.changed, ["a.diff", "a"]);
-        assert!(content.text.contains(CREATED) && content.text.contains(CHANGED));
+        assert!(content.text.contains(CREATED_DIFF) && content.text.contains(CHANGED_DIFF));
     }
 
     #[test]
     fn a_file_with_a_diff_is_still_named_if_it_does_not_come_as_text() {
         let address = json!({ "url": "https://h.test/a", "filename": "a" });
-        let content = read(json!([diff("a", CHANGED), address]), &mut 1000);
+        let content = read(json!([diff("a", CHANGED_DIFF), address]), &mut 1000);
         assert_eq!(content.files, ["a (of no known type, at https://h.test/a)"]);
         assert!(content.text.contains("+new"));
     }
@@ -350,19 +356,22 @@ mod tests {
     #[test]
     fn the_content_of_a_file_with_several_diffs_is_not_lost() {
         let content = inline("a", "text/plain", "new\n");
-        let parts = json!([diff("a", CREATED), diff("a", CHANGED), content]);
+        let parts = json!([diff("a", CREATED_DIFF), diff("a", CHANGED_DIFF), content]);
         let text = read(parts, &mut 1000).text;
-        assert!(text.contains(CONTENT.0) && !text.contains("/dev/null"), "{text}");
+        assert!(text.contains(FILE_CONTENT.0) && !text.contains("/dev/null"), "{text}");
     }
 
     /// Takes many minutes if each part is compared with every other part.
     #[test]
     fn the_time_for_many_parts_grows_with_their_number() {
         let address = |i| json!({ "url": "u", "filename": format!("{i}") });
-        let diff = |i| diff(&format!("{i}"), CHANGED);
+        let diff = |i| diff(&format!("{i}"), CHANGED_DIFF);
         let parts = (0..25_000).flat_map(|i| [diff(i), address(i)]).collect();
         let content = read(Value::Array(parts), &mut 1000);
-        assert_eq!((content.changed.len(), content.files.len()), (FILES, FILES));
+        assert_eq!(
+            (content.changed.len(), content.files.len()),
+            (MAX_NAMED_FILES, MAX_NAMED_FILES)
+        );
     }
 
     #[test]

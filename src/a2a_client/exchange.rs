@@ -20,13 +20,13 @@ use tandem_wire::a2a::{Method, StreamEvent, error};
 use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of failed attempts in a row to follow a task again.
-const RETRIES: u32 = 6;
+const MAX_RETRIES: u32 = 6;
 
 /// Longest wait between two such attempts, and between two requests for a task that sends no events.
-const LONGEST: Duration = Duration::from_secs(8);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(8);
 
 /// Maximum time for an agent to confirm a cancel.
-const CANCEL: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Codes of JSON-RPC and A2A for a method that does not exist or is not supported.
 const NOT_SUPPORTED: [i64; 2] = [Error::METHOD_NOT_FOUND, error::UNSUPPORTED_OPERATION];
@@ -105,7 +105,7 @@ impl Exchange {
     /// - A stream that brings no events for several rounds is given up for polling.
     /// - An agent that brings no news for the maximum silence ends the conversation.
     pub(super) async fn follow(&mut self) -> Result<(), RequestFailure> {
-        let backoff = Backoff::doubling(self.agent.limits.again, LONGEST);
+        let backoff = Backoff::doubling(self.agent.limits.again, MAX_RETRY_DELAY);
         let (mut failures, mut idle, mut since) = (0, 0, Instant::now());
         let result = loop {
             if self.task.lock().is_settled() {
@@ -132,13 +132,13 @@ impl Exchange {
                         failure,
                         RequestFailure::Connection(_) | RequestFailure::Status(500.., _)
                     );
-                    if !passing || failures >= RETRIES {
+                    if !passing || failures >= MAX_RETRIES {
                         break Err(failure);
                     }
                 }
             }
             // A stream that ends again and again without an event is useless, so the task is polled from now on.
-            self.polls |= idle >= RETRIES;
+            self.polls |= idle >= MAX_RETRIES;
             let silence = self.agent.idle();
             if since.elapsed() > silence {
                 break Err(RequestFailure::Silent(silence));
@@ -302,7 +302,7 @@ impl Cancelling {
             let Ok(client) = agent.client() else { return };
             let params = CallParams::of_task(&id, None);
             let call = client.call(&card, Method::Cancel, &params, None);
-            if let Ok(Err(why)) = timeout(CANCEL, call).await {
+            if let Ok(Err(why)) = timeout(CANCEL_TIMEOUT, call).await {
                 tracing::info!(agent = agent.config.name, "not cancelled there: {why}");
             }
         });

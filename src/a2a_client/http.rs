@@ -20,16 +20,16 @@ use tandem_content::sse::{Events, ServerEvent};
 use tandem_net as net;
 use tandem_trace as trace;
 use tandem_wire::a2a::{Fields, Method, ProtocolVersion, StreamEvent};
-use tandem_wire::development_tool::URI;
+use tandem_wire::development_tool::EXTENSION_URI;
 
 /// Maximum length of an agent's own words in an error, in characters.
-const WORDS: usize = 500;
+const MAX_ERROR_CHARS: usize = 500;
 
 /// Message about a call that HTTP+JSON does not have.
 const NO_ADDRESS: &str = "its interface has no address for this call";
 
 /// Maximum size of a card, in bytes.
-const CARD: usize = 1 << 20;
+const MAX_CARD_BYTES: usize = 1 << 20;
 
 /// Reason for which a request has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl AgentClient {
                 return Ok(None);
             }
             let response = successful(response, Binding::JsonRpc, self.connect).await?;
-            json_of(response, CARD, self.connect).await.map(Some)
+            json_of(response, MAX_CARD_BYTES, self.connect).await.map(Some)
         };
         timeout(self.connect, read).await.unwrap_or(Err(RequestFailure::Silent(self.connect)))
     }
@@ -290,7 +290,7 @@ async fn successful(
         let to = to.map_or_else(String::new, |to| format!(" to {}", words(to)));
         return Err(RequestFailure::Status(status.as_u16(), to));
     }
-    let Ok(body) = body_of(response, CARD, time).await else {
+    let Ok(body) = body_of(response, MAX_CARD_BYTES, time).await else {
         return Err(RequestFailure::Status(status.as_u16(), String::new()));
     };
     let json = Fields::from(serde_json::from_slice::<Value>(&body).unwrap_or_default());
@@ -338,5 +338,5 @@ fn lost(error: &reqwest::Error) -> RequestFailure {
 
 /// Returns an agent's own words on one line.
 pub(super) fn words(text: &str) -> String {
-    one_line(plain(text.as_bytes()).trim(), WORDS)
+    one_line(plain(text.as_bytes()).trim(), MAX_ERROR_CHARS)
 }

@@ -7,7 +7,7 @@ use tandem_wire::a2a::{
     LastEvent, Message, MessageSendConfiguration, MessageSendParams, Part, PartData,
     ProtocolVersion, Role, TaskIdParams,
 };
-use tandem_wire::development_tool::{ToolCallConfirmation, URI};
+use tandem_wire::development_tool::{EXTENSION_URI, ToolCallConfirmation};
 
 /// Conversation and task that a message goes to, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl OutgoingContent {
                 let answers = choices.iter().map(|choice| choice.answer.clone());
                 let answers = answers.map(|answer| PartData::Confirmation(answer).into());
                 let remarks = choices.iter().filter_map(|choice| choice.remark.clone());
-                (answers.chain(remarks.map(Part::from)).collect(), vec![URI.into()])
+                (answers.chain(remarks.map(Part::from)).collect(), vec![EXTENSION_URI.into()])
             }
         };
         let message = Message {

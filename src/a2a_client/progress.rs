@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Shortest time between two updates.
-const PAUSE: Duration = Duration::from_millis(50);
+const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Display of an agent's progress.
 pub(super) struct Progress {
@@ -35,7 +35,7 @@ impl Progress {
         let text = if std::mem::take(&mut self.waits) { text() } else { return };
         // An empty progress would only say that the call has begun, which the call itself shows.
         if !text.is_empty() {
-            self.next = Instant::now() + PAUSE;
+            self.next = Instant::now() + MIN_UPDATE_INTERVAL;
             (self.show)(text);
         }
     }

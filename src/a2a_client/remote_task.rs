@@ -1,6 +1,6 @@
 //! State of a task at another agent, folded from the updates of that agent.
 
-use super::confirmation::{Confirmation, ID};
+use super::confirmation::{Confirmation, MAX_ID_BYTES};
 use super::content::RemoteContent;
 use tandem_content::plain::plain;
 use tandem_content::shorten::one_line;
@@ -8,19 +8,19 @@ use tandem_wire::a2a::{Artifact, Message, Part, Role, StreamEvent, TaskState};
 use tandem_wire::development_tool::{EventKind, ToolCall, ToolCallStatus};
 
 /// Maximum number of steps that are stored.
-const STEPS: usize = 1000;
+const MAX_STEPS: usize = 1000;
 
 /// Maximum number of artifacts.
-const ARTIFACTS: usize = 200;
+const MAX_ARTIFACTS: usize = 200;
 
 /// Maximum number of questions that are open at the same time.
-const QUESTIONS: usize = 100;
+const MAX_OPEN_QUESTIONS: usize = 100;
 
 /// Maximum length of the line of a tool call, in characters.
-const LINE: usize = 200;
+const MAX_LINE_CHARS: usize = 200;
 
 /// Maximum length of the progress that people are shown while the agent works, in bytes.
-const SHOWN: usize = 8 << 10;
+const MAX_PROGRESS_BYTES: usize = 8 << 10;
 
 /// A task of an agent, or its reply without a task.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl RemoteTask {
                 self.is_ended_unseen = self.state == TaskState::Completed;
                 let mut left = self.left;
                 self.earlier = RemoteContent::default();
-                for artifact in task.artifacts.iter().take(ARTIFACTS) {
+                for artifact in task.artifacts.iter().take(MAX_ARTIFACTS) {
                     self.earlier.append(RemoteContent::read(&artifact.parts, &mut left));
                 }
                 self.message(Some(EventKind::StateChange), task.status.message.as_ref());
@@ -188,9 +188,9 @@ impl RemoteTask {
     }
 
     fn say(&mut self, text: &str) {
-        let is_full = self.steps.len() >= STEPS;
+        let is_full = self.steps.len() >= MAX_STEPS;
         // At the maximum number of steps, further text is appended to the last text.
-        let mut last = self.steps.iter_mut().rev().take(if is_full { STEPS } else { 1 });
+        let mut last = self.steps.iter_mut().rev().take(if is_full { MAX_STEPS } else { 1 });
         let last = last.find_map(|step| match step {
             Step::Text(last) => Some(last),
             Step::Call { .. } => None,
@@ -204,11 +204,11 @@ impl RemoteTask {
 
     fn call(&mut self, call: &ToolCall) {
         let Some(id) = id(&call.tool_call_id) else { return };
-        let text = |text: &str| one_line(&plain(text.as_bytes()), LINE);
+        let text = |text: &str| one_line(&plain(text.as_bytes()), MAX_LINE_CHARS);
         let status = text(call.status.name()).to_ascii_lowercase();
         self.questions.retain(|asked| asked.call != id);
         if call.status == ToolCallStatus::Pending
-            && self.questions.len() < QUESTIONS
+            && self.questions.len() < MAX_OPEN_QUESTIONS
             && let Some(asked) = Confirmation::read(call)
         {
             self.questions.push(asked);
@@ -218,7 +218,7 @@ impl RemoteTask {
         let separator = if label.is_empty() { "" } else { ": " };
         let line = format!("[{name}{separator}{label}, {status}]");
         let same = |step: &&mut Step| matches!(step, Step::Call { id: other, .. } if *other == id);
-        let is_full = self.steps.len() >= STEPS;
+        let is_full = self.steps.len() >= MAX_STEPS;
         match self.steps.iter_mut().rev().find(same) {
             Some(Step::Call { line: shown, .. }) => *shown = line,
             _ if is_full => {}
@@ -228,15 +228,15 @@ impl RemoteTask {
 
     fn artifact(&mut self, artifact: &Artifact, append: bool) {
         let id = &artifact.artifact_id;
-        let id = &id[..id.floor_char_boundary(ID)];
+        let id = &id[..id.floor_char_boundary(MAX_ID_BYTES)];
         let content = RemoteContent::read(&artifact.parts, &mut self.left);
-        let is_full = self.artifacts.len() >= ARTIFACTS;
+        let is_full = self.artifacts.len() >= MAX_ARTIFACTS;
         match self.artifacts.iter_mut().find(|it| it.id == id) {
             Some(known) if append => known.content.append(content),
             Some(known) => known.content = content,
             None if is_full => {}
             None => {
-                let name = one_line(&plain(artifact.name.as_bytes()), LINE);
+                let name = one_line(&plain(artifact.name.as_bytes()), MAX_LINE_CHARS);
                 self.artifacts.push(RemoteArtifact { id: id.to_owned(), name, content });
             }
         }
@@ -251,10 +251,11 @@ impl RemoteTask {
                 Step::Text(text) => text.trim(),
                 Step::Call { line, .. } => line,
             };
-            let text = &text[text.ceil_char_boundary(text.len().saturating_sub(SHOWN - size))..];
+            let text = &text
+                [text.ceil_char_boundary(text.len().saturating_sub(MAX_PROGRESS_BYTES - size))..];
             size += text.len();
             shown.push(text);
-            if size >= SHOWN {
+            if size >= MAX_PROGRESS_BYTES {
                 break;
             }
         }
@@ -304,7 +305,7 @@ impl RemoteTask {
 
 /// Returns an id, if it is short and has no control characters, so that it can be sent back and shown.
 fn id(id: &str) -> Option<String> {
-    let sane = !id.is_empty() && id.len() <= ID && !id.contains(char::is_control);
+    let sane = !id.is_empty() && id.len() <= MAX_ID_BYTES && !id.contains(char::is_control);
     sane.then(|| id.to_owned())
 }
 
@@ -419,7 +420,7 @@ mod tests {
     fn odd_ids_and_long_texts_are_not_kept() {
         let mut odd = status("working", "text-content", text(&"x".repeat(2000)));
         odd["taskId"] = json!("a\nb");
-        odd["contextId"] = json!("c".repeat(ID + 1));
+        odd["contextId"] = json!("c".repeat(MAX_ID_BYTES + 1));
         odd["metadata"]["eventId"] = json!(5);
         let task = task(&[odd]);
         assert_eq!(

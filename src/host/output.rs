@@ -143,7 +143,7 @@ impl FileDiff {
         let old = if self.old.is_some() { &*before } else { "/dev/null" };
         let new = if self.removes { "/dev/null" } else { &*path };
         let text = self.old.as_deref().unwrap_or_default();
-        format!("--- {old}\n+++ {new}\n{}", diff::whole(SHOWING, text, &self.new))
+        format!("--- {old}\n+++ {new}\n{}", diff::whole(MAX_SHOWING_TIME, text, &self.new))
     }
 
     /// Returns the change of the file line by line, for a person to approve. The comparison is cut short, as a person

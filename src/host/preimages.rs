@@ -98,8 +98,8 @@ impl ContentId {
 }
 
 /// Reasons not to undo a change, as clauses that follow the file's name.
-const REMOVED: &str = "has been removed since";
-const CHANGED: &str = "has been changed since, by somebody else";
+const REMOVED_SINCE: &str = "has been removed since";
+const CHANGED_SINCE: &str = "has been changed since, by somebody else";
 const MADE_AGAIN: &str = "has been made again since, by somebody else";
 
 /// The stored contents of one session.
@@ -171,11 +171,11 @@ impl Preimages {
     pub async fn restore(&self, change: &FileChange, files: &dyn Files) -> Result<(), String> {
         let FileChange { path, before, after, removes, .. } = change;
         let now = match files.read(path, after.bytes).await {
-            Ok(now) if ContentId::of(&now) == *after && !removes => Some(now),
+            Ok(now) if ContentId::hash(&now) == *after && !removes => Some(now),
             Err(error) if error.kind == "file_not_found" && *removes => None,
-            Err(error) if error.kind == "file_not_found" => return Err(REMOVED.to_owned()),
+            Err(error) if error.kind == "file_not_found" => return Err(REMOVED_SINCE.to_owned()),
             _ if *removes => return Err(MADE_AGAIN.to_owned()),
-            _ => return Err(CHANGED.to_owned()),
+            _ => return Err(CHANGED_SINCE.to_owned()),
         };
         match before {
             Preimage::Nothing => match files.remove(path, now.as_deref().unwrap_or_default()).await
@@ -238,8 +238,8 @@ mod tests {
         let host = Host::new(workspace, terminals, Scratch::new(None), ToolLimits::default());
         let change = FileChange {
             path: host.workspace.root().join("sub/file"),
-            before: host.preimages.keep(Some(b"before")),
-            after: ContentId::of(b"after"),
+            before: host.preimages.save(Some(b"before")),
+            after: ContentId::hash(b"after"),
             removes: false,
             directories: Vec::new(),
         };

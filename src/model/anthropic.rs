@@ -52,7 +52,7 @@ struct AnthropicApi {
 /// Maximum number of tokens of an answer of an unknown model, which every model supports.
 const MAX_TOKENS: u64 = 8192;
 /// Fields of a request that the user cannot set.
-const OWN: [&str; 8] =
+const OWN_PARAMETERS: [&str; 8] =
     ["model", "max_tokens", "stream", "thinking", "output_config", "tools", "system", "messages"];
 
 impl Anthropic {
@@ -68,7 +68,7 @@ impl Anthropic {
         let max_tokens = asked.filter(|tokens| *tokens > 0).unwrap_or(known);
         let thinking = ThinkingConfig::new(&model, max_tokens, options.thinking.as_deref());
         let mut more = options.generation.clone();
-        more.retain(|field, _| !OWN.contains(&field.as_str()));
+        more.retain(|field, _| !OWN_PARAMETERS.contains(&field.as_str()));
         let name = model.provider.qualify(&model.id);
         let api = AnthropicApi {
             thinking: thinking.map_err(Error::Rejected)?,

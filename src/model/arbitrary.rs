@@ -11,7 +11,7 @@ use super::{Assistant, Call, Message, Native, Part, ToolResult};
 use tandem_content::media::Media;
 
 /// Id of the model that most generated [`Native`] answers name.
-pub(super) const MODEL: &str = "gemini-3.8-flash";
+pub(super) const TEST_MODEL: &str = "gemini-3.8-flash";
 
 /// Returns a strategy for any sequence of messages.
 pub(super) fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
@@ -97,8 +97,8 @@ fn native_call(call: &Call, id: bool) -> Value {
 /// Returns a strategy for a backend, a model, and `true` if the native parts have the calls.
 fn native_kind() -> impl Strategy<Value = (&'static str, &'static str, bool)> {
     prop_oneof![
-        4 => Just(("gemini", MODEL, true)),
-        1 => Just(("gemini", MODEL, false)),
+        4 => Just(("gemini", TEST_MODEL, true)),
+        1 => Just(("gemini", TEST_MODEL, false)),
         1 => Just(("gemini", "gemini-3.1-pro-preview", true)),
         1 => Just(("openai", "gpt", true)),
     ]

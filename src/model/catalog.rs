@@ -15,7 +15,7 @@ use super::price::Prices;
 use super::provider::{OpenAiWire, Provider};
 use super::thinking::ThinkingLevels;
 
-const EMBEDDED: &str = include_str!("catalog.json");
+const CATALOG_TEXT: &str = include_str!("catalog.json");
 
 /// A table of models; the default is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -111,11 +111,11 @@ impl Catalog {
     /// Returns the table that comes with the program.
     pub fn embedded() -> &'static Self {
         // Parsed once: every session needs the table, and the first one needs it before it can answer.
-        static TABLE: LazyLock<Catalog> = LazyLock::new(|| {
+        static EMBEDDED_CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
             // A test parses the table, so this cannot fail.
-            Catalog::default().with_overrides(EMBEDDED).unwrap_or_default()
+            Catalog::default().with_overrides(CATALOG_TEXT).unwrap_or_default()
         });
-        &TABLE
+        &EMBEDDED_CATALOG
     }
 
     /// Adds the rows of `json`, which override those of the table. The error names the line and the
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_embedded_table_is_right() {
-        let catalog = Catalog::default().with_overrides(EMBEDDED).unwrap();
+        let catalog = Catalog::default().with_overrides(CATALOG_TEXT).unwrap();
         assert_eq!(&catalog, Catalog::embedded());
         assert_eq!(catalog.default_model(), "gemini-3.8-flash");
         assert!(catalog.ids().contains(&"gemini-3.8-flash"));

@@ -31,7 +31,7 @@ use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, c
 use parking_lot::Mutex;
 
 /// Field of the `generationConfig` for the thinking level.
-const THINKING: &str = "thinkingConfig";
+const THINKING_FIELD: &str = "thinkingConfig";
 
 /// A model behind the Gemini API.
 pub struct Gemini(Arc<GeminiApi>);
@@ -58,7 +58,7 @@ impl Gemini {
         let thinking = model.thinking_config(options.thinking.as_deref());
         let mut generation = Map::new();
         if let Some(thinking) = thinking.map_err(Error::Rejected)? {
-            generation.insert(THINKING.to_owned(), thinking);
+            generation.insert(THINKING_FIELD.to_owned(), thinking);
         }
         generation.extend(options.generation.clone());
         let client = ApiClient::new(connect, options);
@@ -146,7 +146,7 @@ impl GeminiApi {
         let Some(level) = &prompt.thinking else { return Ok(Cow::Borrowed(&self.generation)) };
         let thinking = self.model.thinking_config(Some(level)).map_err(Error::Rejected)?;
         let mut generation = self.generation.clone();
-        generation.extend(thinking.map(|thinking| (THINKING.to_owned(), thinking)));
+        generation.extend(thinking.map(|thinking| (THINKING_FIELD.to_owned(), thinking)));
         Ok(Cow::Owned(generation))
     }
 

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use super::{Assistant, Call, Message, Native, Part, ToolResult};
 
 /// Placeholder for the model's missing answer to results.
-pub const INTERRUPTED: &str = "[The previous response was interrupted before it completed.]";
+pub const INTERRUPTED_NOTE: &str = "[The previous response was interrupted before it completed.]";
 /// Placeholder for the user's missing first message.
-pub const BEGINNING: &str = "[The beginning of this conversation is not shown.]";
+pub const BEGINNING_NOTE: &str = "[The beginning of this conversation is not shown.]";
 /// Placeholder for the user's missing message between two answers.
-pub const CONTINUE: &str = "Please continue.";
+pub const CONTINUE_PROMPT: &str = "Please continue.";
 /// Result of a call whose result was lost.
-pub const LOST: &str = "The result of this call was lost. It may have had all, part or none of \
+pub const LOST_RESULT: &str = "The result of this call was lost. It may have had all, part or none of \
     its effect.";
 
 /// Repairs a conversation. Messages that need no repair are shared, not copied.
@@ -45,7 +45,7 @@ pub fn harden(
     }
     hardened.close();
     if !matches!(hardened.messages.last().map(|last| &**last), Some(message) if is_user(message)) {
-        hardened.messages.push(says(CONTINUE));
+        hardened.messages.push(says(CONTINUE_PROMPT));
     }
     hardened.messages
 }
@@ -104,8 +104,8 @@ impl<'a, F: Fn(&Assistant, &Native) -> bool> Repair<'a, F> {
         self.close();
         if !self.joined(answer) {
             match self.messages.last().map(|last| &**last) {
-                None => self.messages.push(says(BEGINNING)),
-                Some(Message::Assistant(_)) => self.messages.push(says(CONTINUE)),
+                None => self.messages.push(says(BEGINNING_NOTE)),
+                Some(Message::Assistant(_)) => self.messages.push(says(CONTINUE_PROMPT)),
                 Some(Message::User(_) | Message::Results(_)) => {}
             }
             self.messages.push(Arc::clone(message));
@@ -185,7 +185,7 @@ fn answered(calls: &[Call], results: &[&ToolResult]) -> Vec<ToolResult> {
         let found = found.cloned().unwrap_or_else(|| ToolResult {
             call: call.id.clone(),
             name: String::new(),
-            text: LOST.to_owned(),
+            text: LOST_RESULT.to_owned(),
             failed: true,
             media: Vec::new(),
         });
@@ -207,7 +207,7 @@ fn says(text: &str) -> Arc<Message> {
 }
 
 fn interrupted() -> Arc<Message> {
-    let text = INTERRUPTED.to_owned();
+    let text = INTERRUPTED_NOTE.to_owned();
     Arc::new(Message::Assistant(Assistant { text, ..Assistant::default() }))
 }
 

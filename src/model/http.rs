@@ -18,7 +18,7 @@ use tandem_trace as trace;
 /// Maximum size of an error's body in bytes, and maximum time to read it.
 pub(super) const ERROR_BODY: usize = 64 * 1024;
 const ERROR_TIME: Duration = Duration::from_secs(10);
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// Value of [`RequestFailure::reason`] if no connection could be made.
 pub(super) const NO_CONNECTION: &str = "the connection failed";
 
@@ -76,7 +76,11 @@ fn stay(attempt: redirect::Attempt<'_>) -> redirect::Action {
             && last.port_or_known_default() == next.port_or_known_default()
     });
     // The redirect is stopped, and is not an error: the status and the header then say where the address redirects.
-    if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+    if same && attempt.previous().len() <= MAX_REDIRECTS {
+        attempt.follow()
+    } else {
+        attempt.stop()
+    }
 }
 
 /// Headers of an error response.

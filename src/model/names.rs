@@ -9,20 +9,21 @@ use serde_json::{Value, json};
 use super::ToolDeclaration;
 
 /// Maximum length of a name that every provider accepts.
-const MAX: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Returns a tool's name for providers that accept only letters, digits, `_` and `-`. A changed name gets a hash, so
 /// that two tools never get the same name.
 pub(super) fn accepted(name: &str) -> Cow<'_, str> {
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if !name.is_empty() && name.len() <= MAX && name.chars().all(valid) {
+    if !name.is_empty() && name.len() <= MAX_NAME_LENGTH && name.chars().all(valid) {
         return Cow::Borrowed(name);
     }
     // The hash may differ between versions of Rust. This does no harm, because the names are made for each request.
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     let mark = format!("_{:08x}", hasher.finish() & 0xFFFF_FFFF);
-    let kept = name.chars().map(|c| if valid(c) { c } else { '_' }).take(MAX - mark.len());
+    let kept =
+        name.chars().map(|c| if valid(c) { c } else { '_' }).take(MAX_NAME_LENGTH - mark.len());
     Cow::Owned(kept.chain(mark.chars()).collect())
 }
 
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_name_that_all_accept_stays_as_it_is() {
-        let longest = "x".repeat(MAX);
+        let longest = "x".repeat(MAX_NAME_LENGTH);
         for name in ["glob", "mcp_server_tool-2", "0", &longest] {
             assert_eq!(accepted(name), name);
         }
@@ -80,12 +81,15 @@ mod tests {
 
     #[test]
     fn any_other_name_becomes_one_that_all_accept_and_is_found_again() {
-        let long = "x".repeat(MAX);
+        let long = "x".repeat(MAX_NAME_LENGTH);
         let names = ["a.b", "a:b", "a b", "", "日本", &format!("{long}1"), &format!("{long}2")];
         let tools = names.map(tool);
         for name in names {
             let made = accepted(name);
-            assert!(!made.is_empty() && made.len() <= MAX && accepted(&made) == made, "{made}");
+            assert!(
+                !made.is_empty() && made.len() <= MAX_NAME_LENGTH && accepted(&made) == made,
+                "{made}"
+            );
             assert_eq!(original(&made, &tools), name);
         }
         assert_eq!(original("glob", &tools), "glob");
@@ -108,7 +112,9 @@ mod tests {
         assert_eq!(ids.unique(""), "call-2");
         let long = "x".repeat(100);
         let (first, second) = (ids.unique(&long), ids.unique(&long));
-        assert!(first != second && first.len() <= MAX && second.len() <= MAX);
+        assert!(
+            first != second && first.len() <= MAX_NAME_LENGTH && second.len() <= MAX_NAME_LENGTH
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use self::answer::OllamaAnswer;
 use self::facts::{Facts, KEY_HEADER};
-use self::messages::{BACKEND, OllamaTarget};
+use self::messages::{BACKEND_NAME, OllamaTarget};
 use super::chat::answer::ChatAnswer;
 use super::chat::{self, schema};
 use super::endpoint::{Connect, Endpoint};
@@ -155,7 +155,7 @@ impl Api for OllamaApi {
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
-        chat::finish(answer, prompt, reason, (BACKEND, &self.model.id))
+        chat::finish(answer, prompt, reason, (BACKEND_NAME, &self.model.id))
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

@@ -2,11 +2,11 @@
 
 /// Minimum length of a secret in bytes. A shorter value is not treated as a secret, because it would be found in any
 /// text.
-const SHORTEST: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 
 /// Minimum length in bytes of a secret that is also found within words. A shorter secret is found only as a separate
 /// word.
-const LONG: usize = 16;
+const MIN_INNER_SECRET_BYTES: usize = 16;
 
 /// Replaces secrets in a text with `[key]`.
 pub fn redact(text: &mut String, secrets: &[&str]) {
@@ -26,7 +26,7 @@ pub fn has_secret(text: &str, secret: &str) -> bool {
 }
 
 fn find(text: &str, secret: &str) -> Option<usize> {
-    if secret.len() < SHORTEST {
+    if secret.len() < MIN_SECRET_BYTES {
         return None;
     }
     let of_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
@@ -35,7 +35,7 @@ fn find(text: &str, secret: &str) -> Option<usize> {
         !of_word(before.chars().next_back()) && !of_word(after.chars().next())
     };
     let mut found = text.match_indices(secret).map(|(at, _)| at);
-    found.find(|at| secret.len() >= LONG || alone(*at))
+    found.find(|at| secret.len() >= MIN_INNER_SECRET_BYTES || alone(*at))
 }
 
 #[cfg(test)]

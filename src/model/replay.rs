@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 /// The demonstration, played without a script: it lists the directory, proposes an edit, and
 /// runs a command.
-const DEMO: &str = include_str!("replay/demo.jsonl");
+const DEMO_SCRIPT: &str = include_str!("replay/demo.jsonl");
 
 /// A model that replays a script.
 pub struct Replay {
@@ -110,7 +110,7 @@ impl Replay {
     /// Returns the embedded demonstration.
     pub fn demo() -> Self {
         // A test parses the script, so this cannot fail; if it did, the model would give no answers.
-        Self::from_script(DEMO).unwrap_or_else(|_| Self {
+        Self::from_script(DEMO_SCRIPT).unwrap_or_else(|_| Self {
             lines: Vec::new(),
             input_limit: None,
             progress: Mutex::default(),
@@ -315,6 +315,6 @@ mod tests {
 
     #[test]
     fn the_demonstration_can_be_read() {
-        assert!(!Replay::from_script(DEMO).unwrap().lines.is_empty());
+        assert!(!Replay::from_script(DEMO_SCRIPT).unwrap().lines.is_empty());
     }
 }

@@ -23,7 +23,7 @@ use super::{Chunk, Error, Finish, FinishReason, Message, Prompt};
 /// Maximum number of responses that one answer may take; no model needs more.
 const MAX_RESPONSES: u32 = 64;
 /// Maximum number of models that the error about an unknown model lists.
-const LISTED: usize = 30;
+const MAX_LISTED_MODELS: usize = 30;
 /// Maximum length of the reason for a retry, in bytes: people see it on one line.
 const RETRY_REASON_BYTES: usize = 160;
 
@@ -445,8 +445,8 @@ async fn with_models<A: Api>(api: &A, endpoint: Option<&Endpoint>, mut error: Er
     let Some(endpoint) = endpoint else { return error };
     let models = api.models(endpoint).await.unwrap_or_default();
     if !models.is_empty() {
-        let more = if models.len() > LISTED { ", …" } else { "" };
-        let names = models[..models.len().min(LISTED)].join(", ");
+        let more = if models.len() > MAX_LISTED_MODELS { ", …" } else { "" };
+        let names = models[..models.len().min(MAX_LISTED_MODELS)].join(", ");
         error.text_mut().push_str(&format!(" Available models: {names}{more}."));
     }
     error

@@ -113,7 +113,7 @@ impl Trouble {
 }
 
 /// Maximum number of quick attempts after [`Advice::Soon`]; later attempts wait as usual.
-const SOON: u32 = 3;
+const MAX_QUICK_ATTEMPTS: u32 = 3;
 
 impl RetryPolicy {
     /// Returns the wait before the next attempt, after `failed` failed attempts; `None` if no attempt is left.
@@ -133,7 +133,7 @@ impl RetryPolicy {
                 let wait = wait.max(soon);
                 Backoff { first: wait, factor: 1, longest: wait, jitter: 1.0..1.2 }
             }
-            Advice::Soon if failed <= SOON => {
+            Advice::Soon if failed <= MAX_QUICK_ATTEMPTS => {
                 Backoff { first: soon, factor: 3, ..self.backoff.clone() }
             }
             Advice::Soon | Advice::Unknown => self.backoff.clone(),

@@ -23,7 +23,7 @@ const LAST_BYTES: Duration = Duration::from_millis(100);
 /// Assembles an answer from the data of events.
 pub(super) trait Assemble {
     /// `true` if each line of JSON is an event.
-    const LINES: bool = false;
+    const IS_LINES: bool = false;
 
     /// Adds the data of one event to the answer, and the chunks to emit to `out`.
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError>;
@@ -97,7 +97,7 @@ pub(super) async fn read<A: Assemble>(
         return Err(RequestFailure::terminal(web_page()).into());
     }
     let max = options.max_event;
-    let mut events = if A::LINES { Events::lines(max) } else { Events::new(max) };
+    let mut events = if A::IS_LINES { Events::lines(max) } else { Events::new(max) };
     let mut out = Vec::new();
     let mut ended_at = None;
     loop {

@@ -3,9 +3,9 @@
 use super::{Message, Part, Prompt, ToolDeclaration, ToolResult};
 use tandem_content::media::Media;
 
-const IMAGE: u64 = 3000;
+const IMAGE_TOKENS: u64 = 3000;
 /// Tokens of a PDF of a hundred pages; a few minutes of audio or video take about as many.
-const DOCUMENT: u64 = 25_800;
+const DOCUMENT_TOKENS: u64 = 25_800;
 
 /// Estimates the tokens of a prompt.
 pub fn of_prompt(prompt: &Prompt) -> u64 {
@@ -68,7 +68,7 @@ fn of_part(part: &Part) -> u64 {
 }
 
 fn of_media(media: &Media) -> u64 {
-    if media.mime_type.starts_with("image/") { IMAGE } else { DOCUMENT }
+    if media.mime_type.starts_with("image/") { IMAGE_TOKENS } else { DOCUMENT_TOKENS }
 }
 
 #[cfg(test)]
@@ -95,6 +95,6 @@ mod tests {
         let media = |mime_type| Part::Media(Media::new(mime_type, b"x"));
         let parts =
             vec![Part::Text("abcd".to_owned()), media("image/png"), media("application/pdf")];
-        assert_eq!(of_message(&Message::User(parts)), 1 + IMAGE + DOCUMENT);
+        assert_eq!(of_message(&Message::User(parts)), 1 + IMAGE_TOKENS + DOCUMENT_TOKENS);
     }
 }

@@ -20,13 +20,13 @@ pub(super) const THOUGHT_ONLY: UnusableAnswer = UnusableAnswer {
     error: "The model reasoned without an answer several times in a row. Rephrase the prompt, or try another model.",
 };
 
-pub(super) const EMPTY: UnusableAnswer = UnusableAnswer {
+pub(super) const EMPTY_ANSWER: UnusableAnswer = UnusableAnswer {
     reason: "empty answer",
     nudge: Some("[System: Your previous answer was empty. Answer now, or call a tool.]"),
     error: "The model gave empty answers several times in a row. Rephrase the prompt, or try another model.",
 };
 
-pub(super) const MALFORMED: UnusableAnswer = UnusableAnswer {
+pub(super) const MALFORMED_CALL: UnusableAnswer = UnusableAnswer {
     reason: "malformed tool call",
     nudge: Some(
         "[System: Your previous answer was dropped, because its function call was malformed. Call \

@@ -10,15 +10,15 @@ use super::rules::{Broken, PolicyRequest, RuleEffect, Ruling, Subject};
 use tandem_host::Access;
 
 /// Name of the tool whose calls are patches.
-const PATCH: &str = "apply_patch";
+const PATCH_TOOL: &str = "apply_patch";
 
 /// Names of the tools that edit one file.
-const EDITORS: [&str; 2] = ["replace", "write_file"];
+const EDIT_TOOLS: [&str; 2] = ["replace", "write_file"];
 
 /// Returns the requests by which the tools that edit one file would do the same; none if the call is no patch. They
 /// have the arguments of the patch.
 pub(super) fn alike<'a>(request: &PolicyRequest<'a>) -> impl Iterator<Item = PolicyRequest<'a>> {
-    let tools = if request.tool == PATCH { &EDITORS[..] } else { &[] };
+    let tools = if request.tool == PATCH_TOOL { &EDIT_TOOLS[..] } else { &[] };
     let request = *request;
     tools.iter().map(move |tool| PolicyRequest { tool, aliases: &[], ..request })
 }
@@ -58,7 +58,7 @@ impl<'r> Check<'r> {
         for path in self.request.access.changed_files() {
             let names = self.names_of(path);
             let by_name = names.map(|name| self.rulings(path, &json!({ "file_path": name })));
-            for tool in 0..EDITORS.len() {
+            for tool in 0..EDIT_TOOLS.len() {
                 let rulings = by_name.iter().filter_map(|rulings| *rulings.get(tool)?);
                 let allowing = rulings.filter(|ruling| ruling.effect == RuleEffect::Allow);
                 let allowing = allowing.min_by_key(|ruling| ruling.rule.rank)?;
@@ -87,7 +87,7 @@ impl<'r> Check<'r> {
 
     /// Returns a rule that could not be read and may be about the call.
     pub(super) fn doubt(&self) -> Option<&'r Broken> {
-        let alike = alike(self.request).find_map(|request| self.policy.doubt(&request));
-        self.policy.doubt(self.request).or(alike)
+        let alike = alike(self.request).find_map(|request| self.policy.unreadable_rule(&request));
+        self.policy.unreadable_rule(self.request).or(alike)
     }
 }

@@ -129,9 +129,9 @@ async fn prepare(
         (false, false) => vec![PromptPart::Input(format!("{input}\n\n")), typed(prompt)],
     };
     if loaded.session().ready().is_err() {
-        let providers = making.credentials.servers().providers();
+        let providers = factory.credentials.servers().providers();
         let (provider, _) = providers.of(&loaded.session().model(), Provider::Gemini);
-        making.login_keys(settings).find(provider).await;
+        factory.login_keys(settings).find(provider).await;
     }
     Ok(((sessions, loaded), prompt))
 }

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::dotenv::DotEnv;
 use super::endpoint::{self, EndpointSource, ResolvedEndpoint, UnusableEndpoint};
 use super::env::Env;
-use super::key_file::{self, Stored};
+use super::key_file::{self, StoredKey};
 use super::model_server::ModelServers;
 use super::provider_variables::{ProviderVariables, provider_variables};
 use super::variables::Vars;
@@ -76,7 +76,7 @@ impl Credentials {
             return Arc::clone(self);
         }
         for key in keys_in(&servers, |name| env.var(name)) {
-            self.know(&key);
+            self.redact_key(&key);
         }
         Arc::new(Self {
             env,
@@ -148,7 +148,7 @@ impl Credentials {
     /// Takes the variables of the user's login shell. They count only for a provider that has no key otherwise.
     pub fn take_login_variables(&self, variables: HashMap<String, String>) {
         for key in keys_in(&self.servers, |name| variables.get(name).map(String::as_str)) {
-            self.know(&key);
+            self.redact_key(&key);
         }
         self.state.lock().login = Some(Arc::new(variables));
     }
@@ -186,7 +186,7 @@ impl Credentials {
     /// Stores a provider's key, in place of the key that was stored before. Returns the path of the file.
     pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
         let path = self.key_file()?;
-        self.know_key_of(provider, key);
+        self.redact_key_of(provider, key);
         key_file::write(&path, provider, Some(key))?;
         Ok(path)
     }
@@ -239,7 +239,7 @@ impl Credentials {
         let dotenv = self.dotenv(provider);
         let (found, _) = self.resolve(provider, &dotenv);
         if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
-            self.know_key_of(provider, key);
+            self.redact_key_of(provider, key);
         }
         // A usable endpoint fixes the `.env` until `refresh`. Otherwise the next lookup reads it again, since the user
         // may add a key meanwhile.
@@ -259,7 +259,7 @@ impl Credentials {
         dotenv: &DotEnv,
     ) -> (Result<ResolvedEndpoint, UnusableEndpoint>, Option<LoginVariables>) {
         let source = self.source(provider, self.vars(dotenv, None));
-        let found = endpoint::find(source, || self.stored(provider));
+        let found = endpoint::find(source, || self.stored_key(provider));
         if !matches!(found, Err(UnusableEndpoint::NoKey)) {
             return (found, None);
         }
@@ -354,9 +354,9 @@ impl Credentials {
     }
 
     /// Adds a provider's key to the known ones, unless other programs use such keys, too.
-    fn know_key_of(&self, provider: Provider, key: &Secret) {
+    fn redact_key_of(&self, provider: Provider, key: &Secret) {
         if !provider_variables(provider).shared {
-            self.know(key);
+            self.redact_key(key);
         }
     }
 

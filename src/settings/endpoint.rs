@@ -6,7 +6,8 @@ pub(super) use self::values::clean_key;
 use super::keys::MODEL_SERVERS;
 use super::model_server::ModelServer;
 use super::provider_variables::{
-    AUTH_TOKEN, MECHANISM, USE_VERTEX, VERSION, VERTEX, VERTEX_URL, provider_variables,
+    API_VERSION, AUTH_MECHANISM, AUTH_TOKEN, USE_VERTEX, VERTEX_ADDRESS, VERTEX_URL,
+    provider_variables,
 };
 use super::variables::{Var, Vars};
 use tandem_model::Secret;
@@ -173,7 +174,7 @@ fn vertex(source: EndpointSource<'_>) -> Result<ResolvedEndpoint, String> {
     })?;
     let base = match vars.get(VERTEX_URL) {
         Some(var) => values::base_url(var.value, true).map_err(|why| format!("{var} {why}."))?,
-        None => VERTEX.to_owned(),
+        None => VERTEX_ADDRESS.to_owned(),
     };
     let url = format!("{base}/{}/publishers/google/models", version(vars, "v1beta1")?);
     let endpoint = google_endpoint(source, url, Some(key(var)?))?;
@@ -189,7 +190,7 @@ fn gemini(source: EndpointSource<'_>, key: Option<Secret>) -> Result<Endpoint, S
 
 /// Returns the version of Google's API that the variables set, else the usual one.
 fn version<'a>(vars: Vars<'a>, usual: &'a str) -> Result<&'a str, String> {
-    match vars.get(VERSION) {
+    match vars.get(API_VERSION) {
         Some(var) if var.value.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) => {
             Ok(var.value)
         }
@@ -206,7 +207,7 @@ fn google_endpoint(
     url: String,
     key: Option<Secret>,
 ) -> Result<Endpoint, String> {
-    let bearer = match source.vars.get(MECHANISM) {
+    let bearer = match source.vars.get(AUTH_MECHANISM) {
         Some(var) if var.value.eq_ignore_ascii_case("bearer") => true,
         Some(var) if !var.value.eq_ignore_ascii_case("x-goog-api-key") => {
             return Err(format!("{var} must be bearer or x-goog-api-key."));

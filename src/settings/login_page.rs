@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::browser;
 use super::credentials::Credentials;
 use super::endpoint::UnusableEndpoint;
-use super::login::told;
+use super::login::accepted_message;
 use super::typed_key::{Check, Refusal, accept};
 use tandem_model::Secret;
 use tandem_model::provider::Provider;

@@ -23,7 +23,7 @@ use super::origin::{Layer, SettingOrigin};
 use super::sandbox_choice::SandboxChoice;
 use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
-use super::unread::{self, ENABLEMENT};
+use super::unread::{self, ENABLEMENT_FILE};
 use tandem_model::provider::Provider;
 use tandem_policy::Mode;
 

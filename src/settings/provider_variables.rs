@@ -42,17 +42,21 @@ pub fn provider_variable_names() -> Vec<&'static str> {
     variables.flat_map(|api| api.keys.iter().chain(api.settings).copied()).collect()
 }
 
+/// Variables that set up the API of Gemini, besides those of keys.
+const GEMINI_SETTINGS: &[&str] =
+    &[USE_VERTEX, GEMINI_URL, VERTEX_URL, API_VERSION, AUTH_MECHANISM, CUSTOM_HEADERS];
+
 /// Returns the variables and addresses of a provider.
 pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariables {
     match provider {
         Provider::Gemini => &ProviderVariables {
             keys: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-            settings: &[USE_VERTEX, GEMINI_URL, VERTEX_URL, VERSION, MECHANISM, HEADERS],
-            headers_variable: Some(HEADERS),
+            settings: GEMINI_SETTINGS,
+            headers_variable: Some(CUSTOM_HEADERS),
             url_variable: Some(GEMINI_URL),
-            url: GEMINI,
+            url: GEMINI_ADDRESS,
             get_a_key: "https://aistudio.google.com/apikey",
-            ..NONE
+            ..NO_VARIABLES
         },
         Provider::OpenAi => &ProviderVariables {
             keys: &["OPENAI_API_KEY"],
@@ -62,7 +66,7 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             url: "https://api.openai.com/v1",
             bearer: true,
             get_a_key: "https://platform.openai.com/api-keys",
-            ..NONE
+            ..NO_VARIABLES
         },
         Provider::Anthropic => &ProviderVariables {
             keys: &["ANTHROPIC_API_KEY", AUTH_TOKEN],
@@ -71,7 +75,7 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             url_variable: Some("ANTHROPIC_BASE_URL"),
             url: "https://api.anthropic.com",
             get_a_key: "https://platform.claude.com/settings/keys",
-            ..NONE
+            ..NO_VARIABLES
         },
         Provider::Ollama => &ProviderVariables {
             keys: &["OLLAMA_API_KEY"],
@@ -81,7 +85,7 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             url: "http://127.0.0.1:11434",
             bearer: true,
             get_a_key: "https://ollama.com/settings/keys",
-            ..NONE
+            ..NO_VARIABLES
         },
         Provider::OpenRouter => &ProviderVariables {
             keys: &["OPENROUTER_API_KEY"],
@@ -90,7 +94,7 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             headers: &[("X-Title", "tandem")],
             bearer: true,
             get_a_key: "https://openrouter.ai/settings/keys",
-            ..NONE
+            ..NO_VARIABLES
         },
         Provider::GitHub => &ProviderVariables {
             keys: &["GITHUB_TOKEN"],
@@ -99,14 +103,14 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             headers: &[("X-GitHub-Api-Version", "2022-11-28")],
             bearer: true,
             get_a_key: "https://github.com/settings/personal-access-tokens",
-            ..NONE
+            ..NO_VARIABLES
         },
-        Provider::Named(_) => &NONE,
+        Provider::Named(_) => &NO_VARIABLES,
     }
 }
 
 /// No variables: a server of the settings has the names of its own variables there.
-const NONE: ProviderVariables = ProviderVariables {
+const NO_VARIABLES: ProviderVariables = ProviderVariables {
     keys: &[],
     shared: false,
     settings: &[],

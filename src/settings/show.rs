@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::a2a_agent::A2aAgent;
 use super::env::Env;
-use super::keys::{A2A_SERVERS, KEYS, Key, MCP_SERVERS, MODEL_SERVERS, Merge};
+use super::keys::{A2A_SERVERS, KEY_TABLE, Key, MCP_SERVERS, MODEL_SERVERS, Merge};
 use super::mcp_server::{Concealed, McpServer};
 use super::model_server::ModelServer;
 use super::options::Settings;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::a2a_agent::A2aAgent;
 use super::env::Env;
 use super::file::{Node, NodeKind};
-use super::keys::{A2A_SERVERS, KEYS, MCP_SERVERS, MODEL_SERVERS, WITHOUT_EFFECT, is_guard};
+use super::keys::{A2A_SERVERS, KEY_TABLE, MCP_SERVERS, MODEL_SERVERS, WITHOUT_EFFECT, is_guard};
 use super::mcp_server::McpServer;
 use super::model_server::ModelServer;
 use tandem_content::shorten::first_chars;

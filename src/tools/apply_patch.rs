@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::hunks::NoPlace;
-use self::patch::{FilePatch, GRAMMAR, Hunk};
+use self::patch::{FilePatch, Hunk, PATCH_GRAMMAR};
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created};
 use super::change_set::{ChangeSet, FileEdit};
@@ -64,7 +64,7 @@ impl Tool for ApplyPatch {
     }
 
     fn freeform(&self) -> Option<Freeform> {
-        Some(Freeform { argument: "input", grammar: GRAMMAR })
+        Some(Freeform { argument: "input", grammar: PATCH_GRAMMAR })
     }
 
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {

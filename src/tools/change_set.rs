@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::change::{Original, Proposal, Write};
-use tandem_host::files::{Files, UNCONFIRMED};
+use tandem_host::files::{Files, UNCONFIRMED_KIND};
 use tandem_host::off_thread::{off_thread, to_the_end};
 use tandem_host::preimages::{ContentId, FileChange};
 use tandem_host::{
@@ -123,8 +123,8 @@ fn step(edit: FileEdit, host: &Host) -> Result<Step, ToolError> {
         FileEdit::Remove(original) => (original, None, None, false),
     };
     let change = FileChange {
-        before: host.preimages.keep(original.bytes.as_deref()),
-        after: ContentId::of(new.as_deref().unwrap_or_default()),
+        before: host.preimages.save(original.bytes.as_deref()),
+        after: ContentId::hash(new.as_deref().unwrap_or_default()),
         removes: new.is_none(),
         directories: Vec::new(),
         path: original.path,
@@ -163,7 +163,7 @@ async fn take(step: &mut Step, cx: &ToolContext) -> Result<(), ToolError> {
     }
     // An editor may have changed the file as it saved it. An undo compares the file with the announced content.
     if let Some(now) = written {
-        change.after = ContentId::of(&now);
+        change.after = ContentId::hash(&now);
         *new = now;
         (cx.announce)(change.clone()).await?;
     }
@@ -200,5 +200,5 @@ async fn taken_back(made: &[Step], files: &dyn Files, error: ToolError) -> ToolE
         error.message,
         left.join(", ")
     );
-    ToolError { kind: UNCONFIRMED.to_owned(), message, ..error }
+    ToolError { kind: UNCONFIRMED_KIND.to_owned(), message, ..error }
 }

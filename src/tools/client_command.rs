@@ -17,13 +17,13 @@ use tandem_host::{CommandExit, ToolContext, ToolError};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of bytes of output that a client is asked for: every request returns all of them.
-const OUTPUT: usize = 1 << 20;
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
 /// Maximum length of a client's message about an error or a signal, in characters.
-const WORDS: usize = 500;
+const MAX_MESSAGE_CHARS: usize = 500;
 
 /// Kind of the errors that a client's terminal causes.
-const FAILED: &str = "client_terminal";
+const FAILED_KIND: &str = "client_terminal";
 
 /// Runs a command line in a terminal of a client. Returns the way it ended, and its output.
 pub(super) async fn run(
@@ -42,13 +42,13 @@ pub(super) async fn run(
         args: vec!["-c".to_owned(), line.to_owned()],
         variables: fixed.into_iter().chain([search_path]).chain(cx.variables.to_vec()).collect(),
         directory: directory.to_owned(),
-        output_bytes: cx.host.limits.shell_bytes.min(OUTPUT),
+        output_bytes: cx.host.limits.shell_bytes.min(MAX_OUTPUT_BYTES),
     };
     let created = in_time(cx, client.create(&cx.call, &command));
     let created = cx.cancel.run_until_cancelled(created).await.ok_or_else(ToolError::cancelled)?;
     let terminal = created.map_err(|why| {
         let message = format!("The command was not run: the editor has opened no terminal: {why}");
-        ToolError::new(FAILED, message)
+        ToolError::new(FAILED_KIND, message)
     })?;
     let mut command =
         FollowedCommand { terminal, cx, time, last: None, output_bytes: command.output_bytes };
@@ -80,7 +80,7 @@ impl FollowedCommand<'_> {
                      work, or some of it.\nOutput: {}",
                     self.text()
                 );
-                return Err(ToolError::new(FAILED, message));
+                return Err(ToolError::new(FAILED_KIND, message));
             }
             None => {
                 let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);
@@ -100,7 +100,7 @@ impl FollowedCommand<'_> {
                 let message = format!(
                     "The command has ended{ended}, and the editor does not say what it wrote: {why}"
                 );
-                return Err(ToolError::new(FAILED, message));
+                return Err(ToolError::new(FAILED_KIND, message));
             }
             None => return Ok(CommandEnd::Cancelled),
         }
@@ -125,10 +125,10 @@ impl FollowedCommand<'_> {
                 () = cx.cancel.cancelled() => return None,
                 ended = &mut exit => return Some(match ended {
                     Ok(CommandExit { code, signal }) => {
-                        let signal = signal.map(|signal| one_line(&signal, WORDS));
+                        let signal = signal.map(|signal| one_line(&signal, MAX_MESSAGE_CHARS));
                         Ok(CommandExit { code, signal })
                     }
-                    Err(why) => Err(one_line(&why, WORDS)),
+                    Err(why) => Err(one_line(&why, MAX_MESSAGE_CHARS)),
                 }),
                 looked = look => looked,
             };
@@ -184,7 +184,7 @@ async fn in_time<T>(
 ) -> Result<T, String> {
     let time = cx.host.limits.client_terminal_time;
     match timeout(time, answer).await {
-        Ok(answer) => answer.map_err(|why| one_line(&why, WORDS)),
+        Ok(answer) => answer.map_err(|why| one_line(&why, MAX_MESSAGE_CHARS)),
         Err(_) => Err(format!("no answer within {} s", time.as_secs())),
     }
 }

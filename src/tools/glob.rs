@@ -24,7 +24,7 @@ use tandem_host::{
 };
 
 /// Age below which a file is recent: recent files come first.
-const RECENT: Duration = Duration::from_hours(24);
+const RECENT_AGE: Duration = Duration::from_hours(24);
 
 /// The tool `glob`.
 pub(super) struct Glob;
@@ -150,7 +150,7 @@ enum Age {
 
 fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolOutput, ToolError> {
     let until = Deadline::new(cx);
-    let since = SystemTime::now().checked_sub(RECENT).unwrap_or(SystemTime::UNIX_EPOCH);
+    let since = SystemTime::now().checked_sub(RECENT_AGE).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut found = Smallest::new(cx.host.limits.files);
     for pattern in patterns {
         let workspace = &cx.host.workspace;

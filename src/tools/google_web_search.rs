@@ -15,9 +15,9 @@ use tandem_host::{
 };
 
 /// Maximum length of a query, of a title and of an address, in characters.
-const QUERY: usize = 2000;
-const TITLE: usize = 200;
-const ADDRESS: usize = 4096;
+const MAX_QUERY_CHARS: usize = 2000;
+const MAX_TITLE_CHARS: usize = 200;
+const MAX_ADDRESS_CHARS: usize = 4096;
 
 /// A search engine.
 #[async_trait]
@@ -80,9 +80,10 @@ impl Tool for GoogleWebSearch {
 
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
         let WebSearchArgs { query } = parse(args)?;
-        let summary = Summary::new(format!("Search the web: {}", one_line(&query, TITLE)));
-        if query.trim().is_empty() || query.chars().count() > QUERY {
-            let message = format!("`query`: must have 1 to {QUERY} characters");
+        let summary =
+            Summary::new(format!("Search the web: {}", one_line(&query, MAX_TITLE_CHARS)));
+        if query.trim().is_empty() || query.chars().count() > MAX_QUERY_CHARS {
+            let message = format!("`query`: must have 1 to {MAX_QUERY_CHARS} characters");
             return Ok(Invocation::failing(summary, ToolError::invalid_args(message)));
         }
         let search = Arc::clone(&self.search);
@@ -114,5 +115,5 @@ async fn run(
 }
 
 fn clean(WebSource { title, url }: WebSource) -> WebSource {
-    WebSource { title: one_line(&title, TITLE), url: one_line(&url, ADDRESS) }
+    WebSource { title: one_line(&title, MAX_TITLE_CHARS), url: one_line(&url, MAX_ADDRESS_CHARS) }
 }

@@ -28,7 +28,7 @@ use tandem_host::{
 };
 
 /// Default maximum number of matches.
-const MATCHES: usize = 100;
+const DEFAULT_MAX_MATCHES: usize = 100;
 
 /// Largest maximum number of matches that the model may set.
 const MAX_MATCHES: usize = 5000;
@@ -195,7 +195,7 @@ impl GrepArgs {
     }
 
     fn total(&self) -> usize {
-        self.total_max_matches.unwrap_or(MATCHES).clamp(1, MAX_MATCHES)
+        self.total_max_matches.unwrap_or(DEFAULT_MAX_MATCHES).clamp(1, MAX_MATCHES)
     }
 
     /// Returns the number of lines to show before and after each of a few matches, if the model has not set a number.

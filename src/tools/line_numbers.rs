@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 /// Separators between the number and the line, as the tools of agents show them. A separator that begins with another
 /// one comes before it.
-const SEPARATORS: [&str; 6] = ["\t", "→", ": ", ":", "| ", "|"];
+const NUMBER_SEPARATORS: [&str; 6] = ["\t", "→", ": ", ":", "| ", "|"];
 
 /// Maximum number of digits of a line number.
 const MAX_DIGITS: usize = 9;
@@ -32,12 +32,14 @@ pub(super) fn unnumbered(text: &str) -> Vec<Unnumbered> {
         let (first, last) = (lines.first()?.0, lines.last()?.0);
         rising.then(|| Unnumbered { text: join(&lines, text), separator, first, last })
     };
-    SEPARATORS.into_iter().filter_map(read).collect()
+    NUMBER_SEPARATORS.into_iter().filter_map(read).collect()
 }
 
 /// Returns whether any line of a text may begin with a line number.
 pub(super) fn some(text: &str) -> bool {
-    SEPARATORS.iter().any(|separator| text.lines().any(|line| number(line, separator).is_some()))
+    NUMBER_SEPARATORS
+        .iter()
+        .any(|separator| text.lines().any(|line| number(line, separator).is_some()))
 }
 
 impl Unnumbered {

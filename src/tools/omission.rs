@@ -8,7 +8,7 @@ use regex::Regex;
 use tandem_host::ToolError;
 
 /// Maximum length of a placeholder, in bytes: a longer line says more than a placeholder does.
-const LONGEST: usize = 120;
+const MAX_PLACEHOLDER_BYTES: usize = 120;
 
 /// Refuses a text in which a line is a placeholder, unless `old` has the same line.
 pub(super) fn check(old: &str, new: &str) -> Result<(), ToolError> {
@@ -35,7 +35,7 @@ pub(super) fn check(old: &str, new: &str) -> Result<(), ToolError> {
 /// Returns whether a line is a comment or in brackets, and says that text is left out in its place.
 fn is_placeholder(line: &str) -> bool {
     let line = line.trim();
-    if line.len() > LONGEST {
+    if line.len() > MAX_PLACEHOLDER_BYTES {
         return false;
     }
     let Some(said) = comment(line) else { return false };
@@ -46,46 +46,54 @@ fn is_placeholder(line: &str) -> bool {
         return true;
     }
     // Dots hint at missing text, so weaker words suffice beside them. Without dots, the words themselves must say it.
-    PLAIN.is_match(bare) || (said.contains("...") && DOTTED.is_match(bare))
+    PLAIN_PLACEHOLDER.is_match(bare) || (said.contains("...") && DOTTED_PLACEHOLDER.is_match(bare))
 }
 
 /// Returns the words of a line that is wholly a comment, is wholly in brackets, or begins with dots.
 fn comment(line: &str) -> Option<&str> {
-    const OPENING: [&str; 9] = ["{/*", "<!--", "/*", "//", "#", "--", ";", "%", "*"];
-    const CLOSING: [&str; 3] = ["*/}", "-->", "*/"];
-    if let Some(said) = OPENING.iter().find_map(|mark| line.strip_prefix(mark)) {
+    const COMMENT_OPENINGS: [&str; 9] = ["{/*", "<!--", "/*", "//", "#", "--", ";", "%", "*"];
+    const COMMENT_CLOSINGS: [&str; 3] = ["*/}", "-->", "*/"];
+    if let Some(said) = COMMENT_OPENINGS.iter().find_map(|mark| line.strip_prefix(mark)) {
         let said = said.trim_start_matches(['/', '#', '-', '*', ';', '!', ' ']);
-        return Some(CLOSING.iter().find_map(|mark| said.strip_suffix(mark)).unwrap_or(said));
+        return Some(
+            COMMENT_CLOSINGS.iter().find_map(|mark| said.strip_suffix(mark)).unwrap_or(said),
+        );
     }
     let within = |open, close| line.starts_with(open) && line.ends_with(close);
     (within('(', ')') || within('[', ']') || line.starts_with("...")).then_some(line)
 }
 
 /// Phrases that say without dots that text is left out.
-static PLAIN: LazyLock<Regex> = LazyLock::new(|| {
+static PLAIN_PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     whole(&[
-        format!("{REST} ({STAYS} )?{SAME}( here)?"),
-        format!("({KEPT} )?{CODE} ({STAYS} )?(unchanged|omitted for brevity)"),
+        format!("{REST_PATTERN} ({STAYS_PATTERN} )?{SAME_PATTERN}( here)?"),
+        format!(
+            "({KEPT_PATTERN} )?{CODE_PATTERN} ({STAYS_PATTERN} )?(unchanged|omitted for brevity)"
+        ),
         "unchanged code( here)?|omitted for brevity".to_owned(),
     ])
 });
 
 /// Phrases that say together with dots that text is left out.
-static DOTTED: LazyLock<Regex> = LazyLock::new(|| {
+static DOTTED_PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     whole(&[
-        format!("{REST}( {STAYS})?( {SAME})?( here)?"),
-        format!("(keep )?((the|all|your) )*({KEPT} )+{PARTS}( {STAYS})?( {SAME})?( here)?"),
-        format!("keep ((the|all|your) )*{PARTS}( {SAME})"),
-        format!("{SAME}|same as above|no changes?|snip|{PARTS} omitted"),
+        format!("{REST_PATTERN}( {STAYS_PATTERN})?( {SAME_PATTERN})?( here)?"),
+        format!(
+            "(keep )?((the|all|your) )*({KEPT_PATTERN} )+{PARTS_PATTERN}( {STAYS_PATTERN})?( {SAME_PATTERN})?( here)?"
+        ),
+        format!("keep ((the|all|your) )*{PARTS_PATTERN}( {SAME_PATTERN})"),
+        format!("{SAME_PATTERN}|same as above|no changes?|snip|{PARTS_PATTERN} omitted"),
     ])
 });
 
-const REST: &str = "(the )?(rest|remainder)( of ((the|this|your|that) )?([a-z_]+ )?[a-z_]+)?";
-const KEPT: &str = "(existing|remaining|unchanged|previous|original|other|rest of|same|current)";
-const STAYS: &str = "(is|are|remains?|stays?)";
-const SAME: &str = "(unchanged|the same|as it is|as is|as before|same as before|omitted)";
-const CODE: &str = "(code|file|content|implementation|method|function|class)s?";
-const PARTS: &str = "(code|file|content|implementation|method|function|class|import|logic|line|\
+const REST_PATTERN: &str =
+    "(the )?(rest|remainder)( of ((the|this|your|that) )?([a-z_]+ )?[a-z_]+)?";
+const KEPT_PATTERN: &str =
+    "(existing|remaining|unchanged|previous|original|other|rest of|same|current)";
+const STAYS_PATTERN: &str = "(is|are|remains?|stays?)";
+const SAME_PATTERN: &str = "(unchanged|the same|as it is|as is|as before|same as before|omitted)";
+const CODE_PATTERN: &str = "(code|file|content|implementation|method|function|class)s?";
+const PARTS_PATTERN: &str = "(code|file|content|implementation|method|function|class|import|logic|line|\
     body|field|test|prop|style|rule|item|section|text|variable|route|handler|definition)(e?s)?\
     ( and (code|file|method|function|class|import|test|handler)(e?s)?)?";
 

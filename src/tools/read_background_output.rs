@@ -15,10 +15,10 @@ use tandem_host::{
 };
 
 /// Default number of lines to read.
-const LINES: usize = 100;
+const DEFAULT_LINES: usize = 100;
 
 /// Maximum wait before reading.
-const LONGEST: Duration = Duration::from_mins(5);
+const MAX_WAIT: Duration = Duration::from_mins(5);
 
 /// The tool `read_background_output`.
 pub(super) struct ReadBackgroundOutput;
@@ -76,8 +76,8 @@ impl Tool for ReadBackgroundOutput {
             Ok(job) => job,
             Err(error) => return Ok(Invocation::failing(summary, error)),
         };
-        let delay = Duration::from_millis(args.delay_ms.unwrap_or(0) as u64).min(LONGEST);
-        let lines = args.lines.unwrap_or(LINES);
+        let delay = Duration::from_millis(args.delay_ms.unwrap_or(0) as u64).min(MAX_WAIT);
+        let lines = args.lines.unwrap_or(DEFAULT_LINES);
         Ok(Invocation::new(summary, Access::Nothing, move |cx| async move {
             read(&job, lines, delay, &cx).await
         }))

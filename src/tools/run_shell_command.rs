@@ -34,7 +34,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(300);
 
 /// Time to wait for further output after the command has ended, while a process that it started still holds the output
 /// open.
-const DRAIN: Duration = Duration::from_millis(100);
+const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Longest time that a model may set before a command goes to the background.
 const LONGEST_TIME: Duration = Duration::from_hours(1);
@@ -43,7 +43,7 @@ const LONGEST_TIME: Duration = Duration::from_hours(1);
 const ASKING_RECHECK: Duration = Duration::from_secs(1);
 
 /// Time to watch a background command before its call returns: the default, and the maximum.
-const DELAY: Duration = Duration::from_millis(200);
+const MAX_WATCH_TIME: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
 /// The tool `run_shell_command`.
@@ -165,7 +165,9 @@ impl ShellArgs {
 
     /// Returns the time to watch a command in the background before its call returns.
     fn delay(&self) -> Duration {
-        self.delay_ms.map_or(DELAY, |delay| Duration::from_millis(delay as u64)).min(LONGEST_DELAY)
+        self.delay_ms
+            .map_or(MAX_WATCH_TIME, |delay| Duration::from_millis(delay as u64))
+            .min(LONGEST_DELAY)
     }
 }
 
@@ -462,7 +464,7 @@ async fn follow(
                 }
             },
             status = running.exit.wait(), if exited.is_none() => {
-                exited = Some((status, Instant::now() + DRAIN));
+                exited = Some((status, Instant::now() + DRAIN_TIME));
             }
             () = sleep_until(show.unwrap_or(idle)), if show.is_some() => {
                 show = None;

@@ -120,7 +120,7 @@ impl From<Fields> for EventMetadata {
     /// Reads the fields that clients use.
     fn from(mut metadata: Fields) -> Self {
         let mut kind = |place: &str| metadata.take::<Fields>(place)?.take::<String>("kind");
-        let kind = kind(URI).or_else(|| kind(CODER_AGENT));
+        let kind = kind(EXTENSION_URI).or_else(|| kind(CODER_AGENT));
         let kind = kind.and_then(|name| EventKind::named(&name));
         Self { kind, event_id: metadata.take_or_default("eventId"), ..Self::default() }
     }
@@ -134,7 +134,7 @@ impl Serialize for EventMetadata {
         object.field(CODER_AGENT, &EventInfo { kind: kebab, model: None, error: None })?;
         object.field("model", &self.model)?;
         let (model, error) = (Some(&*self.model), self.error.as_deref());
-        object.field(URI, &EventInfo { kind: upper, model, error })?;
+        object.field(EXTENSION_URI, &EventInfo { kind: upper, model, error })?;
         object.field("eventId", &self.event_id)?;
         object.optional("source", self.source.as_ref())?;
         object.optional("answeredBy", self.answered_by.as_ref())?;
@@ -421,10 +421,10 @@ pub struct ToolCallConfirmation {
 }
 
 /// Option that rejects a call.
-pub const CANCEL: &str = "cancel";
+pub const CANCEL_OPTION: &str = "cancel";
 
 /// Plain yes of a client that was shown no options.
-pub const YES: &str = "yes";
+pub const YES_WORD: &str = "yes";
 
 impl ToolCallConfirmation {
     /// Reads the answer in the data of a part; `None` if the data is no answer. The server document and the first server
@@ -434,8 +434,8 @@ impl ToolCallConfirmation {
         let tool_call_id = text("toolCallId").or_else(|| text("callId"))?;
         let option = text("selectedOptionId").or_else(|| text("outcome"));
         let selected_option_id = match (option.as_deref(), data.flag("approved")) {
-            (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL.to_owned(),
-            (None, Some(true)) => YES.to_owned(),
+            (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL_OPTION.to_owned(),
+            (None, Some(true)) => YES_WORD.to_owned(),
             (_, _) => option?,
         };
         let mut details = data.take::<Fields>("modifiedDetails").unwrap_or(data);

@@ -36,13 +36,13 @@ use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
 
 /// Maximum number of bytes of events in one response. A single larger event is sent alone.
-const BATCH: usize = 256 << 10;
+const MAX_RESPONSE_BYTES: usize = 256 << 10;
 
 /// Maximum number of events in one response.
-const ENTRIES: usize = 1000;
+const MAX_RESPONSE_EVENTS: usize = 1000;
 
 /// Maximum number of pending calls of one terminal.
-const WAITING: usize = 8;
+const MAX_PENDING_CALLS: usize = 8;
 
 /// Maximum length of a terminal's name, in bytes.
 const LONGEST_NAME: usize = 64;
@@ -57,7 +57,7 @@ pub(super) async fn serve(server: Arc<A2aServer>, principal: Principal, stream: 
         cancellation: true,
         ..rpc::ConnectionOptions::new(max_line)
     };
-    let waiting = Arc::new(Semaphore::new(WAITING));
+    let waiting = Arc::new(Semaphore::new(MAX_PENDING_CALLS));
     let (joined, ordered) = (Arc::default(), Mutex::default());
     let seat = Seat { server, principal, joined, waiting, ordered, ended };
     if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
@@ -250,7 +250,7 @@ impl Seat {
     /// Takes a place among the pending calls.
     fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         let slot = Arc::clone(&self.waiting).try_acquire_owned();
-        slot.map_err(|_| refused(format!("{WAITING} calls wait already")))
+        slot.map_err(|_| refused(format!("{MAX_PENDING_CALLS} calls wait already")))
     }
 
     /// Checks that the terminal may call a method now, by its rights and its quota.
@@ -326,12 +326,12 @@ fn happened(
     input_limit: Option<u64>,
 ) -> Result<EventsResult<Box<RawValue>>, Error> {
     let (mut entries, mut bytes, mut next) = (Vec::new(), 0, None);
-    while entries.len() < ENTRIES
+    while entries.len() < MAX_RESPONSE_EVENTS
         && let Some(entry) = log.try_next_entry()
     {
         let json = to_raw_value(&*entry.event).map_err(Error::internal)?;
         let size = json.get().len();
-        if !entries.is_empty() && bytes + size > BATCH.min(most) {
+        if !entries.is_empty() && bytes + size > MAX_RESPONSE_BYTES.min(most) {
             next = Some(entry.index);
             break;
         }

@@ -20,10 +20,10 @@ use tandem_agent::session::{Answer, Origin, PrincipalId, PromptPart, TurnId, pro
 use tandem_serve::principals::Principal;
 
 /// Maximum number of records that wait to be written. Further records are lost, and their number is recorded.
-const WAITING: usize = 10_000;
+const MAX_WAITING_RECORDS: usize = 10_000;
 
 /// Maximum number of records in one write.
-const BATCH: usize = 256;
+const MAX_BATCH_RECORDS: usize = 256;
 
 task_local! {
     /// Address of the client that the task works for.
@@ -84,7 +84,7 @@ impl Audit {
     /// Starts to write. Must be called in a Tokio runtime.
     pub(super) fn begin(options: Option<AuditOptions>) -> Self {
         Self(options.map(|AuditOptions { file, prompts }| {
-            let (sender, records) = mpsc::channel(WAITING);
+            let (sender, records) = mpsc::channel(MAX_WAITING_RECORDS);
             Writer {
                 prompts,
                 records: Mutex::new(Some(sender)),
@@ -231,7 +231,7 @@ fn add_session(record: &mut Value, principal: &Principal, context: &SessionConte
 /// later.
 async fn write(file: PathBuf, mut records: mpsc::Receiver<Value>) {
     let (mut batch, mut lost) = (Vec::new(), 0);
-    while records.recv_many(&mut batch, BATCH).await > 0 {
+    while records.recv_many(&mut batch, MAX_BATCH_RECORDS).await > 0 {
         let mut lines = String::new();
         if lost > 0
             && let Some(first) = batch.first_mut()

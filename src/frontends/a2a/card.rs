@@ -9,14 +9,14 @@ use tandem_wire::a2a::{
     AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentProvider, AgentSkill,
     Fields, ProtocolVersion, SecurityScheme,
 };
-use tandem_wire::development_tool::URI;
+use tandem_wire::development_tool::EXTENSION_URI;
 
 /// Path below which the HTTP+JSON binding is served.
 pub(super) const HTTP_JSON: &str = "/v1";
 
 /// Paths of the pages that the card links to.
-pub(super) const DOCUMENTATION: &str = "/documentation.md";
-pub(super) const ICON: &str = "/icon.svg";
+pub(super) const DOCUMENTATION_PATH: &str = "/documentation.md";
+pub(super) const ICON_PATH: &str = "/icon.svg";
 
 /// Returns the URL of a path on the server.
 fn beside(url: &str, path: &str) -> String {
@@ -53,8 +53,8 @@ pub(super) fn card(server: &A2aServer, v1: bool) -> Bytes {
             tools, and asks before it changes anything."
             .to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        documentation_url: beside(url, DOCUMENTATION),
-        icon_url: beside(url, ICON),
+        documentation_url: beside(url, DOCUMENTATION_PATH),
+        icon_url: beside(url, ICON_PATH),
         capabilities: capabilities(server),
         default_input_modes: input_modes.clone(),
         default_output_modes: vec!["text/plain".to_owned(), "application/json".to_owned()],
@@ -80,7 +80,7 @@ fn capabilities(server: &A2aServer) -> AgentCapabilities {
         // The extended card is the same card; without authentication, the protocol offers none.
         extended_agent_card: server.principals.are_asked(),
         extensions: vec![AgentExtension {
-            uri: URI.to_owned(),
+            uri: EXTENSION_URI.to_owned(),
             description: "Interactive development: tool calls that are asked about, their \
                 live output, thoughts, slash commands."
                 .to_owned(),

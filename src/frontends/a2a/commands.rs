@@ -23,7 +23,7 @@ use tandem_wire::a2a::TaskMetadata;
 use tandem_wire::jsonrpc::Error;
 
 /// Statuses of a started command (RFC 3.3, `CommandExecutionStatus`).
-const STARTED: &str = "STARTED";
+const STARTED_STATUS: &str = "STARTED";
 const AWAITING_SHELL: &str = "AWAITING_SHELL_CONFIRMATION";
 const AWAITING_ACTION: &str = "AWAITING_ACTION_CONFIRMATION";
 
@@ -243,7 +243,7 @@ impl A2aServer {
 async fn first_status(context: &SessionContext, turn: TurnId) -> &'static str {
     let queued = context.story(|story| Some(story.turn(turn)?.queued.0));
     let (Some(queued), true) = (queued, context.running_now() == Some(turn)) else {
-        return STARTED;
+        return STARTED_STATUS;
     };
     let mut log = context.events(queued);
     let first_step = async {
@@ -253,18 +253,18 @@ async fn first_status(context: &SessionContext, turn: TurnId) -> &'static str {
                 Event::Asked(_)
                 | Event::Output(_)
                 | Event::CommandFailed(_)
-                | Event::TurnFinished { .. } => return STARTED,
+                | Event::TurnFinished { .. } => return STARTED_STATUS,
                 _ => {}
             }
         }
     };
-    timeout(FIRST_STEP_TIME, first_step).await.unwrap_or(STARTED)
+    timeout(FIRST_STEP_TIME, first_step).await.unwrap_or(STARTED_STATUS)
 }
 
 /// Returns the status of a command by its first call.
 fn asked_status(started: &CallStarted) -> &'static str {
     match (&started.question, &started.access) {
-        (None, _) => STARTED,
+        (None, _) => STARTED_STATUS,
         (Some(_), Access::Execute { .. }) => AWAITING_SHELL,
         (Some(_), _) => AWAITING_ACTION,
     }

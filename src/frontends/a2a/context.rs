@@ -26,7 +26,7 @@ use tandem_agent::sessions::{LastUse, Leased, Leases, LoadedSession, SessionView
 use tandem_serve::principals::{Principal, SessionRight};
 pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Fields, Message, Role, Task, TaskMetadata, TaskState, TaskStatus, error};
-use tandem_wire::development_tool::URI;
+use tandem_wire::development_tool::EXTENSION_URI;
 use tandem_wire::jsonrpc::Error;
 
 /// Maximum time for which a reader waits until this node can read all events that other nodes may have shown to
@@ -615,7 +615,7 @@ impl Teller<'_> {
             message_id: format!("{}/turn/{id}", self.context),
             task_id: self.task.to_owned(),
             context_id: self.context.to_owned(),
-            extensions: vec![URI.into()],
+            extensions: vec![EXTENSION_URI.into()],
             parts: vec![text.to_owned().into()],
             metadata: Fields::default(),
         }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tandem_agent::session::TurnId;
 
 /// Maximum size in bytes of the frames that are cached for further readers of the same events.
-const KEPT: usize = 8 << 20;
+const MAX_CACHED_BYTES: usize = 8 << 20;
 
 /// An update as bytes: the content of a JSON-RPC `result`, or a frame of its own.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ impl Frames {
         kept.bytes += size;
         kept.by_key.insert(key, Arc::clone(&made));
         kept.order.push_back(key);
-        while kept.bytes > KEPT
+        while kept.bytes > MAX_CACHED_BYTES
             && let Some(oldest) = kept.order.pop_front()
         {
             if let Some(frames) = kept.by_key.remove(&oldest) {

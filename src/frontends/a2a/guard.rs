@@ -23,14 +23,14 @@ use tandem_serve::proxy::PeerAddress;
 use tandem_serve::refusals::Refusal;
 
 /// Value of `WWW-Authenticate`: the way to authenticate.
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
+const BEARER_CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"tandem\"");
 
 /// The same challenge for a caller that has sent an invalid token (RFC 6750).
 const INVALID_TOKEN: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"tandem\", error=\"invalid_token\"");
 
 /// Stand-in for the address of a peer that is not known.
-const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const UNKNOWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Refuses requests for another host than this server, requests of pages of other origins, and requests that
 /// bypass the proxy. Handlers behind this layer know the client's address.
@@ -40,7 +40,7 @@ pub(super) async fn keep_out_web_pages(
     next: Next,
 ) -> Response {
     let (uri, headers) = (request.uri(), request.headers());
-    let peer = request.extensions().get::<PeerAddress>().map_or(NOBODY, |peer| peer.0);
+    let peer = request.extensions().get::<PeerAddress>().map_or(UNKNOWN_ADDRESS, |peer| peer.0);
     if !server.network.serves(peer) {
         let why = "plain HTTP is served to the proxy alone: use its https URL\n";
         return (StatusCode::FORBIDDEN, why).into_response();
@@ -128,7 +128,7 @@ fn refusal(
         AccessError::Invalid(why) => format!("the token does not count: {why}\n"),
         _ => "the token is missing or wrong\n".to_owned(),
     };
-    let challenge = if has_token { INVALID_TOKEN } else { CHALLENGE };
+    let challenge = if has_token { INVALID_TOKEN } else { BEARER_CHALLENGE };
     (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, challenge)], why).into_response()
 }
 

@@ -37,8 +37,8 @@ pub(super) fn router(server: &Arc<A2aServer>) -> Router {
         .route("/.well-known/agent.json", get(agent_card))
         .route("/v1/.well-known/agent-card.json", get(agent_card_v1))
         .route("/.well-known/jwks.json", get(card_keys))
-        .route(card::DOCUMENTATION, get(documentation))
-        .route(card::ICON, get(icon));
+        .route(card::DOCUMENTATION_PATH, get(documentation))
+        .route(card::ICON_PATH, get(icon));
     let calls = Router::new()
         .route("/", post(json_rpc))
         .route("/message/stream", post(message_stream))

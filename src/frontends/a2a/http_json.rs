@@ -22,7 +22,7 @@ use tandem_wire::a2a::{self, Fields, MethodAddress, ProtocolVersion, RpcStatus, 
 use tandem_wire::jsonrpc::Error;
 
 /// Media type of the binding's bodies (section 11.1).
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const JSON_TYPE: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Media type of this binding only (section 14.1.1), which the responses in the specification's examples
 /// have.
@@ -32,13 +32,13 @@ const A2A_JSON: HeaderValue = HeaderValue::from_static("application/a2a+json");
 const LONGEST_REFUSAL: usize = 4 << 10;
 
 /// Path of a task. A path that goes on after it names an action, which the router takes as part of the id.
-const TASK: &str = "/tasks/{id}";
+const TASK_PATH: &str = "/tasks/{id}";
 
 /// Returns the routes of the binding, to be nested at [`HTTP_JSON`].
 pub(super) fn routes() -> Router<Arc<A2aServer>> {
-    let routes = Router::new().route(TASK, get(Call::on_task).post(Call::on_task));
+    let routes = Router::new().route(TASK_PATH, get(Call::on_task).post(Call::on_task));
     let routes = a2a::Method::all().fold(routes, |routes, method| match method.address() {
-        Some(MethodAddress { verb, path }) if !path.starts_with(TASK) => {
+        Some(MethodAddress { verb, path }) if !path.starts_with(TASK_PATH) => {
             routes.route(path, on(filter(verb), move |call: Call| call.carry_out(method)))
         }
         _ => routes,
@@ -97,7 +97,7 @@ impl Call {
         let path = self.params.text("id").unwrap_or_default();
         let (id, action) = path.rsplit_once(':').unwrap_or((path, ""));
         let is_named = |method: &a2a::Method| {
-            let path = method.address().and_then(|address| address.path.strip_prefix(TASK));
+            let path = method.address().and_then(|address| address.path.strip_prefix(TASK_PATH));
             let is_verb = self.verb == Method::POST || method.streams();
             is_verb && path.and_then(|path| path.strip_prefix(':')) == Some(action)
         };
@@ -199,7 +199,7 @@ fn answer_type(headers: &HeaderMap) -> HeaderValue {
         places.any(|place| place.eq_ignore_ascii_case(own.as_bytes()))
     };
     let mut named = headers.get_all(ACCEPT).into_iter().chain(headers.get(CONTENT_TYPE));
-    if named.any(is_named) { A2A_JSON } else { JSON }
+    if named.any(is_named) { A2A_JSON } else { JSON_TYPE }
 }
 
 /// Gives the responses of this binding the media type that the client accepts. Refusals from before a method

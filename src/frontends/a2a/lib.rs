@@ -111,13 +111,13 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 const LAST_PUSHES: Duration = Duration::from_secs(2);
 
 /// Pause after a failed accept, such as one for lack of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Maximum interval between two sweeps of unused sessions and unanswered questions.
-const SWEEP: Duration = Duration::from_mins(1);
+const MAX_SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Interval between two exchanges of usage with other nodes.
-const USAGE: Duration = Duration::from_secs(5);
+const USAGE_EXCHANGE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Binds an address of this machine; port 0 binds any free port.
 pub async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -235,7 +235,7 @@ impl Door {
                 Ok((stream, peer)) => self.admit(stream, peer.ip()),
                 Err(err) => {
                     tracing::warn!("a connection could not be accepted: {err}");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
@@ -268,7 +268,7 @@ impl Door {
 async fn share_usage(server: Arc<A2aServer>) {
     while server.contexts.shared_store().is_some() {
         server.contexts.share_usage().await;
-        tokio::time::sleep(USAGE).await;
+        tokio::time::sleep(USAGE_EXCHANGE_INTERVAL).await;
     }
 }
 
@@ -276,7 +276,7 @@ async fn share_usage(server: Arc<A2aServer>) {
 async fn sweeping(server: &A2aServer) {
     let Some(patience) = server.contexts.patience() else { return std::future::pending().await };
     loop {
-        tokio::time::sleep(patience.clamp(SWEEP / 60, SWEEP)).await;
+        tokio::time::sleep(patience.clamp(MAX_SWEEP_INTERVAL / 60, MAX_SWEEP_INTERVAL)).await;
         server.contexts.sweep();
     }
 }

@@ -83,7 +83,7 @@ impl TaskSource {
 
 /// Number of stored sessions beyond the page that are still counted. If there are more, the total only shows
 /// that at least one more task follows.
-const COUNTED: usize = 100;
+const MAX_COUNTED_AHEAD: usize = 100;
 
 /// Maximum number of logs that are read at the same time for a page, since each takes memory.
 const READ_AT_ONCE: usize = 4;
@@ -293,7 +293,7 @@ async fn add_stored(
         }
         if !found.may_have(next.changed) {
             beyond += 1;
-            if beyond > COUNTED {
+            if beyond > MAX_COUNTED_AHEAD {
                 found.total += 1;
                 return Ok(());
             }

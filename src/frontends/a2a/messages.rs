@@ -25,7 +25,7 @@ use tandem_serve::principals::Principal;
 use tandem_wire::jsonrpc::Error;
 
 /// Number of messages that are remembered across all sessions; the oldest are forgotten.
-const REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED_MESSAGES: usize = 10_000;
 
 /// Number of senders that are remembered in each session; the oldest are forgotten.
 const MAX_KNOWN_SENDERS: usize = 1000;
@@ -226,7 +226,7 @@ impl Messages {
         if let Some(known) = recent.by_id.get(&id) {
             return Arc::clone(known);
         }
-        if recent.order.len() == REMEMBERED
+        if recent.order.len() == MAX_REMEMBERED_MESSAGES
             && let Some(oldest) = recent.order.pop_front()
         {
             recent.by_id.remove(&oldest);
@@ -261,11 +261,14 @@ mod tests {
         let first = digest(&["c", "first"]);
         let message = messages.message(first, Arc::default);
         assert!(Arc::ptr_eq(&message, &messages.message(first, Arc::default)));
-        for n in 0..REMEMBERED {
+        for n in 0..MAX_REMEMBERED_MESSAGES {
             messages.message(digest(&["c", &n.to_string()]), Arc::default);
         }
         let recent = messages.recent.lock();
-        assert_eq!((recent.by_id.len(), recent.order.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!(
+            (recent.by_id.len(), recent.order.len()),
+            (MAX_REMEMBERED_MESSAGES, MAX_REMEMBERED_MESSAGES)
+        );
         assert!(!recent.by_id.contains_key(&first));
     }
 

@@ -10,7 +10,7 @@ use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of push configurations in a session.
-const MOST: usize = 32;
+const MAX_PUSH_CONFIGS: usize = 32;
 
 /// Running notifiers of one session, by the ids of task and configuration. The configurations themselves are
 /// stored with the session.
@@ -22,7 +22,7 @@ impl Push {
     /// task has ended are deleted first.
     pub(super) fn room(&self, session: &Session, key: Option<&str>) -> Result<(), Error> {
         let mut configs = self.0.lock();
-        if configs.len() < MOST || key.is_some_and(|key| configs.contains_key(key)) {
+        if configs.len() < MAX_PUSH_CONFIGS || key.is_some_and(|key| configs.contains_key(key)) {
             return Ok(());
         }
         configs.retain(|key, notifies| {
@@ -33,10 +33,10 @@ impl Push {
             }
             keep
         });
-        if configs.len() < MOST {
+        if configs.len() < MAX_PUSH_CONFIGS {
             return Ok(());
         }
-        let message = format!("there are {MOST} configurations already");
+        let message = format!("there are {MAX_PUSH_CONFIGS} configurations already");
         Err(Error::new(error::UNSUPPORTED_OPERATION, message))
     }
 

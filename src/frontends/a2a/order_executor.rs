@@ -29,10 +29,10 @@ use tandem_wire::jsonrpc::Error;
 use tracing::Instrument as _;
 
 /// Interval between two checks for sessions whose owners ended before they carried out an order of this node.
-const LOOK: Duration = Duration::from_millis(250);
+const ORPHAN_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Pause after an error of the store.
-const PAUSE: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Carries out the orders of other nodes, and takes over sessions so that orders of this node are carried
 /// out. Never returns, except at once if no nodes share the store.
@@ -63,7 +63,7 @@ async fn carry_out(server: &Arc<A2aServer>, shared: &dyn SharedStore) {
                 },
                 Err(error) => {
                     tracing::debug!("no orders of other nodes are carried out: {error}");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(STORE_RETRY_DELAY).await;
                 }
             },
             Some(done) = under_way.next() => match done {
@@ -107,7 +107,7 @@ fn obey(server: Arc<A2aServer>, order: Order) -> BoxFuture<'static, Option<Order
 /// Takes over the sessions whose owners ended before they carried out orders of this node.
 async fn find_owners(server: &A2aServer, shared: &dyn SharedStore) {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(ORPHAN_CHECK_INTERVAL).await;
         let asking = server.contexts.asking();
         if asking.is_empty() || server.check_open().is_err() {
             continue;

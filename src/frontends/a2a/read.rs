@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachments::{self, Attachment, ReceivedFile};
 use super::servers;
-use super::tool_call::{OPTIONS, YES};
+use super::tool_call::{ALL_OPTIONS, YES_WORD};
 use tandem_agent::session::{PromptPart, ServerConfig};
 use tandem_wire::a2a::{
     Fields, Message, MessageSendConfiguration, Part, PartData, PushNotificationConfig, Role, error,
@@ -320,8 +320,8 @@ fn unreadable(n: usize, what_to_do: &str) -> Error {
 fn confirmation(data: Fields) -> Result<Option<ToolCallConfirmation>, Error> {
     let Some(answer) = ToolCallConfirmation::read(data) else { return Ok(None) };
     let option = answer.selected_option_id.as_str();
-    if option != YES && !OPTIONS.contains(&option) {
-        let known = OPTIONS.join(", ");
+    if option != YES_WORD && !ALL_OPTIONS.contains(&option) {
+        let known = ALL_OPTIONS.join(", ");
         return Err(error::invalid_params(format!("`{option}` is no option: {known}")));
     }
     Ok(Some(answer))
@@ -332,7 +332,7 @@ fn confirmation(data: Fields) -> Result<Option<ToolCallConfirmation>, Error> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::tool_call::{CANCEL, ONCE};
+    use super::super::tool_call::{CANCEL_OPTION, ONCE_OPTION};
     use super::*;
     use tandem_content::media::Media;
     use tandem_wire::development_tool::EXTENSION_URI;
@@ -349,18 +349,22 @@ mod tests {
 
     #[test]
     fn answers_have_many_spellings() {
-        answer(json!({ "tool_call_id": "c", "selected_option_id": "proceed_once" }), ONCE, None);
-        answer(json!({ "toolCallId": "c", "selectedOptionId": "reject" }), CANCEL, None);
+        answer(
+            json!({ "tool_call_id": "c", "selected_option_id": "proceed_once" }),
+            ONCE_OPTION,
+            None,
+        );
+        answer(json!({ "toolCallId": "c", "selectedOptionId": "reject" }), CANCEL_OPTION, None);
         answer(
             json!({ "tool_call_id": "c", "selected_option_id": "proceed_once",
                 "modified_details": { "file_details": { "new_content": "x" } } }),
-            ONCE,
+            ONCE_OPTION,
             Some("x"),
         );
         answer(
             json!({ "toolCallId": "c", "selectedOptionId": "proceed_once",
                 "file_details": { "new_content": "x" } }),
-            ONCE,
+            ONCE_OPTION,
             Some("x"),
         );
         answer(
@@ -370,10 +374,10 @@ mod tests {
         );
         answer(
             json!({ "kind": "tool-call-confirmation", "toolCallId": "c", "approved": true }),
-            YES,
+            YES_WORD,
             None,
         );
-        answer(json!({ "toolCallId": "c", "approved": false }), CANCEL, None);
+        answer(json!({ "toolCallId": "c", "approved": false }), CANCEL_OPTION, None);
     }
 
     fn content_of(part: Value) -> Result<SentContent, Error> {
@@ -417,7 +421,7 @@ mod tests {
     #[test]
     fn a_limit_of_the_tools_that_cannot_be_read_is_refused() {
         let read = |names: Value| {
-            let metadata = json!({ URI: { "allowed_tools": names } });
+            let metadata = json!({ EXTENSION_URI: { "allowed_tools": names } });
             settings(&[&metadata.into()]).map(|settings| settings.tools)
         };
         let names = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());

@@ -4,14 +4,14 @@ use serde::Deserialize as _;
 
 use super::contexts::locate::Naming;
 use super::read::{self, AgentSettings};
-use tandem_serve::principals::{DRIVE, SessionRight, WATCH};
+use tandem_serve::principals::{DRIVE_RIGHT, SessionRight, WATCH_RIGHT};
 use tandem_wire::a2a::{
     DEFAULT_PUSH_ID, Fields, Method, TaskIdParams, TaskPushNotificationConfig, TaskState, error,
 };
 use tandem_wire::jsonrpc::Error;
 
 /// Default and maximum number of tasks on a page.
-pub(super) const PAGE: usize = 50;
+pub(super) const MAX_PAGE_TASKS: usize = 50;
 pub(super) const LARGEST_PAGE: usize = 100;
 
 /// Name by which a call means a session.
@@ -172,7 +172,7 @@ pub(super) struct ListTasks {
 
 impl ListTasks {
     pub(super) fn read(params: &Fields) -> Result<Self, Error> {
-        let size = params.count("pageSize")?.unwrap_or(PAGE);
+        let size = params.count("pageSize")?.unwrap_or(MAX_PAGE_TASKS);
         if !(1..=LARGEST_PAGE).contains(&size) {
             return Err(error::invalid_params(format!("`pageSize` must be 1 to {LARGEST_PAGE}")));
         }

@@ -18,7 +18,7 @@ use super::context::SessionContext;
 use super::contexts::locate;
 use super::dialect::{Dialect, json};
 use super::orders::{BegunCommand, OrderedCall};
-use super::requests::{ExecuteCommand, LARGEST_PAGE, PAGE, SessionId, SessionName};
+use super::requests::{ExecuteCommand, LARGEST_PAGE, MAX_PAGE_TASKS, SessionId, SessionName};
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Subscription};
 use super::{commands, read, sse};
@@ -128,7 +128,7 @@ async fn json_body(server: &A2aServer, request: Request) -> Result<Fields, Respo
 fn refusal(error: &Error) -> Response {
     let status = match error.code {
         error::QUOTA_EXCEEDED => StatusCode::TOO_MANY_REQUESTS,
-        error::UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
+        error::UNAVAILABLE_CODE => StatusCode::SERVICE_UNAVAILABLE,
         Error::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     };
@@ -154,7 +154,7 @@ async fn page(
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
     };
-    let size = given("pageSize").map_or(Ok(PAGE), |size| size.parse());
+    let size = given("pageSize").map_or(Ok(MAX_PAGE_TASKS), |size| size.parse());
     let Some(size) = size.ok().filter(|size| (1..=LARGEST_PAGE).contains(size)) else {
         return bad(&format!("`pageSize` must be 1 to {LARGEST_PAGE}"));
     };

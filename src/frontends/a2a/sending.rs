@@ -25,7 +25,7 @@ use super::subscription::{Span, Streaming};
 use super::turns::{self, MessageTarget, PromptReply};
 use tandem_agent::session::{Mode, PromptPart, TurnId};
 use tandem_agent::sessions::Leased;
-use tandem_serve::principals::{ANSWER, DRIVE, SessionRight};
+use tandem_serve::principals::{ANSWER_RIGHT, DRIVE_RIGHT, SessionRight};
 use tandem_wire::a2a::{Fields, MessageSendConfiguration, Task, TaskState, error};
 use tandem_wire::development_tool::ToolCallConfirmation;
 use tandem_wire::jsonrpc::Error;

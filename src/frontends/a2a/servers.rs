@@ -12,7 +12,7 @@ use tandem_net::Reach;
 use tandem_wire::a2a::Fields;
 
 /// Description of the servers' origin, for people.
-const FROM: &str = "an A2A client";
+const SERVER_ORIGIN: &str = "an A2A client";
 
 /// An MCP server in the format of Gemini CLI's settings.
 #[derive(Deserialize)]
@@ -44,8 +44,8 @@ pub(super) fn brought(settings: &Fields) -> Vec<ServerConfig> {
     let servers = settings.object("mcpServers").unwrap_or_default().0.into_iter();
     let server = servers.map(|(name, server)| {
         let wrong = |why| {
-            let reach = ServerReach::Wrong(format!("{FROM} describes it wrongly: {why}"));
-            ServerConfig::new(&name, reach, FROM)
+            let reach = ServerReach::Wrong(format!("{SERVER_ORIGIN} describes it wrongly: {why}"));
+            ServerConfig::new(&name, reach, SERVER_ORIGIN)
         };
         Brought::deserialize(server).map_or_else(wrong, |brought| brought.config(&name))
     });
@@ -71,7 +71,7 @@ impl Brought {
             exclude: self.exclude_tools,
             timeout: self.timeout.map(Duration::from_millis),
             description: self.description,
-            ..ServerConfig::new(name, reach, FROM)
+            ..ServerConfig::new(name, reach, SERVER_ORIGIN)
         }
     }
 }

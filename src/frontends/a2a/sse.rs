@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::dialect::Dialect;
 use super::server::A2aServer;
-use super::subscription::{REVOKED, Subscription};
+use super::subscription::{Subscription, TOKEN_REVOKED};
 use tandem_wire::a2a::RpcStatus;
 use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// Maximum silence before a comment is sent. Some clients disconnect after five seconds of silence.
-const ALIVE: Duration = Duration::from_secs(2);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Size in bytes from which on a packet takes no further event.
-const PACKET: usize = 16 << 10;
+const PACKET_BYTES: usize = 16 << 10;
 
 /// Returns the response with the stream as its body. It ends with the stream, with the server, or with an
 /// error event when its reader's token is revoked or the session is no longer shared. Each event is a
@@ -34,7 +34,7 @@ pub(super) fn response(id: Option<String>, events: Subscription, server: &A2aSer
             let reader = events.reader().clone();
             let packet = tokio::select! {
                 biased;
-                () = principals.wait_revoked(&reader) => Err(Error::new(Error::INVALID_REQUEST, REVOKED)),
+                () = principals.wait_revoked(&reader) => Err(Error::new(Error::INVALID_REQUEST, TOKEN_REVOKED)),
                 packet = next_packet(id.as_deref(), &mut events, &over) => match packet {
                     Some(packet) => Ok(packet),
                     None => Err(events.closed()?),
@@ -60,7 +60,7 @@ async fn next_packet(
     events: &mut Subscription,
     over: &CancellationToken,
 ) -> Option<Bytes> {
-    let next = tokio::time::timeout(ALIVE, events.next());
+    let next = tokio::time::timeout(KEEP_ALIVE_INTERVAL, events.next());
     match over.run_until_cancelled(next).await {
         Some(Ok(Some(first))) => Some(packet(id, first, events)),
         Some(Ok(None)) => None,
@@ -84,7 +84,7 @@ fn packet(id: Option<&str>, first: Bytes, events: &mut Subscription) -> Bytes {
             None => packet.extend_from_slice(&event),
         }
         packet.extend_from_slice(b"\n\n");
-        next = if packet.len() < PACKET { events.try_next() } else { None };
+        next = if packet.len() < PACKET_BYTES { events.try_next() } else { None };
     }
     packet.into()
 }

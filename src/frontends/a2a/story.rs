@@ -18,7 +18,7 @@ use tandem_wire::a2a::TaskState;
 use tandem_wire::development_tool::AgentSettings;
 
 /// Number of events that are folded in before the task yields to others.
-const SLICE: usize = 256;
+const SLICE_EVENTS: usize = 256;
 
 /// Folds in events as they come, so that queries find little left to fold in: a long log that is folded in at
 /// once would block the runtime's thread. Never returns.
@@ -167,7 +167,7 @@ impl Story {
 
     /// Folds in at most [`SLICE`] events.
     fn fold_some(&mut self) {
-        let _ = (0..SLICE).all(|_| self.fold_next());
+        let _ = (0..SLICE_EVENTS).all(|_| self.fold_next());
     }
 
     fn fold_next(&mut self) -> bool {
@@ -371,7 +371,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_log_is_folded_in_a_slice_at_a_time() {
-        let log = long(10 * SLICE);
+        let log = long(10 * SLICE_EVENTS);
         let story = Arc::new(Mutex::new(Story::new(log.read(0))));
         let mut keeping = pin!(keep_up(Arc::clone(&story), log.read(0)));
         let mut before = 0;
@@ -380,11 +380,11 @@ mod tests {
             // One poll folds in one slice, then the task yields.
             poll_fn(|cx| Poll::Ready(keeping.poll_unpin(cx).is_pending())).await;
             let now = story.lock().log.position();
-            assert!(now > before && now - before <= SLICE, "{before} {now}");
+            assert!(now > before && now - before <= SLICE_EVENTS, "{before} {now}");
             (before, polls) = (now, polls + 1);
         }
         assert!(polls > 10);
         let story = story.lock();
-        assert_eq!(story.turn(TurnId(1)).unwrap().answers[0].len(), 10 * SLICE);
+        assert_eq!(story.turn(TurnId(1)).unwrap().answers[0].len(), 10 * SLICE_EVENTS);
     }
 }

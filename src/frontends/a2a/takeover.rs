@@ -16,13 +16,13 @@ use tandem_agent::sessions::LoadError;
 use tandem_serve::principals::Principal;
 
 /// Time after which the takeover of a session that failed is tried again.
-const AGAIN: Duration = Duration::from_secs(10);
+const TAKEOVER_RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Maximum number of sessions that are taken over at the same time.
 pub(super) const AT_ONCE: usize = 4;
 
 /// Pause after an error of the store.
-const PAUSE: Duration = Duration::from_secs(1);
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Takes over the sessions that other processes left, at first and then whenever a process ends, until the
 /// server begins to end.
@@ -30,7 +30,7 @@ pub(super) async fn run(server: Arc<A2aServer>) {
     let mut refused: HashMap<Orphan, Instant> = HashMap::new();
     let mut is_first = true;
     loop {
-        refused.retain(|_, at| at.elapsed() < AGAIN);
+        refused.retain(|_, at| at.elapsed() < TAKEOVER_RETRY_INTERVAL);
         let taken = take_over_some(&server, &mut refused).await;
         if std::mem::take(&mut is_first) {
             server.notify_interrupted().await;
@@ -42,7 +42,7 @@ pub(super) async fn run(server: Arc<A2aServer>) {
                 Ok(0) => server.contexts.orphaned().await,
                 Err(error) => {
                     tracing::debug!("sessions that nobody has are not known: {error}");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(STORE_RETRY_DELAY).await;
                 }
             }
         };

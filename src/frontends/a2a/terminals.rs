@@ -6,7 +6,7 @@ use super::story::Story;
 use tandem_agent::session::ClientName;
 
 /// Maximum number of terminals that are remembered in a session.
-const TERMINALS: usize = 256;
+const MAX_REMEMBERED_TERMINALS: usize = 256;
 
 /// Terminals that have attached to a session since the agent was started.
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl AttachedTerminals {
         if let Some(known) = self.known.iter().find(|known| known.name == name) {
             return known.clone();
         }
-        if self.known.len() == TERMINALS {
+        if self.known.len() == MAX_REMEMBERED_TERMINALS {
             let forgotten = self.known.pop_front();
             forgotten.inspect(|forgotten| _ = self.taken.remove(&forgotten.name));
         }

@@ -9,9 +9,9 @@ use tandem_agent::session::{
     ServerAnswer, ToolKind, ToolOutcome, explain_unknown_outcome, is_same_word, plain_answer,
     without_sandbox_marks,
 };
-use tandem_content::visible::{NOTICE, has_hidden, visible, visible_line};
+use tandem_content::visible::{HIDDEN_NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::{Part, PartData};
-pub(super) use tandem_wire::development_tool::{CANCEL, YES};
+pub(super) use tandem_wire::development_tool::{CANCEL_OPTION, YES_WORD};
 use tandem_wire::development_tool::{
     ConfirmationDetails, ConfirmationOption, ConfirmationRequest, EditedFile, ErrorDetails,
     ToolCall, ToolCallOutput, ToolCallStatus,
@@ -19,11 +19,11 @@ use tandem_wire::development_tool::{
 
 /// Maximum size in bytes of the output that a running call is shown with; of a longer output, the end is
 /// shown.
-const LIVE: usize = 64 << 10;
+const MAX_LIVE_OUTPUT_BYTES: usize = 64 << 10;
 
 /// Ids of the options that a client may choose (RFC 3.2, `ConfirmationOption.id`).
-pub(super) const ONCE: &str = "proceed_once";
-pub(super) const ALWAYS: &str = "proceed_always";
+pub(super) const ONCE_OPTION: &str = "proceed_once";
+pub(super) const ALWAYS_OPTION: &str = "proceed_always";
 pub(super) const ALWAYS_TOOL: &str = "proceed_always_tool";
 pub(super) const ALWAYS_SERVER: &str = "proceed_always_server";
 pub(super) const ALWAYS_AND_SAVE: &str = "proceed_always_and_save";
@@ -33,16 +33,16 @@ pub(super) const ALWAYS_EXACT: &str = "proceed_always_exact";
 pub(super) const ALWAYS_PROGRAM: &str = "proceed_always_program";
 
 /// All option ids.
-pub(super) const OPTIONS: &[&str] = &[
-    ONCE,
-    ALWAYS,
+pub(super) const ALL_OPTIONS: &[&str] = &[
+    ONCE_OPTION,
+    ALWAYS_OPTION,
     ALWAYS_EDITS,
     ALWAYS_EXACT,
     ALWAYS_PROGRAM,
     ALWAYS_TOOL,
     ALWAYS_SERVER,
     ALWAYS_AND_SAVE,
-    CANCEL,
+    CANCEL_OPTION,
 ];
 
 /// Returns a call with a status.
@@ -108,7 +108,7 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     for (n, option) in asked.options.iter().enumerate() {
         let word = match &*option.id {
             _ if n == 0 => "`yes` or ",
-            CANCEL => "`no` or ",
+            CANCEL_OPTION => "`no` or ",
             _ => "",
         };
         words += &format!("- {word}`{}`: {}\n", option.id, option.name);
@@ -136,8 +136,8 @@ pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> 
 pub(super) fn answer(question: &Question, option: &str) -> Option<Answer> {
     let mut choices = question.choices().into_iter();
     let found = match option {
-        YES => choices.find(|choice| choice.kind.allows()),
-        ALWAYS => choices.find(|choice| choice.kind == ChoiceKind::AllowAlways),
+        YES_WORD => choices.find(|choice| choice.kind.allows()),
+        ALWAYS_OPTION => choices.find(|choice| choice.kind == ChoiceKind::AllowAlways),
         _ => choices.find(|choice| id(choice) == Some(option)),
     };
     found.map(|choice| choice.answer)
@@ -209,10 +209,10 @@ fn server_output(answer: &ServerAnswer) -> ToolCallOutput {
 
 /// Returns the end of an output, from the beginning of a line if possible, and with a note if it was cut.
 fn end_of(output: &str) -> String {
-    if output.len() <= LIVE {
+    if output.len() <= MAX_LIVE_OUTPUT_BYTES {
         return output.to_owned();
     }
-    let from = output.ceil_char_boundary(output.len() - LIVE);
+    let from = output.ceil_char_boundary(output.len() - MAX_LIVE_OUTPUT_BYTES);
     let end = &output[from..];
     let end = end.split_once('\n').map_or(end, |(_, lines)| lines);
     format!("[the first {} bytes are not shown]\n{end}", output.len() - end.len())
@@ -267,7 +267,7 @@ fn wire_options(question: &Question) -> Vec<ConfirmationOption> {
 
 /// Returns the choices of a question that options can express, each with its option.
 fn options(question: &Question) -> Vec<(&'static str, Choice)> {
-    let mut usual = Some(ALWAYS);
+    let mut usual = Some(ALWAYS_OPTION);
     let option = |choice: Choice| {
         let id = match choice.kind {
             ChoiceKind::AllowAlways => usual.take().or_else(|| id(&choice)),
@@ -281,9 +281,9 @@ fn options(question: &Question) -> Vec<(&'static str, Choice)> {
 /// Returns the option of a choice. The first choice of the kind "always" also has the option [`ALWAYS`].
 fn id(choice: &Choice) -> Option<&'static str> {
     match choice.kind {
-        ChoiceKind::AllowOnce => Some(ONCE),
+        ChoiceKind::AllowOnce => Some(ONCE_OPTION),
         ChoiceKind::AllowAndSave => Some(ALWAYS_AND_SAVE),
-        ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(CANCEL),
+        ChoiceKind::RejectOnce | ChoiceKind::RejectAndSave => Some(CANCEL_OPTION),
         // An option is only an id, so it cannot carry the user's message to the model.
         ChoiceKind::RejectSaying => None,
         ChoiceKind::AllowAlways => match choice.scope()? {
@@ -356,15 +356,15 @@ fn file_diff(change: &FileDiff) -> EditedFile {
 
 #[cfg(test)]
 mod tests {
-    use super::{LIVE, end_of};
+    use super::{MAX_LIVE_OUTPUT_BYTES, end_of};
 
     #[test]
     fn of_a_long_output_the_last_lines_are_shown() {
         assert_eq!(end_of("short"), "short");
-        let long = format!("{}\nlast line\n", "x".repeat(LIVE));
+        let long = format!("{}\nlast line\n", "x".repeat(MAX_LIVE_OUTPUT_BYTES));
         assert_eq!(
             end_of(&long),
-            format!("[the first {} bytes are not shown]\nlast line\n", LIVE + 1)
+            format!("[the first {} bytes are not shown]\nlast line\n", MAX_LIVE_OUTPUT_BYTES + 1)
         );
     }
 }

@@ -12,7 +12,7 @@ use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::messages::MessageSender;
 use super::subscription::Span;
-use super::tool_call::{self, ALWAYS, CANCEL, ONCE, YES, chosen};
+use super::tool_call::{self, ALWAYS_OPTION, CANCEL_OPTION, ONCE_OPTION, YES_WORD, chosen};
 use tandem_agent::session::{
     Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, QuestionSubject,
     Session, StoreError, TurnId, prompt_text,
@@ -23,7 +23,7 @@ use tandem_wire::development_tool::ToolCallConfirmation;
 use tandem_wire::jsonrpc::Error;
 
 /// Maximum number of prompts that wait in a session.
-const WAITING: usize = 1000;
+const MAX_WAITING_PROMPTS: usize = 1000;
 
 /// Facts about a message, beside its content, that matter to the turn that it begins.
 pub(super) struct MessageTarget {
@@ -108,10 +108,10 @@ pub(super) fn joined(context: &Arc<SessionContext>, turn: TurnId, from: usize) -
 
 /// Fails if the maximum number of prompts waits already.
 pub(super) fn check_room(session: &Session) -> Result<(), Error> {
-    if session.turns().waiting() < WAITING {
+    if session.turns().waiting() < MAX_WAITING_PROMPTS {
         return Ok(());
     }
-    Err(error::unavailable(&format!("{WAITING} prompts wait already")))
+    Err(error::unavailable(&format!("{MAX_WAITING_PROMPTS} prompts wait already")))
 }
 
 /// Answers questions, and returns the stream of the events that follow.
@@ -132,9 +132,11 @@ pub(super) fn answer(
         let answer = read_answer(given, question, edit)?;
         if question.is_permitted_for_good(&answer) && !by.0.changes_for_all() {
             let instead = if question.subject == QuestionSubject::FolderPrograms {
-                format!("trusts the programs of a folder: answer `{CANCEL}` to work without them")
+                format!(
+                    "trusts the programs of a folder: answer `{CANCEL_OPTION}` to work without them"
+                )
             } else {
-                format!("saves a rule: answer `{ALWAYS}`")
+                format!("saves a rule: answer `{ALWAYS_OPTION}`")
             };
             return Err(error::invalid_params(format!(
                 "this answer would count for everybody here, so only the operator {instead}"
@@ -263,9 +265,10 @@ fn read_answer(
     question: &Question,
     edit: bool,
 ) -> Result<Answer, Error> {
-    let plain = [ONCE, YES].contains(&given.selected_option_id.as_str());
+    let plain = [ONCE_OPTION, YES_WORD].contains(&given.selected_option_id.as_str());
     if given.new_content.is_some() && !(edit && plain) {
-        let message = format!("`new_content` goes with `{ONCE}`, and with a change of a file");
+        let message =
+            format!("`new_content` goes with `{ONCE_OPTION}`, and with a change of a file");
         return Err(error::invalid_params(message));
     }
     match tool_call::answer(question, &given.selected_option_id) {

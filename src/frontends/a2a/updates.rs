@@ -16,7 +16,7 @@ use tandem_wire::development_tool::{
 };
 
 /// Maximum size in bytes of an artifact in one event; the rest of a larger one follows in further events.
-const CHUNK: usize = 1 << 20;
+const MAX_ARTIFACT_CHUNK_BYTES: usize = 1 << 20;
 
 /// An event of a task for the readers of a turn.
 pub(super) struct TaskUpdate {
@@ -269,7 +269,8 @@ impl Telling<'_> {
         let mut rest = answer.map(String::as_str);
         let mut append = false;
         while let Some(text) = rest {
-            let (chunk, more) = text.split_at(text.floor_char_boundary(CHUNK.min(text.len())));
+            let (chunk, more) =
+                text.split_at(text.floor_char_boundary(MAX_ARTIFACT_CHUNK_BYTES.min(text.len())));
             rest = (!more.is_empty()).then_some(more);
             self.artifact(artifact(chunk.to_owned()), append, rest.is_none());
             append = true;
@@ -302,7 +303,7 @@ impl Telling<'_> {
             message_id: format!("{}/{}", self.names.context, self.event_id()),
             task_id: self.task.clone(),
             context_id: self.names.context.to_owned(),
-            extensions: vec![URI.into()],
+            extensions: vec![EXTENSION_URI.into()],
             parts,
             metadata: Fields::default(),
         }

@@ -22,7 +22,9 @@ use tokio::task::coop::consume_budget;
 use tracing::Instrument as _;
 
 use self::heartbeat::{Due, Heartbeat};
-use self::out::{GOING_AWAY, MOVED, Out, Over, POLICY, SILENT, TOO_BIG, UNSUPPORTED};
+use self::out::{
+    CLIENT_SILENT, GOING_AWAY, Out, Over, POLICY_CODE, SESSION_MOVED, TOO_BIG, UNSUPPORTED_CODE,
+};
 use super::attach;
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
@@ -34,7 +36,7 @@ use super::methods::Reply;
 use super::monitoring::call_span;
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
-use super::subscription::{REVOKED, Span, Streaming, not_shared};
+use super::subscription::{Span, Streaming, TOKEN_REVOKED, not_shared};
 use tandem_agent::sessions::Leased;
 use tandem_serve::connection_room::ConnectionSlot;
 use tandem_serve::principals::Principal;
@@ -42,14 +44,14 @@ use tandem_wire::a2a::{Fields, Method};
 use tandem_wire::jsonrpc::Error;
 
 /// Time that a connection stays open after an invalid frame, so that the client can read the reason.
-const LINGER: Duration = Duration::from_millis(500);
+const LINGER_TIME: Duration = Duration::from_millis(500);
 
 /// Maximum number of pending calls of one connection.
-const CALLS: usize = 64;
+const MAX_PENDING_CALLS: usize = 64;
 
 /// Maximum number of streams of one connection. A client can subscribe to a task any number of times, and
 /// each event is matched against each stream.
-const STREAMS: usize = 64;
+const MAX_STREAMS: usize = 64;
 
 /// Handles `GET /ws` and `GET /acp`: a client of A2A or of ACP.
 pub(super) async fn upgrade(
@@ -93,7 +95,7 @@ pub(super) async fn attach(
                 () = lines::carry(serve, None, socket, &over) => false,
             };
             if is_refused {
-                let _ = out.close(POLICY, REVOKED).await;
+                let _ = out.close(POLICY_CODE, TOKEN_REVOKED).await;
             }
         },
     )
@@ -211,7 +213,7 @@ impl SocketClient {
                 // the heartbeat's deadline is checked, and the heartbeat does not take the client for gone.
                 biased;
                 () = principals.wait_revoked(&principal) => {
-                    return Err(self.out.close(POLICY, REVOKED).await);
+                    return Err(self.out.close(POLICY_CODE, TOKEN_REVOKED).await);
                 }
                 () = over.cancelled() => {
                     // Calls that are done by now still get their replies.
@@ -241,7 +243,7 @@ impl SocketClient {
                 () = news(&mut self.follows), if self.beginning == 0 => {}
                 due = self.heartbeat.due() => match due {
                     Due::Ping => self.out.ping().await?,
-                    Due::Gone => return Err(self.out.close(GOING_AWAY, SILENT).await),
+                    Due::Gone => return Err(self.out.close(GOING_AWAY, CLIENT_SILENT).await),
                 },
             }
         }
@@ -297,7 +299,7 @@ impl SocketClient {
             }
         }
         if self.follows.iter().any(|follow| follow.context.has_moved()) {
-            return Err(self.out.close(GOING_AWAY, MOVED).await);
+            return Err(self.out.close(GOING_AWAY, SESSION_MOVED).await);
         }
         self.leave().await?;
         self.out.flush().await
@@ -363,7 +365,7 @@ impl SocketClient {
             }
             Some(Ok(Message::Text(text))) => Ok(text.as_str().to_owned()),
             Some(Ok(Message::Binary(_))) => {
-                Err(self.out.close(UNSUPPORTED, "frames are text").await)
+                Err(self.out.close(UNSUPPORTED_CODE, "frames are text").await)
             }
             // The WebSocket library answers pings.
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(String::new()),
@@ -372,7 +374,7 @@ impl SocketClient {
                 let over = self.out.close(TOO_BIG, "the frame is too large, or no frame").await;
                 // If the connection closed while the client still sends, it would be reset, and the client
                 // might lose the reason.
-                tokio::time::sleep(LINGER).await;
+                tokio::time::sleep(LINGER_TIME).await;
                 Err(over)
             }
             Some(Ok(Message::Close(_))) => {
@@ -415,21 +417,22 @@ impl SocketClient {
             self.server.audit.denied(self.caller.principal.id(), &method, &used_up.message());
             return self.out.fail(&id, &used_up.into()).await;
         }
-        if self.calls.len() >= CALLS {
-            let error = Error::new(Error::INTERNAL_ERROR, format!("{CALLS} calls are under way"));
+        if self.calls.len() >= MAX_PENDING_CALLS {
+            let why = format!("{MAX_PENDING_CALLS} calls are under way");
+            let error = Error::new(Error::INTERNAL_ERROR, why);
             return self.out.fail(&id, &error).await;
         }
         let known = Method::named(&method);
         let streams = known.is_some_and(|(method, _)| method.streams());
-        if streams && self.streams.len() + self.beginning >= STREAMS {
-            let error = Error::new(Error::INTERNAL_ERROR, format!("{STREAMS} streams are open"));
+        if streams && self.streams.len() + self.beginning >= MAX_STREAMS {
+            let why = format!("{MAX_STREAMS} streams are open");
+            let error = Error::new(Error::INTERNAL_ERROR, why);
             return self.out.fail(&id, &error).await;
         }
         if self.dialect.is_none() {
             // Commands have the same names in both versions, so they tell no version.
-            let told = |method| !matches!(method, Method::Commands | Method::Execute);
-            let telling = known.filter(|(method, _)| told(*method));
-            self.dialect = telling.map(|(_, version)| version.into());
+            let tells = |method| !matches!(method, Method::Commands | Method::Execute);
+            self.dialect = known.filter(|(it, _)| tells(*it)).map(|(_, version)| version.into());
             let dialect = self.dialect();
             self.follows.iter_mut().for_each(|follow| follow.speak(dialect));
         }
@@ -486,7 +489,7 @@ impl SocketClient {
             _ => {}
         }
         let is_too_many = self.server.meter.request(self.caller.principal.id()).is_err();
-        if is_too_many || self.calls.len() >= CALLS {
+        if is_too_many || self.calls.len() >= MAX_PENDING_CALLS {
             tracing::debug!("a notification could not be carried out: too many calls");
             return Ok(());
         }

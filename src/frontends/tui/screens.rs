@@ -34,7 +34,7 @@ use super::whole;
 use tandem_agent::session::{Entry, Event, Millis, Origin};
 
 /// Row that marks the end of the scrollback.
-const BELOW: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
+const LIVE_LINE: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
 
 /// State of a screen under test, the screen's size and clock, and the rows that have gone into its scrollback.
 struct Stage {
@@ -116,7 +116,7 @@ impl Stage {
     fn check(&self, name: &str) {
         let frame = self.frame();
         let mut shown = whole::broken(self.scrollback.clone(), self.columns.into());
-        shown.push(Line::raw(BELOW));
+        shown.push(Line::raw(LIVE_LINE));
         shown.extend(frame.rows.iter().cloned());
         let mut text = drawn(&shown, self.columns);
         if let Some((row, column)) = frame.cursor {

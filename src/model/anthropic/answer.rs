@@ -6,7 +6,7 @@ use std::mem;
 use serde_json::{Value, json};
 
 use super::block::{Block, BlockKind};
-use super::messages::BACKEND;
+use super::messages::BACKEND_NAME;
 use super::wire::{Counts, Delta, Message, Raw, Stop, StreamEvent};
 use crate::retry::RequestFailure;
 use crate::stream::{Assemble, StreamError};
@@ -14,7 +14,7 @@ use crate::words::too_big;
 use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
 
 /// Approximate memory of one JSON value, in bytes.
-const VALUE: usize = 80;
+const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -225,7 +225,7 @@ impl AnthropicAnswer {
         if self.blocks.iter().all(plain) {
             return None;
         }
-        let (backend, model) = (BACKEND.to_owned(), model.to_owned());
+        let (backend, model) = (BACKEND_NAME.to_owned(), model.to_owned());
         Some(Native { backend, model, parts: self.parts() })
     }
 }
@@ -236,7 +236,7 @@ fn text_begins() -> Raw {
 
 /// Estimates the additional memory in bytes of parsed JSON.
 fn values(json: &[u8]) -> usize {
-    (1 + memchr::memchr_iter(b',', json).count()) * VALUE
+    (1 + memchr::memchr_iter(b',', json).count()) * JSON_VALUE_BYTES
 }
 
 /// Returns the failure for data that is not an event. Some gateways send errors without the type of an event.

@@ -15,7 +15,7 @@ use crate::request_loop::ApiClient;
 /// Header for the key.
 const KEY_HEADER: &str = "x-api-key";
 /// API version that gateways and other servers also know.
-const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
+const VERSION_HEADER: (&str, &str) = ("anthropic-version", "2023-06-01");
 
 /// Writes a request without a body; `rest` follows the version.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
@@ -23,7 +23,7 @@ fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, E
     let has_version = endpoint.url.trim_end_matches('/').ends_with("/v1");
     let rest = if has_version { rest.to_owned() } else { format!("/v1{rest}") };
     let mut request = endpoint.request(method, &rest, KEY_HEADER)?;
-    let (name, version) = VERSION;
+    let (name, version) = VERSION_HEADER;
     // The user's headers may have another version, which some gateways require.
     request.headers_mut().entry(name).or_insert(HeaderValue::from_static(version));
     Ok(request)
@@ -36,7 +36,7 @@ pub(super) fn post(endpoint: &Endpoint, rest: &str, body: Vec<u8>) -> Result<Req
     Ok(request)
 }
 
-const LIST: ModelList = ModelList {
+const MODEL_LIST: ModelList = ModelList {
     provider: Provider::Anthropic,
     timeout: Duration::from_secs(30),
     classify: |report, info| report.classify(info),
@@ -53,7 +53,7 @@ pub(super) async fn list(
     most: usize,
 ) -> Result<Vec<String>, Error> {
     let request = request(endpoint, Method::GET, &format!("/models?limit={most}"));
-    LIST.fetch(http, endpoint, request).await
+    MODEL_LIST.fetch(http, endpoint, request).await
 }
 
 /// Counts the tokens of a prompt; `None` if that fails.

@@ -4,7 +4,7 @@ use super::answer::AnthropicAnswer;
 use super::wire::Stop;
 use crate::request_loop::AnswerVerdict;
 use crate::stream::broke_off;
-use crate::unusable::{EMPTY, MALFORMED, THOUGHT_ONLY};
+use crate::unusable::{EMPTY_ANSWER, MALFORMED_CALL, THOUGHT_ONLY};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
@@ -36,12 +36,12 @@ pub(super) fn judge(answer: &mut AnthropicAnswer, after_results: bool) -> Answer
              conversation with /compress, or ask for less thinking."
                 .to_owned(),
         )),
-        _ if answer.has_unsound_calls() => AnswerVerdict::Unusable(MALFORMED),
+        _ if answer.has_unsound_calls() => AnswerVerdict::Unusable(MALFORMED_CALL),
         _ if answer.has_calls() || answer.has_text() || after_results => {
             AnswerVerdict::Whole(FinishReason::Stop)
         }
         _ if answer.has_thoughts() => AnswerVerdict::Unusable(THOUGHT_ONLY),
-        _ => AnswerVerdict::Unusable(EMPTY),
+        _ => AnswerVerdict::Unusable(EMPTY_ANSWER),
     }
 }
 

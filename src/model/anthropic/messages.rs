@@ -13,9 +13,9 @@ use crate::{Assistant, Message, Native, ToolResult};
 use tandem_content::media::Media;
 
 /// Backend name of native answers.
-pub(super) const BACKEND: &str = "anthropic";
+pub(super) const BACKEND_NAME: &str = "anthropic";
 /// Text of a failed result without a text: the API accepts no empty error.
-const NOTHING: &str = "It failed, and nothing is known of why.";
+const UNKNOWN_ERROR: &str = "It failed, and nothing is known of why.";
 
 /// Capabilities of the target model.
 #[derive(Debug, Clone, Copy)]
@@ -169,7 +169,7 @@ pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = &str
         Message::Assistant(answer) => answer.native.as_ref(),
         Message::User(_) | Message::Results(_) => None,
     });
-    let ours = natives.filter(|native| native.backend == BACKEND);
+    let ours = natives.filter(|native| native.backend == BACKEND_NAME);
     ours.flat_map(|native| &native.parts).filter_map(|part| signature(part.as_object()?))
 }
 
@@ -238,7 +238,7 @@ fn holds(native: &Native, answer: &Assistant) -> bool {
     let parts = native.parts.iter().filter_map(Value::as_object);
     let calls = parts.filter(|part| kind(part) == "tool_use");
     let called = calls.map(|call| call.get("name").and_then(Value::as_str).unwrap_or_default());
-    native.backend == BACKEND
+    native.backend == BACKEND_NAME
         && called.eq(answer.calls.iter().map(|call| names::accepted(&call.name)))
 }
 
@@ -285,7 +285,7 @@ fn told(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
     let parts = results.iter().zip(called).map(|(result, tool_use_id)| {
         let text = match result.text.as_str() {
             text if !text.trim().is_empty() => Some(text),
-            _ => result.failed.then_some(NOTHING),
+            _ => result.failed.then_some(UNKNOWN_ERROR),
         };
         let text = text.map(|text| Own::Text { text: text.into() });
         // The API accepts only text in an error.

@@ -8,7 +8,7 @@ use crate::report::Report;
 use crate::{Error, Prompt, ToolDeclaration};
 
 /// Minimum room for an answer in tokens. With less room, the conversation is too long.
-const LEAST: u64 = 1024;
+const MIN_ANSWER_TOKENS: u64 = 1024;
 
 /// Limits and refusals of a server.
 #[derive(Debug, Clone, Default)]
@@ -89,9 +89,9 @@ fn refuses_thinking(report: &Report) -> bool {
 
 /// Returns `true` if the server refuses a field with one of these names.
 fn refuses(report: &Report, names: &[&str]) -> bool {
-    const WORDS: [&str; 6] =
+    const QUIRK_WORDS: [&str; 6] =
         ["support", "unknown", "unrecognized", "unexpected", "not permitted", "not allowed"];
-    report.says(names) && report.says(&WORDS)
+    report.says(names) && report.says(&QUIRK_WORDS)
 }
 
 /// Returns the limit in a message such as `max_tokens: 64000 > 8192, which is the maximum allowed number of output
@@ -106,7 +106,7 @@ fn room(message: &str) -> Option<u64> {
     let (_, sum) = message.split_once("exceed context limit: ")?;
     let (told, rest) = sum.split_once('+')?;
     let (_, limit) = rest.split_once('>')?;
-    number(limit)?.checked_sub(number(told)?).filter(|room| *room >= LEAST)
+    number(limit)?.checked_sub(number(told)?).filter(|room| *room >= MIN_ANSWER_TOKENS)
 }
 
 fn number(text: &str) -> Option<u64> {

@@ -146,16 +146,16 @@ fn declaration(tool: &ToolDeclaration) -> Tool<'_> {
 
 /// Converts a schema for the API, which wants an object without alternatives at the top level.
 fn schema(parameters: &Value) -> Cow<'_, Value> {
-    const ALTERNATIVES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+    const ALTERNATIVE_KEYS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
     let Value::Object(fields) = parameters else {
         return Cow::Owned(json!({ "type": "object" }));
     };
     let is_object = fields.get("type").and_then(Value::as_str) == Some("object");
-    if is_object && !ALTERNATIVES.iter().any(|word| fields.contains_key(*word)) {
+    if is_object && !ALTERNATIVE_KEYS.iter().any(|word| fields.contains_key(*word)) {
         return Cow::Borrowed(parameters);
     }
     let mut fields = fields.clone();
-    fields.retain(|field, _| !ALTERNATIVES.contains(&field.as_str()));
+    fields.retain(|field, _| !ALTERNATIVE_KEYS.contains(&field.as_str()));
     fields.insert("type".to_owned(), json!("object"));
     Cow::Owned(Value::Object(fields))
 }

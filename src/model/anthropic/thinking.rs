@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::catalog::{self, Thinking};
 
 /// Minimum thinking budget in tokens.
-const LEAST: u64 = 1024;
+const MIN_THINKING_TOKENS: u64 = 1024;
 /// Level that turns thinking off.
-const OFF: &str = "OFF";
+const OFF_LEVEL: &str = "OFF";
 
 /// Thinking fields of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,25 +47,25 @@ impl ThinkingConfig {
         let Thinking { levels, budgets, default } = &model.thinking;
         let adaptive = !levels.is_empty();
         let Some(level) = asked.map(str::trim).or(default.as_deref().filter(|_| !adaptive)) else {
-            let thinking = adaptive.then_some(ADAPTIVE);
+            let thinking = adaptive.then_some(ADAPTIVE_MODE);
             return Ok(Self { thinking, effort: None });
         };
         if let Some(level) = levels.iter().find(|known| known.eq_ignore_ascii_case(level)) {
-            return Ok(if level == OFF {
+            return Ok(if level == OFF_LEVEL {
                 Self { thinking: Some(ThinkingMode::Disabled), effort: None }
             } else {
-                Self { thinking: Some(ADAPTIVE), effort: Some(level.to_ascii_lowercase()) }
+                Self { thinking: Some(ADAPTIVE_MODE), effort: Some(level.to_ascii_lowercase()) }
             });
         }
         let named = budgets.iter().find(|(name, _)| name.eq_ignore_ascii_case(level));
         let named = named.and_then(|(_, budget)| u64::try_from(*budget).ok());
         match named.or(level.parse().ok().filter(|_| !budgets.is_empty())) {
             Some(0) => Ok(Self { thinking: Some(ThinkingMode::Disabled), effort: None }),
-            Some(budget_tokens) if (LEAST..max_tokens).contains(&budget_tokens) => {
+            Some(budget_tokens) if (MIN_THINKING_TOKENS..max_tokens).contains(&budget_tokens) => {
                 Ok(Self { thinking: Some(ThinkingMode::Enabled { budget_tokens }), effort: None })
             }
             Some(_) => Err(format!(
-                "The thinking budget of `{}` must be from {LEAST} to {} tokens, or 0.",
+                "The thinking budget of `{}` must be from {MIN_THINKING_TOKENS} to {} tokens, or 0.",
                 model.id,
                 max_tokens.saturating_sub(1)
             )),
@@ -78,7 +78,7 @@ impl ThinkingConfig {
 /// thinking.
 pub(super) fn within(budget_tokens: u64, max_tokens: u64) -> Option<ThinkingMode> {
     let budget_tokens = budget_tokens.min(max_tokens / 2 + max_tokens / 4);
-    (budget_tokens >= LEAST).then_some(ThinkingMode::Enabled { budget_tokens })
+    (budget_tokens >= MIN_THINKING_TOKENS).then_some(ThinkingMode::Enabled { budget_tokens })
 }
 
-const ADAPTIVE: ThinkingMode = ThinkingMode::Adaptive { display: Display::Summarized };
+const ADAPTIVE_MODE: ThinkingMode = ThinkingMode::Adaptive { display: Display::Summarized };

@@ -10,7 +10,7 @@ use crate::words::{is_visible, too_big};
 use crate::{Chunk, Native, Usage};
 
 /// Approximate memory of one JSON value, in bytes.
-const VALUE: usize = 80;
+const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl ChatAnswer {
     /// Adds received data to the answer's size: its bytes, and its JSON values, which take up more memory than their
     /// bytes. Returns an error if the answer is too big.
     pub(crate) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), RequestFailure> {
-        self.size = self.size.saturating_add(bytes + values * VALUE);
+        self.size = self.size.saturating_add(bytes + values * JSON_VALUE_BYTES);
         if self.size > self.max_size {
             return Err(RequestFailure::terminal(too_big(
                 "The model's answer",

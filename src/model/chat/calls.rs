@@ -11,7 +11,7 @@ use super::scan::Scan;
 use crate::Call;
 
 /// Name for a call without a name: the model is told that there is no such tool.
-const UNNAMED: &str = "unnamed_tool";
+const UNNAMED_TOOL: &str = "unnamed_tool";
 
 /// Calls of an answer, as far as they have been received, in the order in which they began.
 #[derive(Debug, Default)]
@@ -188,7 +188,7 @@ impl PartialCall {
             None => self.read_arguments()?,
         };
         let id = if self.id.is_empty() { format!("call_{n}") } else { self.id.clone() };
-        let name = if self.name.is_empty() { UNNAMED } else { &self.name };
+        let name = if self.name.is_empty() { UNNAMED_TOOL } else { &self.name };
         let call = Call { id, name: name.to_owned(), args };
         Ok(FinishedCall { call, extra: self.extra.clone() })
     }

@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 use crate::Native;
 
 /// Name, in native parts, of the reasoning that came in fields of the message.
-const FIELDS: &str = "fields";
+const FIELDS_KEY: &str = "fields";
 /// Name, in native parts, of the reasoning that came within the text.
-const THINK: &str = "think";
+const THINK_KEY: &str = "think";
 /// Name, in native parts, of the reasoning that came as a part of the content.
-const CONTENT: &str = "content";
+const CONTENT_KEY: &str = "content";
 /// Name, in native parts, of the other fields of the calls, in the order of the calls.
-const CALLS: &str = "calls";
+const CALLS_KEY: &str = "calls";
 
 /// Parts of an answer that are sent back, beside its text and its calls.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,7 +65,7 @@ impl Echo {
             return None;
         }
         let part = json!({
-            FIELDS: self.fields, THINK: self.think, CONTENT: self.content, CALLS: self.calls,
+            FIELDS_KEY: self.fields, THINK_KEY: self.think, CONTENT_KEY: self.content, CALLS_KEY: self.calls,
         });
         Some(Native { backend: backend.to_owned(), model: model.to_owned(), parts: vec![part] })
     }
@@ -78,7 +78,7 @@ impl Echo {
         }
         let mut echo = Self::default();
         for part in &native.parts {
-            for (field, value) in objects(&part[FIELDS]) {
+            for (field, value) in objects(&part[FIELDS_KEY]) {
                 match value {
                     Value::String(text) => echo.add_text(field, text),
                     Value::Array(details) => {
@@ -87,9 +87,10 @@ impl Echo {
                     _ => {}
                 }
             }
-            echo.think.push_str(part[THINK].as_str().unwrap_or_default());
-            echo.content.extend(part[CONTENT].as_array().into_iter().flatten().cloned());
-            echo.calls = part[CALLS].as_array().into_iter().flatten().filter_map(object).collect();
+            echo.think.push_str(part[THINK_KEY].as_str().unwrap_or_default());
+            echo.content.extend(part[CONTENT_KEY].as_array().into_iter().flatten().cloned());
+            echo.calls =
+                part[CALLS_KEY].as_array().into_iter().flatten().filter_map(object).collect();
         }
         Some(echo)
     }

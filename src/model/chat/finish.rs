@@ -4,7 +4,7 @@ use super::answer::ChatAnswer;
 use super::calls::Malformed;
 use crate::request_loop::AnswerVerdict;
 use crate::retry::{Advice, RequestFailure};
-use crate::unusable::{CUT_CALL, CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY};
+use crate::unusable::{CUT_CALL, CUT_OFF, EMPTY_ANSWER, MALFORMED_CALL, THOUGHT_ONLY};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
@@ -53,17 +53,17 @@ fn with_calls(answer: &ChatAnswer, reason: &str) -> AnswerVerdict {
         }
         Err(Malformed::Cut) if limit => AnswerVerdict::Unusable(CUT_CALL),
         Err(Malformed::Cut) if !ended => AnswerVerdict::Unusable(CUT_OFF),
-        Err(_) => AnswerVerdict::Unusable(MALFORMED),
+        Err(_) => AnswerVerdict::Unusable(MALFORMED_CALL),
     }
 }
 
 /// Judges an answer without calls.
 fn without_calls(answer: &ChatAnswer, reason: &str, after_results: bool) -> AnswerVerdict {
     if matches!(reason, "tool_calls" | "function_call") && !answer.has_text() {
-        return AnswerVerdict::Unusable(MALFORMED);
+        return AnswerVerdict::Unusable(MALFORMED_CALL);
     }
     if answer.has_text() || after_results {
         return AnswerVerdict::Whole(FinishReason::Stop);
     }
-    AnswerVerdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })
+    AnswerVerdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY_ANSWER })
 }

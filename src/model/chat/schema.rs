@@ -3,17 +3,17 @@
 use serde_json::{Map, Value, json};
 
 /// Maximum number of schema nodes: references can expand without end.
-const MOST: usize = 1000;
+const MAX_SCHEMA_NODES: usize = 1000;
 /// Maximum depth of a schema.
-const DEEP: usize = 24;
+const MAX_SCHEMA_DEPTH: usize = 24;
 
 /// Fields of a schema that stay unchanged.
-const KEPT: &[&str] = &["type", "description", "enum", "required", "minimum", "maximum"];
+const KEPT_KEYS: &[&str] = &["type", "description", "enum", "required", "minimum", "maximum"];
 
 /// Returns the schema without references, alternatives and patterns. The result allows more arguments than the schema
 /// does; the tool checks its arguments itself.
 pub(crate) fn simple(schema: &Value) -> Value {
-    let mut simplifier = Simplifier { root: schema, left: MOST, followed: Vec::new() };
+    let mut simplifier = Simplifier { root: schema, left: MAX_SCHEMA_NODES, followed: Vec::new() };
     let simple = simplifier.simplify(schema, 0);
     match simple {
         Value::Object(mut simple) => {
@@ -36,7 +36,8 @@ struct Simplifier<'a> {
 
 impl Simplifier<'_> {
     fn simplify(&mut self, schema: &Value, depth: usize) -> Value {
-        let Some(object) = schema.as_object().filter(|_| depth < DEEP && self.left > 0) else {
+        let Some(object) = schema.as_object().filter(|_| depth < MAX_SCHEMA_DEPTH && self.left > 0)
+        else {
             return json!({});
         };
         self.left -= 1;
@@ -44,7 +45,7 @@ impl Simplifier<'_> {
             return self.follow(target, depth);
         }
         let mut simple = Map::new();
-        for field in KEPT {
+        for field in KEPT_KEYS {
             if let Some(value) = object.get(*field) {
                 simple.insert((*field).to_owned(), value.clone());
             }

@@ -9,7 +9,7 @@ use super::calls::FinishedCall;
 use crate::{Call, ToolDeclaration, names};
 
 /// Marks that models write before their calls.
-const MARKS: &[&str] = &[
+const CALL_MARKS: &[&str] = &[
     "<tool_call>",
     "<|tool_call|>",
     "<|tool_call_begin|>",
@@ -25,7 +25,7 @@ const MARKS: &[&str] = &[
 ];
 
 /// Marks without further meaning, which models write around and between calls.
-const NOISE: &[&str] = &[
+const NOISE_MARKS: &[&str] = &[
     "<tool_call>",
     "</tool_call>",
     "<|tool_call|>",
@@ -81,7 +81,7 @@ const TAG_FORMATS: [TagFormat; 2] = [
 ];
 
 /// End of the head of a call in the format of `gpt-oss`.
-const MESSAGE: &str = "<|message|>";
+const MESSAGE_MARK: &str = "<|message|>";
 
 /// Number of bytes at the end of a text that are searched.
 const MAX_SEARCHED: usize = 64 * 1024;
@@ -99,8 +99,11 @@ pub(super) fn calls(text: &str, tools: &[ToolDeclaration]) -> Vec<FinishedCall> 
     let searched = &text[begin..];
     let all = if searched.starts_with(['{', '[']) { read(searched, tools) } else { None };
     let calls = all.or_else(|| {
-        let mut starts: Vec<_> =
-            MARKS.iter().flat_map(|mark| searched.match_indices(mark)).map(|(at, _)| at).collect();
+        let mut starts: Vec<_> = CALL_MARKS
+            .iter()
+            .flat_map(|mark| searched.match_indices(mark))
+            .map(|(at, _)| at)
+            .collect();
         starts.sort_unstable();
         let outside = starts.into_iter().filter(|at| !is_in_code(&text[..begin + at]));
         outside.take(MAX_TRIED).find_map(|at| read(&searched[at..], tools))
@@ -148,7 +151,7 @@ fn read(text: &str, tools: &[ToolDeclaration]) -> Option<Vec<Call>> {
 fn skip_noise(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
-        match NOISE.iter().find_map(|noise| text.strip_prefix(noise)) {
+        match NOISE_MARKS.iter().find_map(|noise| text.strip_prefix(noise)) {
             Some(rest) => text = rest,
             None => return text,
         }
@@ -170,7 +173,7 @@ fn segment<'t>(text: &'t str, tools: &[ToolDeclaration]) -> Option<(Vec<Call>, &
         return tagged(&text[format.call.len()..], format, tools);
     }
     if let Some(rest) = text.strip_prefix("to=functions.") {
-        let (head, rest) = rest.split_once(MESSAGE)?;
+        let (head, rest) = rest.split_once(MESSAGE_MARK)?;
         let name = head.split(|c: char| c.is_whitespace() || c == '<').next()?;
         return named(name, rest, tools);
     }

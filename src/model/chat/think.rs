@@ -3,10 +3,10 @@
 
 use std::mem;
 
-const OPEN: &str = "<think>";
-const CLOSE: &str = "</think>";
+const OPENING_TAG: &str = "<think>";
+const CLOSING_TAG: &str = "</think>";
 /// Maximum white space before the mark, in bytes.
-const LEAD: usize = 64;
+const MAX_LEAD_BYTES: usize = 64;
 
 /// A piece of text or of reasoning.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ impl Splitter {
             match self.state {
                 SplitterState::Beginning => {
                     let begins = held.trim_start();
-                    if let Some(rest) = begins.strip_prefix(OPEN) {
+                    if let Some(rest) = begins.strip_prefix(OPENING_TAG) {
                         self.state = SplitterState::Inside;
                         rest.clone_into(&mut self.held);
                         continue;
                     }
-                    if OPEN.starts_with(begins) && held.len() <= LEAD {
+                    if OPENING_TAG.starts_with(begins) && held.len() <= MAX_LEAD_BYTES {
                         self.held = held;
                     } else {
                         self.state = SplitterState::Outside;
@@ -61,13 +61,13 @@ impl Splitter {
                     }
                 }
                 SplitterState::Inside => {
-                    if let Some((thought, rest)) = held.split_once(CLOSE) {
+                    if let Some((thought, rest)) = held.split_once(CLOSING_TAG) {
                         self.state = SplitterState::After;
                         pieces.extend(self::thought(thought));
                         rest.clone_into(&mut self.held);
                         continue;
                     }
-                    let kept = overlap(&held, CLOSE);
+                    let kept = overlap(&held, CLOSING_TAG);
                     pieces.extend(thought(&held[..held.len() - kept]));
                     held[held.len() - kept..].clone_into(&mut self.held);
                 }

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::contents::{BACKEND, SIGNATURE};
+use super::contents::{BACKEND_NAME, SIGNATURE_KEY};
 use super::wire::{Candidate, GenerateContentResponse, PlainText, PromptFeedback, UsageMetadata};
 use crate::retry::RequestFailure;
 use crate::stream::{Assemble, StreamError};
@@ -16,10 +16,10 @@ use crate::words::{is_visible, sentence, too_big};
 use crate::{Call, Chunk, Error, Native, Usage};
 
 /// Name for a call without a name: the model is told that there is no such tool.
-const UNNAMED: &str = "unnamed_tool";
+const UNNAMED_TOOL: &str = "unnamed_tool";
 
 /// Approximate memory of one JSON value, in bytes.
-const VALUE: usize = 80;
+const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -191,7 +191,7 @@ impl GeminiAnswer {
         }
         // Parsed JSON takes up much more memory than its bytes on the wire: about this much for each value in it.
         let values = 1 + memchr::memchr_iter(b',', raw.get().as_bytes()).count();
-        self.grow(values * VALUE)?;
+        self.grow(values * JSON_VALUE_BYTES)?;
         let part = serde_json::from_str(raw.get()).map_err(|error| {
             StreamError::Garbled(format!("a part of the answer cannot be read: {error}"))
         })?;
@@ -242,7 +242,7 @@ impl GeminiAnswer {
             Some(_) => return,
             None => {
                 let thought = is_thought(&part);
-                let signed = part.get(SIGNATURE).is_some_and(Value::is_string);
+                let signed = part.get(SIGNATURE_KEY).is_some_and(Value::is_string);
                 self.thoughts |= thought;
                 out.extend(shown(&part));
                 // A thought with a signature is kept, because the signature must be sent back.
@@ -328,7 +328,7 @@ impl GeminiAnswer {
             AnswerPiece::Text(range) => json!({ "text": self.text[range] }),
             AnswerPiece::Part(part) => part,
         });
-        let (backend, model) = (BACKEND.to_owned(), model.to_owned());
+        let (backend, model) = (BACKEND_NAME.to_owned(), model.to_owned());
         Some(Native { backend, model, parts: parts.collect() })
     }
 }
@@ -346,13 +346,13 @@ fn shown(part: &Map<String, Value>) -> Option<Chunk> {
 /// Gives a call a name if it has none.
 fn name(call: &mut Map<String, Value>) {
     if call.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
-        call.insert("name".to_owned(), json!(UNNAMED));
+        call.insert("name".to_owned(), json!(UNNAMED_TOOL));
     }
 }
 
 fn read_call(call: &Map<String, Value>, n: usize) -> Call {
     let string = |field| call.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let name = string("name").unwrap_or(UNNAMED).to_owned();
+    let name = string("name").unwrap_or(UNNAMED_TOOL).to_owned();
     let args = call.get("args").filter(|args| !args.is_null()).cloned();
     let id = string("id").map_or_else(|| make_id(&name, n), str::to_owned);
     Call { id, name, args: args.unwrap_or_else(|| json!({})) }

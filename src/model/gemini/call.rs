@@ -20,7 +20,7 @@ use tandem_net::USER_AGENT;
 const KEY_HEADER: &str = "x-goog-api-key";
 
 /// Characters that are not percent-encoded in a model's id.
-const ID: &AsciiSet =
+const ID_CHARACTERS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@');
 
 /// Writes a request without a body; `rest` follows the collection of models.
@@ -33,7 +33,7 @@ fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, E
 /// Returns the path of a model's method.
 fn path(model: &str, method: &str) -> String {
     let id = model.strip_prefix("models/").unwrap_or(model);
-    format!("/{}:{method}", utf8_percent_encode(id, ID))
+    format!("/{}:{method}", utf8_percent_encode(id, ID_CHARACTERS))
 }
 
 /// Writes a request to a model.
@@ -48,7 +48,7 @@ pub(super) fn post(
     Ok(request)
 }
 
-const LIST: ModelList = ModelList {
+const MODEL_LIST: ModelList = ModelList {
     provider: Provider::Gemini,
     timeout: Duration::from_secs(30),
     classify: |report, info| errors::classify(report, info, &[]),
@@ -62,7 +62,7 @@ pub(super) async fn list(
     most: usize,
 ) -> Result<Vec<String>, Error> {
     let request = request(endpoint, Method::GET, &format!("?pageSize={most}"));
-    LIST.fetch(http, endpoint, request).await
+    MODEL_LIST.fetch(http, endpoint, request).await
 }
 
 /// Returns the ids of the models that answer prompts. Other models compute embeddings or make images.

@@ -13,11 +13,11 @@ use crate::{Assistant, Message, Native, ToolResult, names};
 use tandem_content::media::Media;
 
 /// Backend name of native answers.
-pub(super) const BACKEND: &str = "gemini";
+pub(super) const BACKEND_NAME: &str = "gemini";
 /// Field for the signature of a part, which must be sent back unchanged.
-pub(super) const SIGNATURE: &str = "thoughtSignature";
+pub(super) const SIGNATURE_KEY: &str = "thoughtSignature";
 /// Placeholder for a missing signature, which the API documents for this use.
-pub(super) const DUMMY: &str = "skip_thought_signature_validator";
+pub(super) const DUMMY_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Maximum length of a name.
 const MAX_NAME: usize = 64;
@@ -167,7 +167,8 @@ fn echoed<'a>(
 /// Returns `true` if the native parts are this API's and have the same calls as the answer.
 fn holds(native: &Native, answer: &Assistant) -> bool {
     let names = function_calls(native).map(|call| call.get("name").and_then(Value::as_str));
-    native.backend == BACKEND && names.eq(answer.calls.iter().map(|call| Some(call.name.as_str())))
+    native.backend == BACKEND_NAME
+        && names.eq(answer.calls.iter().map(|call| Some(call.name.as_str())))
 }
 
 fn function_calls(native: &Native) -> impl Iterator<Item = &Map<String, Value>> {
@@ -177,7 +178,7 @@ fn function_calls(native: &Native) -> impl Iterator<Item = &Map<String, Value>> 
 /// Returns a native part as it is sent; `None` if the API would refuse it, or if it is empty.
 fn echo<'a>(part: &'a Value, native: &Native, target: GeminiTarget<'_>) -> Option<Part<'a>> {
     let part = part.as_object()?;
-    let signature = part.get(SIGNATURE).and_then(Value::as_str);
+    let signature = part.get(SIGNATURE_KEY).and_then(Value::as_str);
     // A signature counts only for the model that made it.
     let keeps = signature.is_some() && native.model == target.model;
     let refused = signature.is_some_and(|it| target.refused.contains(&hash(it)));
@@ -189,14 +190,14 @@ fn echo<'a>(part: &'a Value, native: &Native, target: GeminiTarget<'_>) -> Optio
     }
     let call = part.get("functionCall");
     let args = call.and_then(|call| call.get("args")).filter(|args| !args.is_object());
-    if (keeps && !refused || !part.contains_key(SIGNATURE)) && args.is_none() {
+    if (keeps && !refused || !part.contains_key(SIGNATURE_KEY)) && args.is_none() {
         return (!part.is_empty()).then_some(Part::Native(part));
     }
     let mut changed = part.clone();
     if keeps && refused {
-        changed.insert(SIGNATURE.to_owned(), json!(DUMMY));
+        changed.insert(SIGNATURE_KEY.to_owned(), json!(DUMMY_SIGNATURE));
     } else if !keeps {
-        changed.shift_remove(SIGNATURE);
+        changed.shift_remove(SIGNATURE_KEY);
     }
     if let (Some(args), Some(call)) = (args, changed.get_mut("functionCall")) {
         call["args"] = names::arguments(args).into_owned();
@@ -210,9 +211,9 @@ pub(super) fn signatures(messages: &[Arc<Message>]) -> impl Iterator<Item = u64>
         Message::Assistant(answer) => answer.native.as_ref(),
         Message::User(_) | Message::Results(_) => None,
     });
-    let ours = natives.filter(|native| native.backend == BACKEND);
+    let ours = natives.filter(|native| native.backend == BACKEND_NAME);
     let parts = ours.flat_map(|native| &native.parts);
-    parts.filter_map(|part| part.get(SIGNATURE)?.as_str()).map(hash)
+    parts.filter_map(|part| part.get(SIGNATURE_KEY)?.as_str()).map(hash)
 }
 
 fn hash(signature: &str) -> u64 {
@@ -250,15 +251,15 @@ fn sign(parts: &mut [Part<'_>]) {
     };
     let Some(part) = parts.iter_mut().find(is_call) else { return };
     match part {
-        Part::Native(native) if !native.contains_key(SIGNATURE) => {
+        Part::Native(native) if !native.contains_key(SIGNATURE_KEY) => {
             let mut changed = native.clone();
-            changed.insert(SIGNATURE.to_owned(), json!(DUMMY));
+            changed.insert(SIGNATURE_KEY.to_owned(), json!(DUMMY_SIGNATURE));
             *part = Part::Changed(changed);
         }
-        Part::Changed(changed) if !changed.contains_key(SIGNATURE) => {
-            changed.insert(SIGNATURE.to_owned(), json!(DUMMY));
+        Part::Changed(changed) if !changed.contains_key(SIGNATURE_KEY) => {
+            changed.insert(SIGNATURE_KEY.to_owned(), json!(DUMMY_SIGNATURE));
         }
-        Part::Call { thought_signature, .. } => *thought_signature = Some(DUMMY),
+        Part::Call { thought_signature, .. } => *thought_signature = Some(DUMMY_SIGNATURE),
         _ => {}
     }
 }

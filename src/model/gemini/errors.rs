@@ -8,7 +8,7 @@ use crate::words::excerpt;
 use crate::{Error, ToolDeclaration};
 
 /// Depth above which a schema is named as a suspect when the API reports one as too deep.
-const DEEP: usize = 12;
+const SUSPECT_DEPTH: usize = 12;
 
 /// Classifies an error of the API. Errors that other providers have as well are classified by [`Report::classify`].
 pub(super) fn classify(
@@ -198,7 +198,9 @@ fn declaration<'a>(message: &str, tools: &'a [ToolDeclaration]) -> Option<&'a st
 
 /// Names the tools whose schemas may be too deep.
 fn suspects(tools: &[ToolDeclaration]) -> String {
-    let deep = |tool: &&ToolDeclaration| depth(&tool.parameters) > DEEP || refers(&tool.parameters);
+    let deep = |tool: &&ToolDeclaration| {
+        depth(&tool.parameters) > SUSPECT_DEPTH || refers(&tool.parameters)
+    };
     let names: Vec<_> = tools.iter().filter(deep).map(|tool| format!("`{}`", tool.name)).collect();
     match names.as_slice() {
         [] => " It is probably a tool of an MCP server: leave that server out.".to_owned(),

@@ -3,7 +3,7 @@
 use super::answer::GeminiAnswer;
 use crate::request_loop::AnswerVerdict;
 use crate::stream::broke_off;
-use crate::unusable::{CUT_OFF, EMPTY, MALFORMED, THOUGHT_ONLY, UnusableAnswer};
+use crate::unusable::{CUT_OFF, EMPTY_ANSWER, MALFORMED_CALL, THOUGHT_ONLY, UnusableAnswer};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
@@ -36,7 +36,7 @@ pub(super) fn judge(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVer
             AnswerVerdict::GoesOn
         }
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
-            AnswerVerdict::Unusable(MALFORMED)
+            AnswerVerdict::Unusable(MALFORMED_CALL)
         }
         "TOO_MANY_TOOL_CALLS" if answer.has_calls() => {
             answer.note(LEFT_OUT);
@@ -71,7 +71,7 @@ fn stopped(answer: &GeminiAnswer, after_results: bool) -> AnswerVerdict {
     } else if answer.has_thoughts() {
         AnswerVerdict::Unusable(THOUGHT_ONLY)
     } else {
-        AnswerVerdict::Unusable(EMPTY)
+        AnswerVerdict::Unusable(EMPTY_ANSWER)
     }
 }
 
@@ -132,9 +132,13 @@ mod tests {
         check(TEXT, "STOP", &whole(FinishReason::Stop));
         check(CALL, "STOP", &whole(FinishReason::Stop));
         check(THOUGHT, "STOP", &AnswerVerdict::Unusable(THOUGHT_ONLY));
-        check("", "STOP", &AnswerVerdict::Unusable(EMPTY));
-        check(r#"{"text":"\u200b <!-- x -->"}"#, "STOP", &AnswerVerdict::Unusable(EMPTY));
-        check(r#"{"text":"","thoughtSignature":"x"}"#, "STOP", &AnswerVerdict::Unusable(EMPTY));
+        check("", "STOP", &AnswerVerdict::Unusable(EMPTY_ANSWER));
+        check(r#"{"text":"\u200b <!-- x -->"}"#, "STOP", &AnswerVerdict::Unusable(EMPTY_ANSWER));
+        check(
+            r#"{"text":"","thoughtSignature":"x"}"#,
+            "STOP",
+            &AnswerVerdict::Unusable(EMPTY_ANSWER),
+        );
         check(r#"{"text":"a","thoughtSignature":"x"}"#, "STOP", &whole(FinishReason::Stop));
     }
 
@@ -173,7 +177,7 @@ mod tests {
     fn malformed_calls_are_asked_for_again() {
         for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"] {
             for parts in ["", TEXT, CALL] {
-                check(parts, reason, &AnswerVerdict::Unusable(MALFORMED));
+                check(parts, reason, &AnswerVerdict::Unusable(MALFORMED_CALL));
             }
         }
     }

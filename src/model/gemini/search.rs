@@ -17,14 +17,14 @@ use crate::retry::{RequestFailure, RetryPolicy, Trouble};
 use tandem_content::shorten::first_chars;
 
 /// Maximum size of an answer in bytes, and of an address or a title in characters.
-const ANSWER: usize = 4 << 20;
-const LINK: usize = 4096;
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+const MAX_LINK_CHARS: usize = 4096;
 
 /// Maximum number of attempts. Few, because the caller waits for the answer.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Timeout of reading the answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// An answer grounded in sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) async fn search(
     model: &str,
     query: &str,
 ) -> Result<GroundedAnswer, Error> {
-    let policy = RetryPolicy { attempts: ATTEMPTS, ..client.options.retry.clone() };
+    let policy = RetryPolicy { attempts: MAX_ATTEMPTS, ..client.options.retry.clone() };
     let mut failed = 0;
     loop {
         let endpoint = client.endpoint().map_err(Error::NotAuthenticated)?;
@@ -74,13 +74,13 @@ async fn ask(
     let request = request.map_err(RequestFailure::terminal)?;
     let response = client.http.send(request, client.options.idle).await?;
     if !response.status().is_success() {
-        let report = Report::of(response, PATIENCE).await;
+        let report = Report::of(response, ANSWER_TIMEOUT).await;
         return Err(match errors::classify(&report, endpoint.request_info(model), &[]) {
             Trouble::Failed(failure) => failure,
             trouble => RequestFailure::terminal(trouble.into_error()),
         });
     }
-    let body = http::body(response, ANSWER, PATIENCE).await;
+    let body = http::body(response, MAX_ANSWER_BYTES, ANSWER_TIMEOUT).await;
     read(&body).map_err(RequestFailure::terminal)
 }
 
@@ -176,7 +176,7 @@ fn read(body: &[u8]) -> Result<GroundedAnswer, Error> {
     if text.trim().is_empty() {
         return Err(Error::BadAnswer("The search found nothing. Try other words.".to_owned()));
     }
-    let link = |text: String| first_chars(&text, LINK).to_owned();
+    let link = |text: String| first_chars(&text, MAX_LINK_CHARS).to_owned();
     let source = |chunk: GroundingChunk| {
         let Web { uri, title } = chunk.web.unwrap_or_default();
         (link(title), link(uri))

@@ -71,7 +71,7 @@ proptest! {
                 _ => None,
             });
             let added = |part: &Part| {
-                matches!(part, Part::Text(text) if text == CONTINUE || text == BEGINNING)
+                matches!(part, Part::Text(text) if text == CONTINUE_PROMPT || text == BEGINNING_NOTE)
             };
             parts.flatten().filter(|it| !is_blank(it) && !added(it)).collect::<Vec<_>>()
         };
@@ -133,7 +133,7 @@ fn short(message: &Message) -> String {
         }
         Message::Results(results) => {
             let one = |result: &ToolResult| {
-                let lost = if result.text == LOST { "?" } else { "" };
+                let lost = if result.text == LOST_RESULT { "?" } else { "" };
                 format!("{}{lost}", result.call)
             };
             format!("r:{}", results.iter().map(one).collect::<Vec<_>>().join(" "))
@@ -165,14 +165,14 @@ fn results_are_put_in_order_and_orphans_dropped() {
 
 #[test]
 fn a_prompt_after_results_comes_after_an_interrupted_answer() {
-    let note = format!("m:{INTERRUPTED}");
+    let note = format!("m:{INTERRUPTED_NOTE}");
     check(&["u:hi", "m:(a)", "r:a", "u:no"], &["u:hi", "m:(a)", "r:a", &note, "u:no"]);
     check(&["u:hi", "m:(a)", "u:no"], &["u:hi", "m:(a)", "r:a?", &note, "u:no"]);
 }
 
 #[test]
 fn the_user_is_first_and_last() {
-    let (begin, go_on) = (format!("u:{BEGINNING}"), format!("u:{CONTINUE}"));
+    let (begin, go_on) = (format!("u:{BEGINNING_NOTE}"), format!("u:{CONTINUE_PROMPT}"));
     check(&["m:hello"], &[&begin, "m:hello", &go_on]);
     check(&[], &[&go_on]);
     check(&["u: "], &[&go_on]);

@@ -34,7 +34,7 @@ struct Message {
 }
 
 impl Assemble for OllamaAnswer {
-    const LINES: bool = true;
+    const IS_LINES: bool = true;
 
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let line: ChatResponse = serde_json::from_slice(data)

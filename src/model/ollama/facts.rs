@@ -16,10 +16,10 @@ use crate::{Error, catalog};
 pub(super) const KEY_HEADER: &str = "x-api-key";
 
 /// Timeout of one request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum default context window in tokens: larger windows take a lot of memory.
-const USUAL: u64 = 32_768;
+const MAX_DEFAULT_WINDOW: u64 = 32_768;
 
 /// Facts on a model from Ollama.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn context(show: &Value, running: Option<u64>, wanted: Option<u64>) -> (Option<u
     if let Some(tokens) = written(show) {
         return (Some(tokens), None);
     }
-    let usual = longest.map_or(USUAL, |longest| longest.min(USUAL));
+    let usual = longest.map_or(MAX_DEFAULT_WINDOW, |longest| longest.min(MAX_DEFAULT_WINDOW));
     match running {
         // Another window would make Ollama load the model again.
         Some(running) if running >= usual => (Some(running), Some(running)),
@@ -112,9 +112,9 @@ fn loaded(list: &Value, model: &str) -> Option<u64> {
     list.get("models")?.as_array()?.iter().find(is_it)?.get("context_length")?.as_u64()
 }
 
-const MODELS: ModelList = ModelList {
+const MODEL_LIST: ModelList = ModelList {
     provider: Provider::Ollama,
-    timeout: PATIENCE,
+    timeout: REQUEST_TIMEOUT,
     classify: |report, info| report.classify(info),
     ids: |list| {
         let names = list.get("models")?.as_array()?.iter();
@@ -128,7 +128,7 @@ const MODELS: ModelList = ModelList {
 /// Fetches the names of the models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let request = endpoint.request(Method::GET, "/api/tags", KEY_HEADER);
-    MODELS.fetch(http, endpoint, request).await
+    MODEL_LIST.fetch(http, endpoint, request).await
 }
 
 async fn ask(
@@ -140,11 +140,11 @@ async fn ask(
     let mut request =
         endpoint.request(method, path, KEY_HEADER).map_err(RequestFailure::terminal)?;
     *request.body_mut() = body.map(|body| body.to_string().into());
-    http.send(request, PATIENCE).await
+    http.send(request, REQUEST_TIMEOUT).await
 }
 
 async fn read(response: Response) -> Option<Value> {
-    serde_json::from_slice(&http::body(response, MAX_BODY, PATIENCE).await).ok()
+    serde_json::from_slice(&http::body(response, MAX_BODY, REQUEST_TIMEOUT).await).ok()
 }
 
 #[cfg(test)]
@@ -168,11 +168,11 @@ mod tests {
             "qwen3.context_length": tokens } })
         };
         check(&made_for(8192), None, None, (8192, Some(8192)));
-        check(&made_for(262_144), None, None, (USUAL, Some(USUAL)));
-        check(&json!({}), None, None, (USUAL, Some(USUAL)));
+        check(&made_for(262_144), None, None, (MAX_DEFAULT_WINDOW, Some(MAX_DEFAULT_WINDOW)));
+        check(&json!({}), None, None, (MAX_DEFAULT_WINDOW, Some(MAX_DEFAULT_WINDOW)));
         // The window with which the model is loaded, unless it is too short.
         check(&made_for(262_144), Some(65536), None, (65536, Some(65536)));
-        check(&made_for(262_144), Some(4096), None, (USUAL, Some(USUAL)));
+        check(&made_for(262_144), Some(4096), None, (MAX_DEFAULT_WINDOW, Some(MAX_DEFAULT_WINDOW)));
         // The window that the user has set.
         check(&made_for(262_144), Some(65536), Some(100_000), (100_000, Some(100_000)));
         // If the model's file sets the window, or the model runs on a remote host, requests ask for no window.

@@ -7,9 +7,9 @@ use crate::{Assistant, Message, Native, Part, Prompt, ToolResult, history, names
 use tandem_content::media::Media;
 
 /// Backend name of native answers.
-pub(super) const BACKEND: &str = "ollama";
+pub(super) const BACKEND_NAME: &str = "ollama";
 /// Text in the user's name before the images of a tool's result.
-const SEEN: &str = "[What the tools above have to show:]";
+const MEDIA_HEADING: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub(super) fn messages(
 }
 
 fn echo(native: &Native, target: OllamaTarget<'_>) -> Option<Echo> {
-    Echo::of(native, (BACKEND, target.model))
+    Echo::of(native, (BACKEND_NAME, target.model))
 }
 
 fn said(role: &str, text: &str) -> Value {
@@ -103,7 +103,8 @@ fn told(results: &[ToolResult], target: OllamaTarget<'_>) -> Vec<Value> {
     let media = results.iter().flat_map(|result| &result.media);
     let media: Vec<_> = media.cloned().map(Part::Media).collect();
     if !media.is_empty() {
-        let parts: Vec<_> = [Part::Text(SEEN.to_owned())].into_iter().chain(media).collect();
+        let parts: Vec<_> =
+            [Part::Text(MEDIA_HEADING.to_owned())].into_iter().chain(media).collect();
         messages.push(user(&parts, target));
     }
     messages

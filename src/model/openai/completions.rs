@@ -13,7 +13,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use self::answer::OpenAiAnswer;
-use self::messages::BACKEND;
+use self::messages::BACKEND_NAME;
 use self::quirks::Quirk;
 use self::request::ChatCompletionRequest;
 use super::facts::{self, KEY_HEADER};
@@ -28,7 +28,7 @@ use crate::retry::{RequestFailure, Trouble};
 use crate::{Chunk, Error, Finish, FinishReason, Prompt, catalog};
 
 /// Field of a request for the thinking level.
-const EFFORT: &str = "reasoning_effort";
+const EFFORT_FIELD: &str = "reasoning_effort";
 
 /// Chat completions of one model.
 pub(super) struct CompletionsApi {
@@ -79,8 +79,8 @@ impl Api for CompletionsApi {
             settings.to_mut().extend([effort(&self.server.model, level)?]);
         }
         let (server, refused_images) = (self.quirks(endpoint), self.server.refused_images());
-        if server.has(Quirk::NoEffort) && settings.contains_key(EFFORT) {
-            settings.to_mut().shift_remove(EFFORT);
+        if server.has(Quirk::NoEffort) && settings.contains_key(EFFORT_FIELD) {
+            settings.to_mut().shift_remove(EFFORT_FIELD);
         }
         let limit = self.server.set_limit().or_else(|| self.derived_limit(endpoint, prompt));
         let request = ChatCompletionRequest {
@@ -132,7 +132,7 @@ impl Api for CompletionsApi {
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
-        chat::finish(answer, prompt, reason, (BACKEND, &self.server.model.id))
+        chat::finish(answer, prompt, reason, (BACKEND_NAME, &self.server.model.id))
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
@@ -161,5 +161,5 @@ impl CompletionsApi {
 /// Returns the field of a request for a thinking level. The error lists the levels.
 fn effort(model: &catalog::ModelProperties, level: &str) -> Result<(String, Value), Error> {
     let level = model.level(level).map_err(Error::Rejected)?;
-    Ok((EFFORT.to_owned(), json!(level)))
+    Ok((EFFORT_FIELD.to_owned(), json!(level)))
 }

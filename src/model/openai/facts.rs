@@ -17,7 +17,7 @@ use crate::queries::{MAX_BODY, ModelList};
 pub(super) const KEY_HEADER: &str = "api-key";
 
 /// Timeout of all requests together.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Facts on a model from its server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct Facts {
 pub(super) async fn find(http: &Http, endpoint: &Endpoint, model: &str) -> Facts {
     let mut facts = Facts::default();
     // A timeout is no error: the facts that were found before it are used.
-    let _ = timeout(PATIENCE, ask(http, endpoint, model, &mut facts)).await;
+    let _ = timeout(TOTAL_TIMEOUT, ask(http, endpoint, model, &mut facts)).await;
     facts
 }
 
@@ -71,21 +71,22 @@ async fn ask(http: &Http, endpoint: &Endpoint, model: &str, facts: &mut Facts) {
     }
 }
 
-const MODELS: ModelList = ModelList {
+const MODEL_LIST: ModelList = ModelList {
     provider: Provider::OpenAi,
-    timeout: PATIENCE,
+    timeout: TOTAL_TIMEOUT,
     classify: |report, info| report.classify(info),
     ids,
 };
 
 /// Description of a key, as `OpenRouter` gives it.
-const KEY: ModelList = ModelList { ids: |key| key.get("data").map(|_| Vec::new()), ..MODELS };
+const KEY_CHECK: ModelList =
+    ModelList { ids: |key| key.get("data").map(|_| Vec::new()), ..MODEL_LIST };
 
 /// Fetches the ids of the endpoint's models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let (endpoint, path) = model_list(endpoint);
     let request = endpoint.request(Method::GET, path, KEY_HEADER);
-    MODELS.fetch(http, &endpoint, request).await
+    MODEL_LIST.fetch(http, &endpoint, request).await
 }
 
 /// Checks that the endpoint accepts its key.
@@ -95,7 +96,7 @@ pub(super) async fn check(http: &Http, endpoint: &Endpoint) -> Result<(), Error>
     }
     // OpenRouter lists its models for everybody.
     let request = endpoint.request(Method::GET, "/key", KEY_HEADER);
-    KEY.fetch(http, endpoint, request).await.map(drop)
+    KEY_CHECK.fetch(http, endpoint, request).await.map(drop)
 }
 
 /// Returns the place of the list of models: an endpoint, and a path after its base URL.
@@ -114,12 +115,12 @@ fn model_list(endpoint: &Endpoint) -> (Cow<'_, Endpoint>, &'static str) {
 /// answer.
 async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     let request = endpoint.request(Method::GET, path, KEY_HEADER).ok()?;
-    let response = http.send(request, PATIENCE).await.ok()?;
+    let response = http.send(request, TOTAL_TIMEOUT).await.ok()?;
     let status = response.status();
     if status.is_server_error() {
         return None;
     }
-    let body = http::body(response, MAX_BODY, PATIENCE).await;
+    let body = http::body(response, MAX_BODY, TOTAL_TIMEOUT).await;
     let json = status.is_success().then(|| serde_json::from_slice(&body).ok()).flatten();
     Some(json.unwrap_or_default())
 }

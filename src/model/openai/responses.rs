@@ -31,7 +31,7 @@ use crate::retry::{RequestFailure, Trouble};
 use crate::{Chunk, Error, Finish, FinishReason, Prompt};
 
 /// Fields of a request that the user cannot set.
-const OWN: [&str; 10] = [
+const OWN_PARAMETERS: [&str; 10] = [
     "model",
     "stream",
     "store",
@@ -63,7 +63,7 @@ impl ResponsesApi {
             server.model.level(level).map_err(Error::Rejected)?;
         }
         let mut more = options.generation.clone();
-        more.retain(|field, _| !OWN.contains(&field.as_str()));
+        more.retain(|field, _| !OWN_PARAMETERS.contains(&field.as_str()));
         Ok(Self { server, more, quirks: CurrentQuirks::default(), refused: Mutex::default() })
     }
 

@@ -16,7 +16,7 @@ use crate::retry::Trouble;
 use crate::{Error, Prompt, http, room};
 
 /// Host that does not publish context windows.
-const SILENT: &str = "api.openai.com";
+const PUBLIC_HOST: &str = "api.openai.com";
 
 /// Model, HTTP client and known facts of its server.
 pub(super) struct OpenAiServer {
@@ -132,7 +132,7 @@ impl OpenAiServer {
         // local server also reports its chat template.
         let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
         let is_known = self.facts.lock().url == endpoint.url;
-        if is_known || needs_none || http::is_on_host(&endpoint.url, SILENT) {
+        if is_known || needs_none || http::is_on_host(&endpoint.url, PUBLIC_HOST) {
             return;
         }
         let facts = facts::find(&self.client.http, endpoint, &self.model.id).await;

@@ -32,7 +32,7 @@ enum Likeness {
 }
 
 impl Likeness {
-    const SAFE: [Self; 3] = [Self::Exact, Self::LineEnds, Self::Punctuation];
+    const SAFE_KINDS: [Self; 3] = [Self::Exact, Self::LineEnds, Self::Punctuation];
 
     fn same(self, a: &str, b: &str) -> bool {
         match self {
@@ -63,7 +63,7 @@ fn plain(text: &str) -> Cow<'_, str> {
 struct TextLines<'t> {
     text: &'t str,
     lines: Vec<&'t str>,
-    /// Where each line begins, in bytes, and the end of the text.
+    /// Offset of the first byte of each line, and of the end of the text.
     starts: Vec<usize>,
 }
 
@@ -154,10 +154,14 @@ impl<'t> TextLines<'t> {
     fn find(&self, wanted: &[&str], from: usize, is_at_end: bool) -> Option<usize> {
         let end = self.lines.len().checked_sub(wanted.len()).filter(|at| is_at_end && *at >= from);
         let at_end = end.and_then(|end| {
-            Likeness::SAFE.into_iter().find_map(|likeness| self.find_like(wanted, end, likeness))
+            Likeness::SAFE_KINDS
+                .into_iter()
+                .find_map(|likeness| self.find_like(wanted, end, likeness))
         });
         let anywhere = || {
-            Likeness::SAFE.into_iter().find_map(|likeness| self.find_like(wanted, from, likeness))
+            Likeness::SAFE_KINDS
+                .into_iter()
+                .find_map(|likeness| self.find_like(wanted, from, likeness))
         };
         at_end.or_else(anywhere)
     }

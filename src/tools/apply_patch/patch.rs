@@ -10,14 +10,14 @@ use regex::Regex;
 use tandem_host::diff::Side;
 
 /// Grammar of the format, for APIs that keep a model to it.
-pub(super) const GRAMMAR: &str = include_str!("patch.lark");
+pub(super) const PATCH_GRAMMAR: &str = include_str!("patch.lark");
 
-const BEGIN: &str = "*** Begin Patch";
-const END: &str = "*** End Patch";
-const ADD: &str = "*** Add File: ";
-const DELETE: &str = "*** Delete File: ";
-const UPDATE: &str = "*** Update File: ";
-const MOVE: &str = "*** Move to: ";
+const BEGIN_LINE: &str = "*** Begin Patch";
+const END_LINE: &str = "*** End Patch";
+const ADD_PREFIX: &str = "*** Add File: ";
+const DELETE_PREFIX: &str = "*** Delete File: ";
+const UPDATE_PREFIX: &str = "*** Update File: ";
+const MOVE_PREFIX: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
 
 /// Maximum number of files in a patch.
@@ -87,11 +87,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<FilePatch>, String> {
         lines.pop();
         lines.remove(0);
     }
-    if lines.first().map(|line| line.trim()) != Some(BEGIN) {
-        return Err(format!("the first line is not `{BEGIN}`"));
+    if lines.first().map(|line| line.trim()) != Some(BEGIN_LINE) {
+        return Err(format!("the first line is not `{BEGIN_LINE}`"));
     }
-    if lines.last().map(|line| line.trim()) != Some(END) {
-        return Err(format!("the last line is not `{END}`"));
+    if lines.last().map(|line| line.trim()) != Some(END_LINE) {
+        return Err(format!("the last line is not `{END_LINE}`"));
     }
     let last = lines.len() - 1;
     let mut rest = Lines { lines: &lines[..last], next: 1 };
@@ -136,14 +136,14 @@ impl<'t> Lines<'t> {
     fn file(&mut self, line: &str) -> Result<FilePatch, String> {
         let named =
             |keyword| line.trim_end().strip_prefix(keyword).map(|path| path.trim().to_owned());
-        if let Some(path) = named(ADD) {
+        if let Some(path) = named(ADD_PREFIX) {
             return Ok(FilePatch::Add { path, text: self.added()? });
         }
-        if let Some(path) = named(DELETE) {
+        if let Some(path) = named(DELETE_PREFIX) {
             return Ok(FilePatch::Delete { path });
         }
-        if let Some(path) = named(UPDATE) {
-            let moved_to = self.peek().and_then(|line| line.strip_prefix(MOVE));
+        if let Some(path) = named(UPDATE_PREFIX) {
+            let moved_to = self.peek().and_then(|line| line.strip_prefix(MOVE_PREFIX));
             let moved_to = moved_to.map(|path| path.trim().to_owned());
             self.next += usize::from(moved_to.is_some());
             let hunks = self.hunks()?;
@@ -152,7 +152,9 @@ impl<'t> Lines<'t> {
             }
             return Ok(FilePatch::Update { path, moved_to, hunks });
         }
-        self.wrong(&format!("expected `{ADD}PATH`, `{DELETE}PATH` or `{UPDATE}PATH`"))
+        self.wrong(&format!(
+            "expected `{ADD_PREFIX}PATH`, `{DELETE_PREFIX}PATH` or `{UPDATE_PREFIX}PATH`"
+        ))
     }
 
     /// Reads the lines of a new file.

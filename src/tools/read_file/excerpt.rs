@@ -11,7 +11,7 @@ use tandem_host::preimages::ContentId;
 use tandem_host::seen_files::SeenFiles;
 
 /// Mark at the end of a line that was cut.
-const CUT: &str = "... [truncated]";
+const CUT_MARK: &str = "... [truncated]";
 
 /// Range of lines, counted from 1; the last line is included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Excerpt {
             }
             excerpt.cut += 1;
             excerpt.text.push_str(kept);
-            excerpt.text.push_str(CUT);
+            excerpt.text.push_str(CUT_MARK);
             excerpt.text.push_str(&line[body.len()..]);
         }
         excerpt.is_short = excerpt.last < lines.last.unwrap_or(usize::MAX).min(excerpt.total);
@@ -117,7 +117,7 @@ impl Excerpt {
         let search = match cut {
             0 => String::new(),
             _ => format!(
-                " Lines of more than {} characters ({cut} here) end in `{CUT}`; to see what is in \
+                " Lines of more than {} characters ({cut} here) end in `{CUT_MARK}`; to see what is in \
                  the rest of them, search the file with grep_search.",
                 limits.line_chars
             ),

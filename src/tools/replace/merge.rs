@@ -14,7 +14,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 use tandem_host::text::TextEdit;
 
 /// Maximum time to compare lines.
-const COMPARING: Duration = Duration::from_secs(1);
+const MAX_COMPARE_TIME: Duration = Duration::from_secs(1);
 
 /// First line that the file indents otherwise than the model believes.
 #[derive(Debug, PartialEq, Eq)]
@@ -160,7 +160,12 @@ fn from_file<'a, 't>(block: &AlignedBlock, ours: &'a [&'t str]) -> &'a [&'t str]
 }
 
 fn compare<T: Ord + Hash>(old: &[T], new: &[T]) -> Vec<DiffOp> {
-    capture_diff_slices_deadline(Algorithm::Myers, old, new, Some(Instant::now() + COMPARING))
+    capture_diff_slices_deadline(
+        Algorithm::Myers,
+        old,
+        new,
+        Some(Instant::now() + MAX_COMPARE_TIME),
+    )
 }
 
 /// Returns for each line of the base its index in the model's new text; `None` if the new text has no such line.

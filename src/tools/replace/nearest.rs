@@ -10,16 +10,16 @@ use crate::line_numbers::numbered;
 use tandem_host::diff::cut;
 
 /// Maximum number of lines that are shown.
-const SHOWN: usize = 20;
+const MAX_SHOWN_LINES: usize = 20;
 
 /// Number of lines that are shown before and after the nearest lines, if there is room.
-const AROUND: usize = 2;
+const CONTEXT_LINES: usize = 2;
 
 /// Maximum number of words of the wanted text that are compared.
-const WORDS: usize = 100_000;
+const MAX_COMPARED_WORDS: usize = 100_000;
 
 /// Maximum length of a line that is shown, in characters.
-const LINE: usize = 200;
+const MAX_LINE_CHARS: usize = 200;
 
 /// Returns advice about a text that was not found.
 pub(in crate::replace) fn describe(text: &str, old: &str, new: &str) -> String {
@@ -42,7 +42,7 @@ pub(crate) fn lines_like(text: &str, old: &str) -> Option<String> {
     let last = first + shown.len().saturating_sub(1);
     let mut said = format!("Most like it are lines {first} to {last}:\n");
     for (number, line) in (first..).zip(shown) {
-        let _ = writeln!(said, "{}", numbered(number, cut(line, LINE)));
+        let _ = writeln!(said, "{}", numbered(number, cut(line, MAX_LINE_CHARS)));
     }
     Some(said)
 }
@@ -51,7 +51,7 @@ pub(crate) fn lines_like(text: &str, old: &str) -> Option<String> {
 fn nearest<'t>(text: &'t str, old: &str) -> Option<(usize, Vec<&'t str>)> {
     // The number of times that each word of the wanted text occurs in the file.
     let mut counts: HashMap<&str, u32> =
-        words(old).take(WORDS).map(|(_, word)| (word, 0)).collect();
+        words(old).take(MAX_COMPARED_WORDS).map(|(_, word)| (word, 0)).collect();
     for (_, word) in words(text) {
         if let Some(count) = counts.get_mut(word) {
             *count += 1;
@@ -60,7 +60,7 @@ fn nearest<'t>(text: &'t str, old: &str) -> Option<(usize, Vec<&'t str>)> {
     let weight = |word: &str| counts.get(word).map_or(0.0, |count| 1.0 / f64::from(*count));
     let weigh = |line: &str| words(line).map(|(_, word)| weight(word)).sum::<f64>();
     let weights: Vec<f64> = lines(text).map(|(_, line)| weigh(line)).collect();
-    let size = lines(old).count().clamp(1, SHOWN);
+    let size = lines(old).count().clamp(1, MAX_SHOWN_LINES);
     let mut sum: f64 = weights.iter().take(size).sum();
     let (mut best, mut best_sum) = (0, sum);
     for start in 1..=weights.len().saturating_sub(size) {
@@ -73,7 +73,7 @@ fn nearest<'t>(text: &'t str, old: &str) -> Option<(usize, Vec<&'t str>)> {
     if best_sum < 1e-6 {
         return None;
     }
-    let around = AROUND.min((SHOWN - size) / 2);
+    let around = CONTEXT_LINES.min((MAX_SHOWN_LINES - size) / 2);
     let first = best.saturating_sub(around);
     let count = best - first + size + around;
     let shown = lines(text).skip(first).take(count).map(|(_, line)| line).collect();

@@ -15,7 +15,7 @@ use tandem_host::off_thread::off_thread;
 use tandem_host::{SandboxRequest, ToolContext, ToolError, ToolSpec};
 
 /// Value of the argument `sandbox` that asks for no sandbox.
-const OUTSIDE: &str = "outside";
+const OUTSIDE_MODE: &str = "outside";
 
 /// Maximum length of the name of a command in messages, in characters.
 const NAME_CHARS: usize = 80;
@@ -41,7 +41,7 @@ pub(super) fn describe(spec: &mut ToolSpec) {
     let more = json!({
         "sandbox": {
             "type": "string",
-            "enum": ["read-only", "workspace-write", OUTSIDE],
+            "enum": ["read-only", "workspace-write", OUTSIDE_MODE],
             "description": "What the command needs: `workspace-write` to write the workspace, \
                 `outside` to run without the sandbox. Left out: as the user's settings have it."
         },
@@ -104,7 +104,7 @@ pub(super) fn request(
 ) -> Result<Option<SandboxRequest>, String> {
     let mode = match mode {
         None | Some("" | "default") => return Ok(None),
-        Some(OUTSIDE) => SandboxMode::DangerFullAccess,
+        Some(OUTSIDE_MODE) => SandboxMode::DangerFullAccess,
         Some(name) => name.parse().map_err(|error| format!("`sandbox`: {error}"))?,
     };
     let justification = justification.map(str::trim);
@@ -150,7 +150,7 @@ struct MetLimit {
     describe: fn(&Profile) -> Option<String>,
 }
 
-const LIMITS: [MetLimit; 2] = [
+const KNOWN_LIMITS: [MetLimit; 2] = [
     MetLimit {
         words: &["no space left on device", "enospc"],
         describe: |profile| {
@@ -228,7 +228,7 @@ impl SandboxNotes {
         let blocked = match held {
             Some((path, needed)) => {
                 let needed = match needed {
-                    SandboxMode::DangerFullAccess => OUTSIDE,
+                    SandboxMode::DangerFullAccess => OUTSIDE_MODE,
                     needed => needed.name(),
                 };
                 Some(format!(
@@ -248,7 +248,7 @@ impl SandboxNotes {
             None => None,
         };
         let taken = Some(taken).filter(|taken| !taken.is_empty());
-        let met = LIMITS.iter().filter(|limit| says(limit.words));
+        let met = KNOWN_LIMITS.iter().filter(|limit| says(limit.words));
         let met = met.filter_map(|limit| (limit.describe)(confinement.profile()));
         let met: Vec<_> = met.map(|met| format!("\n[{met}]")).collect();
         let limits = Some(met.concat()).filter(|met| !met.is_empty());
@@ -262,7 +262,7 @@ impl SandboxNotes {
             format!(
                 "\n[Hidden by the sandbox, as it is in the home directory: {}. The user is asked about it where \
                  read_file, or a command line such as `cat`, names it; a program that has to read it by itself \
-                 can be called again with `sandbox` (`{OUTSIDE}`) and `justification`.]",
+                 can be called again with `sandbox` (`{OUTSIDE_MODE}`) and `justification`.]",
                 path.display()
             )
         });
@@ -308,7 +308,7 @@ impl SandboxNotes {
             format!(
                 "\n[Hidden by the sandbox, because it may hold secrets: {}. A command line that names \
                  it, such as `cat`, is asked about; a program that has to read it can be called \
-                 again with `sandbox` (`{OUTSIDE}`) and `justification`.]",
+                 again with `sandbox` (`{OUTSIDE_MODE}`) and `justification`.]",
                 names.join(", ")
             )
         });

@@ -16,11 +16,11 @@ use tandem_host::network::{Admission, Destination, HostLists};
 use tandem_net::{self as net, Lookup, Reach};
 
 /// Value of `Accept`: content types in the order of preference.
-const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";
+const ACCEPTED_TYPES: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5";
 /// Maximum number of redirections of one request.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// Maximum time to connect, shared by the addresses of a name.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The setup of requests to the web: their reach, the resolver, and the rules for hosts.
 pub struct WebSetup {
@@ -71,7 +71,8 @@ impl WebClient {
         let host = url.host_str().unwrap_or_default();
         let destination = destination(url).ok_or_else(|| format!("`{host}` is no host"))?;
         self.setup.hosts.judge(&destination)?;
-        net::judge_host(url, self.setup.reach).map_err(|why| format!("{host} is {why}. {PRIVATE}"))
+        net::judge_host(url, self.setup.reach)
+            .map_err(|why| format!("{host} is {why}. {PRIVATE_HINT}"))
     }
 
     /// Returns the host of an address if the settings allow it.
@@ -109,7 +110,7 @@ impl WebClient {
         max_bytes: usize,
         cx: &ToolContext,
     ) -> Result<Download, String> {
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let response = self.ask(&url).await?;
             let Some(next) = moved(&response, &url)? else {
                 return receive(response, url, max_bytes).await;
@@ -125,7 +126,7 @@ impl WebClient {
             }
             url = next;
         }
-        Err(format!("it redirects more than {REDIRECTS} times"))
+        Err(format!("it redirects more than {MAX_REDIRECTS} times"))
     }
 
     /// Checks an address, and sends one request to it, directly or through a proxy.
@@ -140,11 +141,11 @@ impl WebClient {
         } else {
             &clients.direct
         };
-        let request = client.get(url.clone()).header(ACCEPT, WANTED);
+        let request = client.get(url.clone()).header(ACCEPT, ACCEPTED_TYPES);
         // No compression: a small compressed response could expand to very many bytes.
         let request = request.header(ACCEPT_ENCODING, "identity");
         request.send().await.map_err(|error| match net::refused(&error) {
-            Some(refused) => format!("{refused}. {PRIVATE}"),
+            Some(refused) => format!("{refused}. {PRIVATE_HINT}"),
             None => net::cause(&error),
         })
     }
@@ -159,7 +160,7 @@ impl WebClient {
         let Ok(found) = (self.setup.lookup)(name.clone()).await else { return Ok(()) };
         let judged = found.into_iter().map(|address| net::judge(address, self.setup.reach));
         match judged.reduce(Result::or) {
-            Some(Err(why)) => Err(format!("{name} leads to {why}. {PRIVATE}")),
+            Some(Err(why)) => Err(format!("{name} leads to {why}. {PRIVATE_HINT}")),
             _ => Ok(()),
         }
     }
@@ -170,7 +171,7 @@ impl WebClient {
         }
         let WebSetup { lookup, reach, .. } = &self.setup;
         let made = |begin: &dyn Fn() -> reqwest::ClientBuilder| {
-            let begin = || begin().connect_timeout(CONNECT).pool_max_idle_per_host(1);
+            let begin = || begin().connect_timeout(CONNECT_TIMEOUT).pool_max_idle_per_host(1);
             net::build(begin).map_err(|error| format!("no HTTP client: {}", net::cause(&error)))
         };
         let direct = made(&|| net::client(lookup.clone(), *reach).no_proxy())?;
@@ -191,7 +192,7 @@ fn destination(url: &Url) -> Option<Destination> {
 }
 
 /// Advice for the user, at the end of the error for a refused address.
-const PRIVATE: &str = "Only what everybody can reach is read, unless the user sets \
+const PRIVATE_HINT: &str = "Only what everybody can reach is read, unless the user sets \
     `tools.webFetch.allowPrivate`";
 
 /// Returns the address that a response redirects to; `None` if it is no redirection. The error says why the redirection

@@ -15,11 +15,11 @@ use self::tag::{Gap, Tag};
 
 /// Maximum length of the address and of the alternative text that a tag may have, in bytes; longer ones are left out,
 /// as they are mostly not for reading.
-const LINK: usize = 1000;
+const MAX_LINK_BYTES: usize = 1000;
 
 /// Maximum depth of nested lists that are tracked, and the maximum depth of indentation.
-const LISTS: usize = 100;
-const INDENTED: usize = 8;
+const MAX_LIST_DEPTH: usize = 100;
+const MAX_INDENT_DEPTH: usize = 8;
 
 /// Returns the text of a page that people would read. Addresses of links are as the page has them.
 pub(super) fn text(html: &str) -> String {
@@ -95,7 +95,7 @@ impl PageText {
                     _ => Attribute::Other,
                 };
             }
-            CallbackEvent::AttributeValue { value } if value.len() <= LINK => {
+            CallbackEvent::AttributeValue { value } if value.len() <= MAX_LINK_BYTES => {
                 let kept = match self.attribute {
                     Attribute::Href => &mut self.href,
                     Attribute::Alt => &mut self.alt,
@@ -215,7 +215,7 @@ impl PageText {
 
     fn open_list(&mut self, numbered: bool) {
         self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
-        if self.lists.len() < LISTS {
+        if self.lists.len() < MAX_LIST_DEPTH {
             self.lists.push(numbered.then_some(1));
         } else {
             self.deeper += 1;
@@ -224,7 +224,7 @@ impl PageText {
 
     fn open_item(&mut self) {
         self.gap(Gap::Line);
-        self.before = "  ".repeat(self.lists.len().saturating_sub(1).min(INDENTED));
+        self.before = "  ".repeat(self.lists.len().saturating_sub(1).min(MAX_INDENT_DEPTH));
         match self.lists.last_mut() {
             Some(Some(number)) => {
                 self.before.push_str(&format!("{number}. "));

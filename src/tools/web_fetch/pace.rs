@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Period in which requests are counted.
-const MINUTE: Duration = Duration::from_mins(1);
+const COUNTING_PERIOD: Duration = Duration::from_mins(1);
 
 /// Times of the requests to each host within the last minute. The lock guards the map.
 #[derive(Default)]
@@ -18,7 +18,7 @@ impl Pace {
     pub(super) fn ask(&self, host: &str, most: usize, now: Instant) -> Result<(), Duration> {
         let mut asked = self.0.lock();
         asked.retain(|_, times| {
-            times.retain(|time| now.duration_since(*time) < MINUTE);
+            times.retain(|time| now.duration_since(*time) < COUNTING_PERIOD);
             !times.is_empty()
         });
         let times = asked.entry(host.to_owned()).or_default();
@@ -27,7 +27,7 @@ impl Pace {
             return Ok(());
         }
         let first = times.first().map_or(now, |first| *first);
-        Err(MINUTE.saturating_sub(now.duration_since(first)))
+        Err(COUNTING_PERIOD.saturating_sub(now.duration_since(first)))
     }
 }
 
@@ -52,6 +52,6 @@ mod tests {
 
     #[test]
     fn with_none_allowed_nothing_is_asked() {
-        assert_eq!(Pace::default().ask("a.test", 0, Instant::now()), Err(MINUTE));
+        assert_eq!(Pace::default().ask("a.test", 0, Instant::now()), Err(COUNTING_PERIOD));
     }
 }

@@ -10,7 +10,7 @@ use tandem_content::plain::plain;
 use tandem_host::text;
 
 /// Number of bytes at the beginning of a page in which the page's own statement of its encoding is looked for.
-const SAYS: usize = 1024;
+const ENCODING_SEARCH_BYTES: usize = 1024;
 
 /// Content of a download.
 pub(super) enum PageContent {
@@ -112,7 +112,7 @@ fn decode(bytes: &[u8], said: Option<&'static Encoding>, may_say: bool) -> Optio
 
 /// Returns the encoding that a page names in its head.
 fn says_itself(bytes: &[u8]) -> Option<&'static Encoding> {
-    let head = bytes[..bytes.len().min(SAYS)].to_ascii_lowercase();
+    let head = bytes[..bytes.len().min(ENCODING_SEARCH_BYTES)].to_ascii_lowercase();
     let meta = memmem::find(&head, b"charset=")? + "charset=".len();
     let mut labels = head[meta..].split(|byte| b"\"' \t\r\n;/>".contains(byte));
     let encoding = Encoding::for_label(labels.find(|label| !label.is_empty())?)?;

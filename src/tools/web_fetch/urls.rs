@@ -6,16 +6,16 @@ use regex::Regex;
 use reqwest::Url;
 
 /// Maximum length of an address, in bytes.
-const LONGEST: usize = 4096;
+const MAX_ADDRESS_BYTES: usize = 4096;
 
-static ADDRESS: LazyLock<Regex> = LazyLock::new(|| {
+static ADDRESS_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?i)\bhttps?://[^\s<>"'`|\\^{}]+"#).expect("the pattern is fixed")
 });
 
 /// Returns the addresses in a text, each once, in their order. The error names an address that cannot be read.
 pub(super) fn of(text: &str) -> Result<Vec<Url>, String> {
     let mut urls = Vec::new();
-    for found in ADDRESS.find_iter(text) {
+    for found in ADDRESS_PATTERN.find_iter(text) {
         let url = read(trimmed(found.as_str()))?;
         if !urls.contains(&url) {
             urls.push(url);
@@ -26,8 +26,8 @@ pub(super) fn of(text: &str) -> Result<Vec<Url>, String> {
 
 /// Parses an address that a request may be sent to. The error says what is wrong with the address.
 pub(super) fn read(text: &str) -> Result<Url, String> {
-    if text.len() > LONGEST {
-        return Err(format!("An address is longer than {LONGEST} bytes."));
+    if text.len() > MAX_ADDRESS_BYTES {
+        return Err(format!("An address is longer than {MAX_ADDRESS_BYTES} bytes."));
     }
     let mut url = Url::parse(text).map_err(|err| format!("`{text}` is no address: {err}."))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -115,7 +115,7 @@ mod tests {
         let check = |text, why: &str| assert!(of(text).unwrap_err().contains(why));
         check("http://[::1", "is no address");
         check("https://user:secret@a.test/", "password");
-        check(&format!("https://a.test/{}", "x".repeat(LONGEST)), "longer");
+        check(&format!("https://a.test/{}", "x".repeat(MAX_ADDRESS_BYTES)), "longer");
         assert!(read("file:///etc/passwd").unwrap_err().contains("https"));
     }
 }

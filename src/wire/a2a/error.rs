@@ -26,14 +26,14 @@ pub const QUOTA_EXCEEDED: i64 = -32029;
 
 /// Code: the server cannot carry out the request now. The code is tandem's own; the error's data says when to try
 /// again.
-pub const UNAVAILABLE: i64 = -32030;
+pub const UNAVAILABLE_CODE: i64 = -32030;
 
 /// Time in seconds after which clients should send a request again that the server could not carry out.
 const RETRY_SECONDS: u64 = 5;
 
 /// Returns the error for a request that the server cannot carry out now, but perhaps later.
 pub fn unavailable(why: &str) -> Error {
-    let error = Error::new(UNAVAILABLE, format!("{why}; try again in {RETRY_SECONDS} s"));
+    let error = Error::new(UNAVAILABLE_CODE, format!("{why}; try again in {RETRY_SECONDS} s"));
     error.with(json!({ "retryAfterSeconds": RETRY_SECONDS }))
 }
 

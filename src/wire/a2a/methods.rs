@@ -72,33 +72,33 @@ type Row = (Method, &'static str, &'static str, Option<(Verb, &'static str)>, bo
 
 /// The rows, in the order of the methods. A method of tandem's own has the same name in both versions.
 #[rustfmt::skip] // one line for each method
-const ROWS: [Row; 13] = [
+const METHOD_ROWS: [Row; 13] = [
     (Send, "message/send", "SendMessage", Some((Post, "/message:send")), false),
     (Stream, "message/stream", "SendStreamingMessage", Some((Post, "/message:stream")), true),
     (Get, "tasks/get", "GetTask", Some((Read, "/tasks/{id}")), false),
     (Cancel, "tasks/cancel", "CancelTask", Some((Post, "/tasks/{id}:cancel")), false),
     (Subscribe, "tasks/resubscribe", "SubscribeToTask", Some((Read, "/tasks/{id}:subscribe")), true),
     (List, "tasks/list", "ListTasks", Some((Read, "/tasks")), false),
-    (SetPush, "tasks/pushNotificationConfig/set", "CreateTaskPushNotificationConfig", Some((Post, CONFIGS)), false),
-    (GetPush, "tasks/pushNotificationConfig/get", "GetTaskPushNotificationConfig", Some((Read, CONFIG)), false),
-    (ListPush, "tasks/pushNotificationConfig/list", "ListTaskPushNotificationConfigs", Some((Read, CONFIGS)), false),
-    (DeletePush, "tasks/pushNotificationConfig/delete", "DeleteTaskPushNotificationConfig", Some((Delete, CONFIG)), false),
+    (SetPush, "tasks/pushNotificationConfig/set", "CreateTaskPushNotificationConfig", Some((Post, CONFIGS_PATH)), false),
+    (GetPush, "tasks/pushNotificationConfig/get", "GetTaskPushNotificationConfig", Some((Read, CONFIG_PATH)), false),
+    (ListPush, "tasks/pushNotificationConfig/list", "ListTaskPushNotificationConfigs", Some((Read, CONFIGS_PATH)), false),
+    (DeletePush, "tasks/pushNotificationConfig/delete", "DeleteTaskPushNotificationConfig", Some((Delete, CONFIG_PATH)), false),
     (ExtendedCard, "agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard", Some((Read, "/extendedAgentCard")), false),
     (Commands, "commands/get", "commands/get", None, false),
     (Execute, "command/execute", "command/execute", None, false),
 ];
 
 // A variant without a row does not compile, as long as `Execute` is the last variant.
-const _: () = assert!(ROWS.len() == Execute as usize + 1);
+const _: () = assert!(METHOD_ROWS.len() == Execute as usize + 1);
 
 /// Paths of the configurations of push notifications.
-const CONFIGS: &str = "/tasks/{taskId}/pushNotificationConfigs";
-const CONFIG: &str = "/tasks/{taskId}/pushNotificationConfigs/{id}";
+const CONFIGS_PATH: &str = "/tasks/{taskId}/pushNotificationConfigs";
+const CONFIG_PATH: &str = "/tasks/{taskId}/pushNotificationConfigs/{id}";
 
 impl Method {
     /// Returns all methods.
     pub fn all() -> impl Iterator<Item = Self> {
-        ROWS.iter().map(|row| row.0)
+        METHOD_ROWS.iter().map(|row| row.0)
     }
 
     /// Returns the method and the version of a name. A name that both versions have counts as one of 0.3.
@@ -110,7 +110,7 @@ impl Method {
     }
 
     fn row(self) -> &'static Row {
-        &ROWS[self as usize]
+        &METHOD_ROWS[self as usize]
     }
 
     /// Returns the name in a version.

@@ -101,10 +101,10 @@ impl RpcStatus {
             error::TASK_NOT_FOUND => (404, "NOT_FOUND", None),
             error::CONTENT_TYPE_NOT_SUPPORTED => (400, "INVALID_ARGUMENT", None),
             error::QUOTA_EXCEEDED => (429, "RESOURCE_EXHAUSTED", Some("QUOTA_EXCEEDED")),
-            error::UNAVAILABLE => (503, "UNAVAILABLE", Some("UNAVAILABLE")),
+            error::UNAVAILABLE_CODE => (503, "UNAVAILABLE", Some("UNAVAILABLE")),
             Error::METHOD_NOT_FOUND => (404, "NOT_FOUND", Some("METHOD_NOT_FOUND")),
             Error::INVALID_PARAMS => (400, "INVALID_ARGUMENT", Some("INVALID_PARAMS")),
-            Error::PARSE | Error::INVALID_REQUEST => {
+            Error::PARSE_ERROR | Error::INVALID_REQUEST => {
                 (400, "INVALID_ARGUMENT", Some("INVALID_REQUEST"))
             }
             code if reason(code).is_some() => (400, "FAILED_PRECONDITION", None),

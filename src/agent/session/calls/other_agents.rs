@@ -83,7 +83,7 @@ const PROCESS_ARGUMENTS: ArgumentNames =
     &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
 
 /// The tool that applies patches, and the program of another agent that does the same.
-const PATCH: &str = "apply_patch";
+const PATCH_TOOL: &str = "apply_patch";
 
 /// Other agents' names for the arguments of each built-in tool.
 const TOOL_ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
@@ -123,8 +123,8 @@ const TOOL_ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
         ],
     ),
     ("apply_patch", &[&[("patch", "input"), ("patchText", "input"), ("patch_text", "input")]]),
-    ("list_directory", &[DIRECTORY]),
-    ("glob", &[DIRECTORY, &[("glob_pattern", "pattern")]]),
+    ("list_directory", &[DIRECTORY_ARGUMENTS]),
+    ("glob", &[DIRECTORY_ARGUMENTS, &[("glob_pattern", "pattern")]]),
     (
         "grep_search",
         &[
@@ -176,12 +176,12 @@ pub(super) struct BuiltInCall {
 /// tool does.
 pub(super) fn translate(name: &str, args: Value) -> Option<BuiltInCall> {
     let key = key(without_prefix(name));
-    if EDITORS.contains(&key.as_str()) {
+    if EDITOR_NAMES.contains(&key.as_str()) {
         return editor_call(args);
     }
     let own = TOOL_ARGUMENTS.iter().map(|(tool, _)| *tool).find(|tool| self::key(tool) == key);
     let tool =
-        own.or_else(|| TOOLS.iter().find(|(other, _)| *other == key).map(|(_, tool)| *tool))?;
+        own.or_else(|| TOOL_NAMES.iter().find(|(other, _)| *other == key).map(|(_, tool)| *tool))?;
     Some(BuiltInCall { tool, args: arguments(tool, args) })
 }
 
@@ -191,10 +191,11 @@ pub(super) fn arguments(tool: &str, args: Value) -> Value {
     let mut args = match args {
         Value::Object(args) => args,
         // Some models write a patch as it is, although the tool is declared as a function.
-        Value::String(patch) if tool == PATCH => return json!({ "input": patch }),
+        Value::String(patch) if tool == PATCH_TOOL => return json!({ "input": patch }),
         other => return other,
     };
-    let groups = ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, groups)| *groups);
+    let groups =
+        TOOL_ARGUMENTS.iter().filter(|(of, _)| *of == tool).flat_map(|(_, groups)| *groups);
     for (other, own) in groups.copied().flatten() {
         rename(&mut args, other, own);
     }
@@ -243,7 +244,7 @@ pub(super) fn patch_of_command(tool: &str, args: &Value) -> Option<BuiltInCall> 
     if let Some(directory) = directory {
         args["dir_path"] = directory.into();
     }
-    Some(BuiltInCall { tool: PATCH, args })
+    Some(BuiltInCall { tool: PATCH_TOOL, args })
 }
 
 /// Returns a word of a command line that stands for itself, without its quotes.
@@ -517,7 +518,7 @@ mod tests {
         assert_eq!(of(json!(["bash", "-lc", format!("apply_patch <<'EOF'\n{PATCH}EOF")])), patch());
         let below = Some(json!({ "input": PATCH, "dir_path": "a b" }));
         assert_eq!(line("cd 'a b' && ", "'EOF'", ""), below);
-        // What does more than apply a patch stays a command.
+        // A line that does more than apply a patch stays a command.
         assert_eq!(line("", "'EOF'", "rm -rf x\n"), None);
         assert_eq!(line("", "'EOF' && rm x", ""), None);
         assert_eq!(line("", "'EOF' > log", ""), None);

@@ -17,10 +17,10 @@ use tandem_policy::rules::ToolList;
 use tandem_policy::{LoadedRules, Permissions, PolicyRequest};
 
 /// Name of the tool that edits files by patches.
-const BY_PATCH: &str = "apply_patch";
+const PATCH_TOOL: &str = "apply_patch";
 
 /// Name of the tool that edits a file by replacing texts.
-const BY_TEXT: &str = "replace";
+const REPLACE_TOOL: &str = "replace";
 
 /// The tools of a session.
 pub(crate) struct Toolbox {
@@ -146,9 +146,9 @@ impl Toolbox {
     /// has been trained either to write patches, or to replace texts. If it may not use that tool, it has the other.
     pub(crate) fn declarations(&self, model: &dyn Model) -> Arc<[ToolDeclaration]> {
         // The built-in tools are counted only here, and not for each call, because `Tool::is_offered` may read files.
-        let (offered, by_patch) = (self.offered().count(), model.edits_by_patch());
+        let (offered, by_patch) = (self.available_tools().count(), model.edits_by_patch());
         let is_good = |known: &ToolCatalog| known.offered == offered && known.by_patch == by_patch;
-        Arc::clone(&self.known_if(Some(by_patch), is_good).declarations)
+        Arc::clone(&self.catalog_if(Some(by_patch), is_good).declarations)
     }
 
     /// Frees the catalog, which is built anew when it is needed next.
@@ -156,13 +156,13 @@ impl Toolbox {
         *self.last_catalog.lock() = None;
     }
 
-    fn known(&self) -> Arc<ToolCatalog> {
-        self.known_if(None, |_| true)
+    fn catalog(&self) -> Arc<ToolCatalog> {
+        self.catalog_if(None, |_| true)
     }
 
     /// Returns the current catalog if the servers' offers, the rules and the limit are the same and `is_good` accepts
     /// it; otherwise builds a new one. With `None` for `by_patch`, the declarations are for the same model as before.
-    fn known_if(
+    fn catalog_if(
         &self,
         by_patch: Option<bool>,
         is_good: impl Fn(&ToolCatalog) -> bool,
@@ -208,7 +208,8 @@ impl Toolbox {
             list.as_ref().is_none_or(|list| list.has(&request))
                 && !self.permissions.removes(&request)
         });
-        let (wanted, other) = if by_patch { (BY_PATCH, BY_TEXT) } else { (BY_TEXT, BY_PATCH) };
+        let (wanted, other) =
+            if by_patch { (PATCH_TOOL, REPLACE_TOOL) } else { (REPLACE_TOOL, PATCH_TOOL) };
         if told.iter().any(|(_, spec)| spec.name == wanted) {
             told.retain(|(_, spec)| spec.name != other);
         }

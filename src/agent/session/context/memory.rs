@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     /// Number of times that the files are read: enough that, without the protection, some reads are outside.
-    const ROUNDS: usize = 1000;
+    const READ_ROUNDS: usize = 1000;
 
     #[test]
     fn trust_is_looked_up_only_for_directories_that_have_a_memory_file() {
@@ -220,7 +220,7 @@ mod tests {
         };
         let told = thread::scope(|scope| {
             scope.spawn(exchanging);
-            let told: Vec<_> = (0..ROUNDS).map(|_| memory.read(&workspace, &[])).collect();
+            let told: Vec<_> = (0..READ_ROUNDS).map(|_| memory.read(&workspace, &[])).collect();
             is_over.store(true, Ordering::Relaxed);
             told
         });

@@ -460,15 +460,15 @@ fn changes() -> Vec<Event> {
         change: FileChange {
             path: "/p/a".into(),
             before,
-            after: ContentId::of(b"2"),
+            after: ContentId::hash(b"2"),
             removes: false,
             directories: vec!["/p/d".into()],
         },
     };
     let removed = FileChange {
         path: "/p/a".into(),
-        before: Preimage::Kept(ContentId::of(b"1")),
-        after: ContentId::of(b""),
+        before: Preimage::Kept(ContentId::hash(b"1")),
+        after: ContentId::hash(b""),
         removes: true,
         directories: Vec::new(),
     };

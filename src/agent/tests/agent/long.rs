@@ -18,7 +18,7 @@ use tandem_agent::session::{
 };
 use tandem_content::media::Media;
 use tandem_host::{Tool, ToolOutput};
-use tandem_model::history::{INTERRUPTED, harden};
+use tandem_model::history::{INTERRUPTED_NOTE, harden};
 use tandem_model::replay::Replay;
 use tandem_model::{Chunk, Error, Finish, Message, Model, Part, Prompt, tokens};
 use tandem_tools as tools;
@@ -118,7 +118,8 @@ fn part(part: &Part) -> String {
 /// A conversation that every provider takes needs no repair, but where a turn was cancelled.
 fn check(prompt: &Prompt) {
     let hardened = harden(&prompt.messages, |_, _| true);
-    let is_repair = |it: &Message| matches!(it, Message::Assistant(it) if it.text == INTERRUPTED);
+    let is_repair =
+        |it: &Message| matches!(it, Message::Assistant(it) if it.text == INTERRUPTED_NOTE);
     let kept: Vec<_> = hardened.iter().filter(|it| !is_repair(it)).collect();
     let same = kept.len() == prompt.messages.len()
         && kept.iter().zip(&prompt.messages).all(|(a, b)| Arc::ptr_eq(a, b));

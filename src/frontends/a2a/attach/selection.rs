@@ -23,7 +23,7 @@ use tandem_wire::jsonrpc::Error;
 const STORED_LISTED: usize = 100;
 
 /// Maximum number of characters of a prompt in the list.
-const BEGINNING: usize = 60;
+const MAX_PROMPT_CHARS: usize = 60;
 
 /// Returns the session that the terminal means; if that is not clear, the list to choose from, without the
 /// oldest of very many. If the terminal names no session, the only session that a node has loaded is meant.
@@ -115,7 +115,7 @@ fn listed(summary: &SessionSummary) -> ListedSession {
         id: summary.id.clone(),
         directory: summary.directory.display().to_string(),
         prompts: usize::try_from(summary.prompts).unwrap_or(usize::MAX),
-        last: first_chars(&summary.last_prompt, BEGINNING).to_owned(),
+        last: first_chars(&summary.last_prompt, MAX_PROMPT_CHARS).to_owned(),
         at: summary.last_activity.unwrap_or_default(),
         busy: summary.busy,
     }
@@ -127,7 +127,7 @@ fn listed_stored(stored: &Listed, busy: bool) -> ListedSession {
         id: stored.head.id.clone(),
         directory: stored.head.directory.display().to_string(),
         prompts: usize::try_from(stored.turns).unwrap_or(usize::MAX),
-        last: first_chars(&stored.title, BEGINNING).to_owned(),
+        last: first_chars(&stored.title, MAX_PROMPT_CHARS).to_owned(),
         at: stored.changed,
         busy,
     }

@@ -12,7 +12,7 @@ use tandem_net::{self as net, Backoff, Lookup, Reach};
 
 /// Maximum time that an idle connection stays open. Connections are reused to save the next notification a
 /// handshake. They lead to addresses that have been checked.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Failure of an attempt. The text names at most the host of the URL.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Courier {
                 // The time is shared among the addresses of a name, so that a dead address leaves time for
                 // the next one.
                 .connect_timeout(self.timeout / 2)
-                .pool_idle_timeout(IDLE)
+                .pool_idle_timeout(IDLE_TIMEOUT)
                 .pool_max_idle_per_host(1)
         });
         let client = client.map_err(|error| {

@@ -7,7 +7,7 @@ use reqwest::Url;
 use tandem_net::{self as net, Reach};
 
 /// Maximum length of a URL in bytes.
-const LONGEST: usize = 4096;
+const MAX_URL_BYTES: usize = 4096;
 
 /// URL of a webhook that has passed [`check`]. It is displayed without its path and query, which may contain
 /// secrets.
@@ -30,8 +30,8 @@ impl fmt::Debug for WebhookUrl {
 /// Checks the URL of a webhook as far as possible without resolving its name. Returns the checked URL, or a
 /// sentence that says why it is refused.
 pub fn check(url: &str, allow_loopback: bool) -> Result<WebhookUrl, String> {
-    if url.len() > LONGEST {
-        return Err(format!("The webhook's address is longer than {LONGEST} bytes."));
+    if url.len() > MAX_URL_BYTES {
+        return Err(format!("The webhook's address is longer than {MAX_URL_BYTES} bytes."));
     }
     let mut url =
         Url::parse(url).map_err(|error| format!("The webhook's address is none: {error}."))?;

@@ -9,10 +9,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 use tokio_util::sync::CancellationToken;
 
 use super::heartbeat::{Due, Heartbeat};
-use super::out::{GOING_AWAY, Out, SILENT};
+use super::out::{CLIENT_SILENT, GOING_AWAY, Out};
 
 /// Size in bytes of the buffer between the WebSocket and the connection.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Maximum time for answers to open requests when the server ends.
 const LAST_LINES: Duration = Duration::from_millis(300);
@@ -25,7 +25,7 @@ pub(super) async fn carry<F: Future<Output = ()>>(
     (input, out, heartbeat): (&mut SplitStream<WebSocket>, &mut Out, &Heartbeat),
     over: &CancellationToken,
 ) {
-    let (ours, theirs) = tokio::io::duplex(BUFFER);
+    let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
     let serving = serve(theirs);
     let (from, to) = tokio::io::split(ours);
     let reading = read(first, input, heartbeat, to, over);
@@ -42,7 +42,7 @@ pub(super) async fn carry<F: Future<Output = ()>>(
                 },
                 due = heartbeat.due() => match due {
                     Due::Ping => out.ping().await,
-                    Due::Gone => Err(out.close(GOING_AWAY, SILENT).await),
+                    Due::Gone => Err(out.close(GOING_AWAY, CLIENT_SILENT).await),
                 },
             };
             if sent.is_err() {

@@ -12,18 +12,18 @@ use tandem_wire::jsonrpc::{Envelope, Error};
 
 /// Close codes (RFC 6455, section 7.4.1).
 pub(super) const GOING_AWAY: u16 = 1001;
-pub(super) const UNSUPPORTED: u16 = 1003;
-pub(super) const POLICY: u16 = 1008;
+pub(super) const UNSUPPORTED_CODE: u16 = 1003;
+pub(super) const POLICY_CODE: u16 = 1008;
 pub(super) const TOO_BIG: u16 = 1009;
 
 /// Reason for closing the connection of a client that does not answer a ping.
-pub(super) const SILENT: &str = "no sign of life";
+pub(super) const CLIENT_SILENT: &str = "no sign of life";
 
 /// Reason for closing a connection whose session another process has taken over.
-pub(super) const MOVED: &str = "the session goes on at another node";
+pub(super) const SESSION_MOVED: &str = "the session goes on at another node";
 
 /// Maximum time for the closing handshake.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Error that means that the connection has ended, or must end.
 pub(super) struct Over;
@@ -72,7 +72,7 @@ impl Out {
     /// Closes the connection, or answers the client's close frame. The client may be gone, so the wait is
     /// limited.
     pub(super) async fn farewell(&mut self) {
-        let _ = tokio::time::timeout(FAREWELL, self.0.close()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.0.close()).await;
     }
 
     /// Closes the connection with a code and a reason.

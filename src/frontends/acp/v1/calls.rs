@@ -211,7 +211,10 @@ fn media_read<'a>(started: &CallStarted, end: &'a ToolOutcome) -> &'a [Media] {
 
 /// Returns the call to show with its question. Its content is the proposed change or command, the description and the
 /// reason of the question.
-pub(super) fn asked<'a>(started: &'a CallStarted, question: &'a Question) -> ToolCall<'a> {
+pub(super) fn call_with_question<'a>(
+    started: &'a CallStarted,
+    question: &'a Question,
+) -> ToolCall<'a> {
     let shown = proposals(started, question).into_iter().chain(description(started));
     let why = text(because(question));
     let content = shown.map(content).chain([why]).collect();

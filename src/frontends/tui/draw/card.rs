@@ -46,9 +46,9 @@ pub(super) fn rows(card: &CallCard, open: bool, columns: usize) -> ItemRows {
             }
             Some(ResultContent::Diff(change)) => {
                 let rows = change.each().flat_map(|change| named_change(change, columns));
-                limited(rows.collect(), all(CHANGE))
+                limited(rows.collect(), all(MAX_CHANGE_ROWS))
             }
-            Some(ResultContent::Markdown(text)) => text_rows(text, all(TEXT), columns),
+            Some(ResultContent::Markdown(text)) => text_rows(text, all(MAX_RESULT_ROWS), columns),
             Some(ResultContent::Sources(sources)) => {
                 text_rows(&WebSource::list(sources), all(MAX_RESULT_ROWS), columns)
             }
@@ -96,7 +96,7 @@ fn named_change(change: &FileDiff, columns: usize) -> Vec<Line<'static>> {
     let head = [vec![name], diff::counts(change, &lines)].concat();
     let margin = Margin::bar("", Style::new());
     let head = fold(&head, &margin, columns);
-    head.into_iter().chain(diff::rows(change, &lines, diff::ALL, columns)).collect()
+    head.into_iter().chain(diff::rows(change, &lines, diff::ALL_LINES, columns)).collect()
 }
 
 fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'static> {

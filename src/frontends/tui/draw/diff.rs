@@ -85,7 +85,7 @@ pub(super) fn counts(change: &FileDiff, diff: &LineDiff) -> Vec<Span<'static>> {
         (None, None) => Some(" new file"),
         (Some(_), None) => None,
     };
-    counts.extend(what.map(|what| Span::styled(what, DIM)));
+    counts.extend(what.map(|what| Span::styled(what, DIM_STYLE)));
     if diff.crlf {
         counts.push(Span::styled(" CRLF", DIM_STYLE));
     }

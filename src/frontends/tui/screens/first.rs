@@ -24,8 +24,8 @@ fn offered(cause: OfferReason, then: NextStep, offered: offer::LoginStage) -> St
 }
 
 /// Returns a screen with the choice of a provider.
-fn providers(cause: Cause) -> Stage {
-    let mut stage = offered(cause, Then::Nothing, offer::LoginStage::Providers);
+fn providers(cause: OfferReason) -> Stage {
+    let mut stage = offered(cause, NextStep::Nothing, offer::LoginStage::Providers);
     let provider = |title: &str, made_at: &str| KeyProvider {
         title: title.to_owned(),
         made_at: made_at.to_owned(),

@@ -9,7 +9,7 @@ use crate::item::{HistoryItem, ItemBody};
 use tandem_content::visible::{has_hidden, visible_line};
 
 /// Texts that would hide the text before, beside or after them.
-const HIDING: &[&str] = &[
+const HIDING_TEXTS: &[&str] = &[
     "\r",
     "\r\r",
     "\u{1b}[2K",
@@ -100,7 +100,7 @@ fn subjects(text: &str) -> Vec<(Value, Value, String)> {
 
 #[test]
 fn what_a_person_approves_is_seen_here_and_attached() {
-    for hiding in HIDING {
+    for hiding in HIDING_TEXTS {
         let text = format!("before{hiding}after");
         for (event, outcome, expected) in subjects(&text) {
             check(Stage::new(), event.clone(), outcome.clone(), &expected);
@@ -111,7 +111,7 @@ fn what_a_person_approves_is_seen_here_and_attached() {
 
 #[test]
 fn what_a_tool_of_a_server_is_called_with_is_seen() {
-    for hiding in HIDING {
+    for hiding in HIDING_TEXTS {
         let text = format!("before{hiding}after");
         // JSON itself escapes some of these characters.
         let json = json!(text).to_string();
@@ -152,7 +152,7 @@ fn a_change_of_line_endings_alone_is_seen() {
 
 #[test]
 fn what_is_said_around_it_is_seen() {
-    for hiding in HIDING {
+    for hiding in HIDING_TEXTS {
         let text = format!("before{hiding}after");
         let queued = json!({ "turn": 2, "prompt": [{ "Text": text }], "origin": "Editor" });
         let mut stage = Stage::new()

@@ -8,8 +8,8 @@ use super::*;
 use tandem_agent::session::{Head, Holder, Listed, Shares};
 use tandem_agent::sessions::SearchHit;
 
-const HERE: &str = "/home/me/src/project";
-const MINUTE: Millis = 60_000;
+const PROJECT_PATH: &str = "/home/me/src/project";
+const MINUTE_MS: Millis = 60_000;
 
 fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -> Listed {
     let head = Head {
@@ -32,22 +32,22 @@ fn listed(id: &str, title: &str, turns: u64, directory: &str, changed: Millis) -
 
 /// Returns the sessions of this directory, or of all directories.
 fn sessions(all: bool, now: Millis) -> Vec<Listed> {
-    let here = |id, title, turns, age| listed(id, title, turns, HERE, now - age);
+    let here = |id, title, turns, age| listed(id, title, turns, PROJECT_PATH, now - age);
     let mut sessions = vec![
         here("0", "what is on the screen", 3, 0),
-        here("1", "Why does the parser lose the last line of a file?", 1, 5 * MINUTE),
-        here("2", "refactor\x1b[2J the lexer", 12, 26 * 60 * MINUTE),
+        here("1", "Why does the parser lose the last line of a file?", 1, 5 * MINUTE_MS),
+        here("2", "refactor\x1b[2J the lexer", 12, 26 * 60 * MINUTE_MS),
     ];
     if all {
         let other = "/home/me/src/other";
-        sessions.insert(2, listed("3", "release notes", 4, other, now - 3 * 60 * MINUTE));
+        sessions.insert(2, listed("3", "release notes", 4, other, now - 3 * 60 * MINUTE_MS));
     }
     sessions
 }
 
 fn picking(stage: Stage) -> Stage {
     let mut stage = stage;
-    let mut picker = Picker::new(Path::new(HERE), Some("0".to_owned()), "");
+    let mut picker = Picker::new(Path::new(PROJECT_PATH), Some("0".to_owned()), "");
     let query = picker.first_query();
     assert!(!picker.read(&query, Ok(sessions(false, stage.now))));
     stage.state.picker = Some(picker);
@@ -85,7 +85,7 @@ fn the_sessions_of_all_directories_are_offered_and_filtered() {
     let mut stage = picking(Stage::new());
     picker(&mut stage).change_scope();
     assert_eq!(picker(&mut stage).count(), None);
-    let late = Picker::new(Path::new(HERE), None, "").first_query();
+    let late = Picker::new(Path::new(PROJECT_PATH), None, "").first_query();
     // The reply to an earlier query comes too late.
     picker(&mut stage).read(&late, Ok(Vec::new()));
     assert_eq!(picker(&mut stage).count(), None);
@@ -108,7 +108,7 @@ fn what_was_marked_stays_marked_when_all_are_read() {
     picker(&mut stage).select(true);
     let query = picker(&mut stage).query();
     let mut more = sessions(false, stage.now);
-    more.insert(0, listed("9", "newer", 1, HERE, stage.now));
+    more.insert(0, listed("9", "newer", 1, PROJECT_PATH, stage.now));
     picker(&mut stage).read(&query, Ok(more));
     assert_eq!(picker(&mut stage).marked().unwrap().head.id, "2");
     picker(&mut stage).select(true);
@@ -147,7 +147,7 @@ fn what_was_said_is_searched() {
 #[test]
 fn sessions_are_offered_before_there_is_one() {
     let mut stage = Stage::new();
-    let mut picker = Picker::new(Path::new(HERE), None, "");
+    let mut picker = Picker::new(Path::new(PROJECT_PATH), None, "");
     let query = picker.first_query();
     picker.read(&query, Ok(sessions(false, stage.now)));
     stage.state.picker = Some(picker);

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::anthropic::request::MessagesRequest;
 use crate::anthropic::thinking;
-use crate::arbitrary::{self, MODEL};
+use crate::arbitrary::{self, TEST_MODEL};
 use crate::{Call, Prompt};
 
-static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
+static NONE_REFUSED: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
 
 /// Returns a strategy for any conversation, in which native parts are those that this API would have sent.
 fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
@@ -22,7 +22,7 @@ fn translated(mut message: Arc<Message>) -> Arc<Message> {
         Arc::make_mut(&mut message)
         && native.backend == "gemini"
     {
-        native.backend = BACKEND.to_owned();
+        native.backend = BACKEND_NAME.to_owned();
         let mut calls = calls.iter();
         native.parts = native.parts.iter().map(|part| part_of(part, &mut calls)).collect();
     }
@@ -49,7 +49,7 @@ fn wire(messages: &[Arc<Message>]) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
     let request = MessagesRequest {
         prompt: &prompt,
-        target: AnthropicTarget { model: MODEL, refused: &NONE },
+        target: AnthropicTarget { model: TEST_MODEL, refused: &NONE_REFUSED },
         thinking: &thinking::ThinkingConfig::default(),
         more: &Map::new(),
         max_tokens: 1,
@@ -108,7 +108,7 @@ proptest! {
             Message::Assistant(answer) => answer.native.as_ref().filter(|it| holds(it, answer)),
             _ => None,
         });
-        let ours = answers.filter(|native| native.model == MODEL).flat_map(|native| &native.parts);
+        let ours = answers.filter(|native| native.model == TEST_MODEL).flat_map(|native| &native.parts);
         let ours: Vec<_> = ours.filter(|part| part["type"] == "thinking").cloned().collect();
         let turns = wire(&messages);
         let sent = turns.iter().flat_map(blocks).filter(|block| block["type"] == "thinking");

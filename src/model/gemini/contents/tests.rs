@@ -6,16 +6,16 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::arbitrary::{self, MODEL};
+use crate::arbitrary::{self, TEST_MODEL};
 use crate::gemini::request::GenerateContentRequest;
 use crate::{Call, Prompt};
 
-static NONE: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
-static LISTENER: LazyLock<GeminiTarget<'_>> = LazyLock::new(|| GeminiTarget {
-    model: MODEL,
+static NONE_REFUSED: LazyLock<RefusedSignatures> = LazyLock::new(RefusedSignatures::new);
+static LISTENING_TARGET: LazyLock<GeminiTarget<'_>> = LazyLock::new(|| GeminiTarget {
+    model: TEST_MODEL,
     signatures: true,
     media_in_responses: true,
-    refused: &NONE,
+    refused: &NONE_REFUSED,
 });
 
 /// Converts messages.
@@ -47,7 +47,8 @@ fn name_and_id(call: &Value) -> (Value, Value) {
 
 fn is_empty(part: &Value) -> bool {
     let empty = part["text"].as_str().is_some_and(str::is_empty);
-    part == &json!({}) || (empty && part.get(SIGNATURE).is_none() && part.get("thought").is_none())
+    part == &json!({})
+        || (empty && part.get(SIGNATURE_KEY).is_none() && part.get("thought").is_none())
 }
 
 /// Returns the signed parts that this model made, in order.
@@ -56,9 +57,9 @@ fn signed_by_us(messages: &[Arc<Message>]) -> Vec<&Value> {
         Message::Assistant(answer) => answer.native.as_ref().filter(|it| holds(it, answer)),
         _ => None,
     });
-    let ours = answers.filter(|native| native.model == MODEL);
+    let ours = answers.filter(|native| native.model == TEST_MODEL);
     let parts = ours.flat_map(|native| &native.parts);
-    parts.filter(|part| part.get(SIGNATURE).is_some_and(Value::is_string)).collect()
+    parts.filter(|part| part.get(SIGNATURE_KEY).is_some_and(Value::is_string)).collect()
 }
 
 proptest! {
@@ -66,7 +67,7 @@ proptest! {
 
     #[test]
     fn the_rules_of_the_api_are_kept(messages in arbitrary::conversation()) {
-        let contents = wire(&messages, *LISTENER);
+        let contents = wire(&messages, *LISTENING_TARGET);
         for (at, content) in contents.iter().enumerate() {
             let role = if at % 2 == 0 { "user" } else { "model" };
             prop_assert_eq!(&content["role"], role);
@@ -91,10 +92,10 @@ proptest! {
 
     #[test]
     fn what_this_model_signed_goes_back_where_it_was(messages in arbitrary::conversation()) {
-        let contents = wire(&messages, *LISTENER);
+        let contents = wire(&messages, *LISTENING_TARGET);
         let all = contents.iter().flat_map(|content| parts(content).iter().cloned());
-        let is_dummy = |part: &Value| part[SIGNATURE] == DUMMY;
-        let signed = all.filter(|part| part.get(SIGNATURE).is_some() && !is_dummy(part));
+        let is_dummy = |part: &Value| part[SIGNATURE_KEY] == DUMMY_SIGNATURE;
+        let signed = all.filter(|part| part.get(SIGNATURE_KEY).is_some() && !is_dummy(part));
         let mut signed: Vec<Value> = signed.collect();
         let mut expected: Vec<Value> = signed_by_us(&messages).into_iter().cloned().collect();
         // Parts change only where the API would refuse them.
@@ -108,7 +109,7 @@ proptest! {
 
     #[test]
     fn the_first_call_of_each_step_is_signed(messages in arbitrary::conversation()) {
-        let contents = wire(&messages, *LISTENER);
+        let contents = wire(&messages, *LISTENING_TARGET);
         let is_prompt = |content: &Value| {
             content["role"] == "user" && all(content, "functionResponse").is_empty()
         };
@@ -116,10 +117,10 @@ proptest! {
         for (at, content) in contents.iter().enumerate() {
             let mut calls = parts(content).iter().filter(|part| part.get("functionCall").is_some());
             if at > turn && let Some(first) = calls.next() {
-                prop_assert!(first[SIGNATURE].is_string(), "{}", content);
+                prop_assert!(first[SIGNATURE_KEY].is_string(), "{}", content);
             }
             if at < turn {
-                prop_assert!(!calls.any(|call| call[SIGNATURE] == DUMMY), "{}", content);
+                prop_assert!(!calls.any(|call| call[SIGNATURE_KEY] == DUMMY_SIGNATURE), "{}", content);
             }
         }
     }
@@ -127,16 +128,16 @@ proptest! {
     #[test]
     fn refused_signatures_are_replaced(messages in arbitrary::conversation()) {
         let refused = signatures(&messages).collect();
-        let contents = wire(&messages, GeminiTarget { refused: &refused, ..*LISTENER });
-        let others: Vec<_> = contents.iter().flat_map(|content| all(content, SIGNATURE)).collect();
-        prop_assert!(others.iter().all(|signature| **signature == DUMMY), "{:?}", others);
+        let contents = wire(&messages, GeminiTarget { refused: &refused, ..*LISTENING_TARGET });
+        let others: Vec<_> = contents.iter().flat_map(|content| all(content, SIGNATURE_KEY)).collect();
+        prop_assert!(others.iter().all(|signature| **signature == DUMMY_SIGNATURE), "{:?}", others);
     }
 
     #[test]
     fn an_older_model_gets_no_dummies(messages in arbitrary::conversation()) {
-        let contents = wire(&messages, GeminiTarget { signatures: false, ..*LISTENER });
-        let signatures = contents.iter().flat_map(|content| all(content, SIGNATURE));
-        prop_assert!(!signatures.into_iter().any(|signature| *signature == DUMMY));
+        let contents = wire(&messages, GeminiTarget { signatures: false, ..*LISTENING_TARGET });
+        let signatures = contents.iter().flat_map(|content| all(content, SIGNATURE_KEY));
+        prop_assert!(!signatures.into_iter().any(|signature| *signature == DUMMY_SIGNATURE));
     }
 }
 
@@ -153,7 +154,7 @@ fn native(model: &str, parts: Value) -> Arc<Message> {
         args: call["args"].clone(),
     });
     let calls = calls.collect();
-    let native = Native { backend: BACKEND.to_owned(), model: model.to_owned(), parts };
+    let native = Native { backend: BACKEND_NAME.to_owned(), model: model.to_owned(), parts };
     Arc::new(Message::Assistant(Assistant { text: String::new(), calls, native: Some(native) }))
 }
 
@@ -177,8 +178,8 @@ fn responses_have_the_ids_that_the_calls_had() {
     ]);
     let results = vec![result(0, "glob", vec![]), result(1, "read_file", vec![])];
     check(
-        &[user("hi"), native(MODEL, said.clone()), Arc::new(Message::Results(results))],
-        *LISTENER,
+        &[user("hi"), native(TEST_MODEL, said.clone()), Arc::new(Message::Results(results))],
+        *LISTENING_TARGET,
         &[
             json!([{"text": "hi"}]),
             said,
@@ -203,11 +204,11 @@ fn another_models_signatures_are_not_sent() {
     let results = vec![result(0, "glob", vec![]), result(1, "glob", vec![])];
     let contents = wire(
         &[user("hi"), native("gemini-other", said), Arc::new(Message::Results(results))],
-        *LISTENER,
+        *LISTENING_TARGET,
     );
     let sent = json!([
         {"text": "ok"},
-        {"functionCall": {"id": "1", "name": "glob", "args": {}}, "thoughtSignature": DUMMY},
+        {"functionCall": {"id": "1", "name": "glob", "args": {}}, "thoughtSignature": DUMMY_SIGNATURE},
         {"functionCall": {"id": "2", "name": "glob", "args": {}}},
     ]);
     assert_eq!(contents[1]["parts"], sent);
@@ -218,11 +219,11 @@ fn calls_of_another_provider_are_told_anew() {
     let call = |id: &str, name: &str, args| Call { id: id.to_owned(), name: name.to_owned(), args };
     let calls = vec![call("1", "my tool!", json!("{bad")), call("2", "9", Value::Null)];
     let answer = Assistant { text: "ok".to_owned(), calls, native: None };
-    let contents = wire(&[user("hi"), Arc::new(Message::Assistant(answer))], *LISTENER);
+    let contents = wire(&[user("hi"), Arc::new(Message::Assistant(answer))], *LISTENING_TARGET);
     let sent = json!([
         {"text": "ok"},
         {"functionCall": {"id": "1", "name": "my_tool_", "args": {"input": "{bad"}},
-            "thoughtSignature": DUMMY},
+            "thoughtSignature": DUMMY_SIGNATURE},
         {"functionCall": {"id": "2", "name": "_9", "args": {}}},
     ]);
     assert_eq!(contents[1]["parts"], sent);
@@ -244,13 +245,13 @@ fn media_go_into_responses_or_after_them() {
     let results = results.into_iter().enumerate();
     let results =
         results.map(|(n, result)| ToolResult { call: format!("session-{n}"), ..result }).collect();
-    let messages = [user("hi"), native(MODEL, said), Arc::new(Message::Results(results))];
+    let messages = [user("hi"), native(TEST_MODEL, said), Arc::new(Message::Results(results))];
     let image = json!({"inlineData": {"mimeType": "image/png", "data": "eA=="}});
     let sound = json!({"inlineData": {"mimeType": "audio/wav", "data": "eA=="}});
-    let new = wire(&messages, *LISTENER);
+    let new = wire(&messages, *LISTENING_TARGET);
     assert_eq!(new[2]["parts"][0]["functionResponse"]["parts"], json!([image]));
     assert_eq!(json!(parts(&new[2])[2..]), json!([sound]));
-    let old = wire(&messages, GeminiTarget { media_in_responses: false, ..*LISTENER });
+    let old = wire(&messages, GeminiTarget { media_in_responses: false, ..*LISTENING_TARGET });
     assert_eq!(old[2]["parts"][0]["functionResponse"].get("parts"), None);
     assert_eq!(parts(&old[2])[2..], [image, sound]);
 }

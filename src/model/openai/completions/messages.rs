@@ -15,11 +15,11 @@ use crate::{Assistant, Message, Native, Prompt, ToolResult, history, names};
 use tandem_content::media::Media;
 
 /// Backend name of native answers.
-pub(super) const BACKEND: &str = "openai";
+pub(super) const BACKEND_NAME: &str = "openai";
 /// Maximum length of a call's id that `OpenAI` accepts.
 const LONGEST_ID: usize = 40;
 /// Text in the user's name before the images of a tool's result.
-const SEEN: &str = "[What the tools above have to show:]";
+const MEDIA_HEADING: &str = "[What the tools above have to show:]";
 
 /// Capabilities of the target model.
 #[derive(Clone, Copy)]
@@ -103,7 +103,7 @@ pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
 
 /// Returns `true` if any of an answer's native parts are sent.
 fn speaks(answer: &Assistant, native: &Native, model: &str) -> bool {
-    !answer.calls.is_empty() && Echo::of(native, (BACKEND, model)).is_some()
+    !answer.calls.is_empty() && Echo::of(native, (BACKEND_NAME, model)).is_some()
 }
 
 impl<'a> ChatMessage<'a> {
@@ -166,7 +166,8 @@ fn assistant<'a>(answer: &'a Assistant, target: OpenAiTarget<'_>) -> ChatMessage
     if answer.calls.is_empty() {
         return ChatMessage::text("assistant", &answer.text);
     }
-    let echo = answer.native.as_ref().and_then(|native| Echo::of(native, (BACKEND, target.model)));
+    let echo =
+        answer.native.as_ref().and_then(|native| Echo::of(native, (BACKEND_NAME, target.model)));
     let mut echo = echo.unwrap_or_default();
     if target.server.has(Quirk::NoReasoning) {
         echo = Echo { calls: echo.calls, ..Echo::default() };
@@ -219,7 +220,7 @@ fn told<'a>(results: &'a [ToolResult], target: OpenAiTarget<'_>) -> Vec<ChatMess
     let media = results.iter().flat_map(|result| &result.media);
     let mut parts: Vec<_> = media.map(|media| shown(media, target)).collect();
     if !parts.is_empty() {
-        parts.insert(0, json!({ "type": "text", "text": SEEN }));
+        parts.insert(0, json!({ "type": "text", "text": MEDIA_HEADING }));
         said.push(ChatMessage {
             role: "user",
             content: Content::Parts(parts),

@@ -6,9 +6,9 @@ use std::mem;
 use serde_json::Value;
 
 use super::events::{RawItem, ResponseBody, ResponseEvent, text};
-use super::input::BACKEND;
+use super::input::BACKEND_NAME;
 use super::item::{
-    CUSTOM_CALL, FUNCTION_CALL, ItemKind, MESSAGE, OutputItem, REASONING, ThoughtForm,
+    CUSTOM_CALL, FUNCTION_CALL, ItemKind, MESSAGE_ITEM, OutputItem, REASONING_ITEM, ThoughtForm,
 };
 use crate::retry::RequestFailure;
 use crate::stream::{Assemble, StreamError};
@@ -16,7 +16,7 @@ use crate::words::{is_visible, too_big};
 use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
 
 /// Approximate memory of one JSON value, in bytes.
-const VALUE: usize = 80;
+const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -131,18 +131,18 @@ impl ResponsesAnswer {
             }
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.grow(delta.len())?;
-                let at = self.place(&event, MESSAGE);
+                let at = self.place(&event, MESSAGE_ITEM);
                 self.say(at, delta, out);
             }
             "response.reasoning_summary_part.added" => self.gap.thoughts = self.thoughts,
             "response.reasoning_summary_text.delta" => {
                 self.grow(delta.len())?;
-                let at = self.place(&event, REASONING);
+                let at = self.place(&event, REASONING_ITEM);
                 self.think(at, ThoughtForm::Summary, delta, out);
             }
             "response.reasoning_text.delta" => {
                 self.grow(delta.len())?;
-                let at = self.place(&event, REASONING);
+                let at = self.place(&event, REASONING_ITEM);
                 self.think(at, ThoughtForm::Text, delta, out);
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
@@ -356,7 +356,7 @@ impl ResponsesAnswer {
             return None;
         }
         let parts = self.items.iter().filter_map(|item| item.native(self.is_whole())).collect();
-        Some(Native { backend: BACKEND.to_owned(), model: model.to_owned(), parts })
+        Some(Native { backend: BACKEND_NAME.to_owned(), model: model.to_owned(), parts })
     }
 }
 
@@ -372,7 +372,7 @@ fn reported(data: &[u8]) -> StreamError {
 
 /// Estimates the additional memory in bytes of parsed JSON.
 fn values(json: &[u8]) -> usize {
-    (1 + memchr::memchr_iter(b',', json).count()) * VALUE
+    (1 + memchr::memchr_iter(b',', json).count()) * JSON_VALUE_BYTES
 }
 
 #[cfg(test)]

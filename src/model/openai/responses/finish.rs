@@ -4,7 +4,7 @@ use super::answer::{AnswerEnd, ResponsesAnswer};
 use crate::request_loop::AnswerVerdict;
 use crate::retry::{Advice, RequestFailure};
 use crate::stream::broke_off;
-use crate::unusable::{CUT_CALL, EMPTY, MALFORMED, THOUGHT_ONLY};
+use crate::unusable::{CUT_CALL, EMPTY_ANSWER, MALFORMED_CALL, THOUGHT_ONLY};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
@@ -19,12 +19,12 @@ pub(super) fn judge(answer: &ResponsesAnswer, after_results: bool) -> AnswerVerd
 
 fn completed(answer: &ResponsesAnswer, after_results: bool) -> AnswerVerdict {
     if answer.has_unsound_calls() {
-        return AnswerVerdict::Unusable(MALFORMED);
+        return AnswerVerdict::Unusable(MALFORMED_CALL);
     }
     if answer.has_calls() || answer.has_text() || after_results {
         return AnswerVerdict::Whole(FinishReason::Stop);
     }
-    AnswerVerdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY })
+    AnswerVerdict::Unusable(if answer.has_thoughts() { THOUGHT_ONLY } else { EMPTY_ANSWER })
 }
 
 fn incomplete(answer: &ResponsesAnswer, reason: &str) -> AnswerVerdict {

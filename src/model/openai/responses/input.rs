@@ -19,11 +19,11 @@ use crate::{Assistant, Message, Native, Prompt, ToolResult, history};
 use tandem_content::media::Media;
 
 /// Backend name of native answers.
-pub(super) const BACKEND: &str = "openai-responses";
+pub(super) const BACKEND_NAME: &str = "openai-responses";
 /// Text of a result without a text.
-const NOTHING: &str = "(nothing)";
+const EMPTY_OUTPUT: &str = "(nothing)";
 /// Text in the user's name before the images of results.
-const SEEN: &str = "[What the tools above have to show:]";
+const MEDIA_HEADING: &str = "[What the tools above have to show:]";
 
 /// Reasoning that a server has refused, by the hashes of its encrypted contents.
 pub(super) type RefusedReasoning = HashSet<u64>;
@@ -134,7 +134,7 @@ pub(super) fn reasoning(messages: &[Arc<Message>]) -> impl Iterator<Item = u64> 
         Message::Assistant(answer) => answer.native.as_ref(),
         Message::User(_) | Message::Results(_) => None,
     });
-    let parts = natives.filter(|native| native.backend == BACKEND).flat_map(|it| &it.parts);
+    let parts = natives.filter(|native| native.backend == BACKEND_NAME).flat_map(|it| &it.parts);
     parts.filter_map(Value::as_object).filter(|item| is_reasoning(item)).map(hash)
 }
 
@@ -250,7 +250,7 @@ fn holds(native: &Native, answer: &Assistant) -> bool {
     let items = native.parts.iter().filter_map(Value::as_object);
     let calls = items.filter(|item| ItemKind::of(item) == ItemKind::Call);
     let called = calls.map(|call| text(call, "name"));
-    native.backend == BACKEND
+    native.backend == BACKEND_NAME
         && called.eq(answer.calls.iter().map(|call| names::accepted(&call.name)))
 }
 
@@ -316,7 +316,7 @@ fn outputs<'a>(
 ) -> Vec<InputItem<'a>> {
     let apart = target.quirks.has(ResponsesQuirk::TextOutputs);
     let output = |(result, call): (&'a ToolResult, SentCall)| {
-        let text = if result.text.is_empty() { NOTHING } else { &result.text };
+        let text = if result.text.is_empty() { EMPTY_OUTPUT } else { &result.text };
         let output = if result.media.is_empty() || apart {
             Content::Text(text)
         } else {
@@ -335,7 +335,7 @@ fn outputs<'a>(
     let media = results.iter().flat_map(|result| &result.media).filter(|_| apart);
     let media: Vec<_> = media.map(|media| shown(media, target)).collect();
     if !media.is_empty() {
-        let seen = InputPart::Text { text: SEEN.into() };
+        let seen = InputPart::Text { text: MEDIA_HEADING.into() };
         items.push(OwnItem::user([seen].into_iter().chain(media).collect()).into());
     }
     items

@@ -6,16 +6,16 @@ use super::events::{RawItem, part_texts, text};
 use crate::{Call, ToolDeclaration, names};
 
 /// Type of a message.
-pub(super) const MESSAGE: &str = "message";
+pub(super) const MESSAGE_ITEM: &str = "message";
 /// Type of reasoning.
-pub(super) const REASONING: &str = "reasoning";
+pub(super) const REASONING_ITEM: &str = "reasoning";
 /// Type of a call of a function, whose arguments are JSON.
 pub(super) const FUNCTION_CALL: &str = "function_call";
 /// Type of a call of a custom tool, whose input is a text.
 pub(super) const CUSTOM_CALL: &str = "custom_tool_call";
 
 /// Name of the argument that is the input of a custom tool, if the tool is no longer there.
-const INPUT: &str = "input";
+const INPUT_ARGUMENT: &str = "input";
 
 /// An output item: its beginning, its deltas, and its end.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl ItemKind {
     /// Returns the kind of an item.
     pub(super) fn of(item: &RawItem) -> Self {
         match text(item, "type") {
-            MESSAGE => Self::Message,
-            REASONING => Self::Reasoning,
+            MESSAGE_ITEM => Self::Message,
+            REASONING_ITEM => Self::Reasoning,
             FUNCTION_CALL | CUSTOM_CALL => Self::Call,
             _ => Self::Other,
         }
@@ -119,7 +119,7 @@ impl OutputItem {
     fn input(&self, name: &str, tools: &[ToolDeclaration]) -> Value {
         let tool = tools.iter().find(|tool| tool.name == name);
         let argument = tool.and_then(|tool| Some(tool.text_form.as_ref()?.argument.as_str()));
-        json!({ argument.unwrap_or(INPUT): self.arguments })
+        json!({ argument.unwrap_or(INPUT_ARGUMENT): self.arguments })
     }
 
     fn args(&self) -> Option<Value> {

@@ -12,7 +12,7 @@ use crate::names::accepted;
 use crate::{Error, Message, Part, Prompt, TextForm, ToolDeclaration};
 
 /// Level that turns thinking off.
-const OFF: &str = "none";
+const OFF_EFFORT: &str = "none";
 
 /// Content of a request.
 #[derive(Clone, Copy)]
@@ -100,7 +100,7 @@ impl ResponsesRequest<'_> {
         let has = |quirk| self.target.quirks.has(quirk);
         let effort = self.effort.filter(|_| !has(ResponsesQuirk::NoEffort));
         // A model that does not think has nothing to summarize.
-        let no_summary = has(ResponsesQuirk::NoSummary) || effort == Some(OFF);
+        let no_summary = has(ResponsesQuirk::NoSummary) || effort == Some(OFF_EFFORT);
         let summary = (!no_summary).then_some("auto");
         let is_empty = effort.is_none() && summary.is_none();
         (!is_empty && !has(ResponsesQuirk::NoReasoning)).then_some(Reasoning { effort, summary })

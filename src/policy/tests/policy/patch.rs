@@ -31,7 +31,7 @@ fn check(rules: &str, files: &[&str], expected: &str) {
         .collect();
     let verdicts = Mode::ALL.map(|(_, mode)| {
         let session = under(mode, &rules, "x.toml");
-        assert!(session.permissions.news().is_empty(), "{rules}");
+        assert!(session.permissions.unseen_remarks().is_empty(), "{rules}");
         match patched(&session, files) {
             Verdict::Allow => "allow",
             Verdict::Ask(question) if question.every_time() => "ask!",

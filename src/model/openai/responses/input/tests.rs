@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::*;
-use crate::arbitrary::{self, MODEL};
+use crate::arbitrary::{self, TEST_MODEL};
 use crate::openai::responses::request::ResponsesRequest;
 use crate::{Call, Prompt, TextForm, ToolDeclaration};
 
-static NONE: LazyLock<RefusedReasoning> = LazyLock::new(RefusedReasoning::new);
-static QUIRKS: LazyLock<ServerQuirks<ResponsesQuirk>> = LazyLock::new(ServerQuirks::default);
-static IMAGES: LazyLock<RefusedImages> = LazyLock::new(RefusedImages::default);
+static NONE_REFUSED: LazyLock<RefusedReasoning> = LazyLock::new(RefusedReasoning::new);
+static NO_QUIRKS: LazyLock<ServerQuirks<ResponsesQuirk>> = LazyLock::new(ServerQuirks::default);
+static NO_IMAGES: LazyLock<RefusedImages> = LazyLock::new(RefusedImages::default);
 
 /// Returns a strategy for any conversation, in which native parts are those that this API would have sent.
 fn conversation() -> impl Strategy<Value = Vec<Arc<Message>>> {
@@ -23,7 +23,7 @@ fn translated(mut message: Arc<Message>) -> Arc<Message> {
         Arc::make_mut(&mut message)
         && native.backend == "gemini"
     {
-        native.backend = BACKEND.to_owned();
+        native.backend = BACKEND_NAME.to_owned();
         let mut calls = calls.iter();
         let parts = native.parts.iter().enumerate();
         native.parts = parts.map(|(n, part)| item_of(part, n, &mut calls)).collect();
@@ -54,16 +54,16 @@ fn item_of<'a>(part: &Value, n: usize, calls: &mut impl Iterator<Item = &'a Call
 
 fn sent(messages: &[Arc<Message>], model: &str, refused: &RefusedReasoning) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
-    let body = body(&prompt, ResponsesTarget { model, refused, ..*TARGET });
+    let body = body(&prompt, ResponsesTarget { model, refused, ..*TEST_TARGET });
     body["input"].as_array().unwrap().clone()
 }
 
 /// Target that takes everything that the API does.
-static TARGET: LazyLock<ResponsesTarget<'static>> = LazyLock::new(|| ResponsesTarget {
-    model: MODEL,
-    quirks: &QUIRKS,
-    refused: &NONE,
-    refused_images: &IMAGES,
+static TEST_TARGET: LazyLock<ResponsesTarget<'static>> = LazyLock::new(|| ResponsesTarget {
+    model: TEST_MODEL,
+    quirks: &NO_QUIRKS,
+    refused: &NONE_REFUSED,
+    refused_images: &NO_IMAGES,
 });
 
 fn body(prompt: &Prompt, target: ResponsesTarget<'_>) -> Value {
@@ -129,7 +129,7 @@ fn natives(messages: &[Arc<Message>]) -> Vec<Value> {
         Message::Assistant(answer) => answer.native.as_ref(),
         _ => None,
     });
-    let own = natives.filter(|native| native.backend == BACKEND && native.model == MODEL);
+    let own = natives.filter(|native| native.backend == BACKEND_NAME && native.model == TEST_MODEL);
     own.flat_map(|native| native.parts.clone()).collect()
 }
 
@@ -142,7 +142,7 @@ fn patched(is_native: bool) -> Vec<Arc<Message>> {
     };
     let item = json!({ "type": "custom_tool_call", "id": "ctc_1", "call_id": "c1",
         "name": "apply_patch", "input": "*** Begin Patch" });
-    let (backend, model) = (BACKEND.to_owned(), MODEL.to_owned());
+    let (backend, model) = (BACKEND_NAME.to_owned(), TEST_MODEL.to_owned());
     let native = is_native.then(|| Native { backend, model, parts: vec![item] });
     let result = ToolResult {
         call: call.id.clone(),
@@ -165,7 +165,7 @@ fn tool() -> ToolDeclaration {
 #[test]
 fn a_tool_whose_input_is_a_text_is_a_custom_tool_with_its_grammar() {
     let prompt = Prompt { messages: patched(true), tools: [tool()].into(), ..Prompt::default() };
-    let body = body(&prompt, *TARGET);
+    let body = body(&prompt, *TEST_TARGET);
     let format = json!({ "type": "grammar", "syntax": "lark", "definition": "start: /x/" });
     assert_eq!(
         body["tools"],
@@ -188,7 +188,7 @@ fn a_server_without_custom_tools_has_functions() {
     for is_native in [true, false] {
         let messages = patched(is_native);
         let prompt = Prompt { messages, tools: [tool()].into(), ..Prompt::default() };
-        let body = body(&prompt, ResponsesTarget { quirks: &quirks, ..*TARGET });
+        let body = body(&prompt, ResponsesTarget { quirks: &quirks, ..*TEST_TARGET });
         assert_eq!(
             body["tools"],
             json!([{ "type": "function", "name": "apply_patch", "description": "Patches.",
@@ -208,16 +208,16 @@ fn a_server_without_custom_tools_has_functions() {
 proptest! {
     #[test]
     fn the_rules_of_the_api_are_kept(messages in conversation()) {
-        obeys(&sent(&messages, MODEL, &NONE));
-        obeys(&sent(&messages, "another", &NONE));
-        obeys(&sent(&messages, MODEL, &reasoning(&messages).collect()));
+        obeys(&sent(&messages, TEST_MODEL, &NONE_REFUSED));
+        obeys(&sent(&messages, "another", &NONE_REFUSED));
+        obeys(&sent(&messages, TEST_MODEL, &reasoning(&messages).collect()));
     }
 
     #[test]
     fn reasoning_goes_back_as_it_came_and_in_order(messages in conversation()) {
         let own = natives(&messages);
         let mut rest = own.iter().filter(|item| item["type"] == "reasoning");
-        for item in sent(&messages, MODEL, &NONE).iter().filter(|item| item["type"] == "reasoning") {
+        for item in sent(&messages, TEST_MODEL, &NONE_REFUSED).iter().filter(|item| item["type"] == "reasoning") {
             prop_assert!(rest.any(|known| known == item), "{item} is not as it came");
         }
     }
@@ -227,10 +227,10 @@ proptest! {
         messages in conversation()
     ) {
         let refused: RefusedReasoning = reasoning(&messages).collect();
-        for input in [sent(&messages, "another", &NONE), sent(&messages, MODEL, &refused)] {
+        for input in [sent(&messages, "another", &NONE_REFUSED), sent(&messages, TEST_MODEL, &refused)] {
             prop_assert!(input.iter().all(|item| item["type"] != "reasoning"));
         }
-        let other = sent(&messages, "another", &NONE);
+        let other = sent(&messages, "another", &NONE_REFUSED);
         prop_assert!(other.iter().all(|item| item.get("id").is_none()));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use tandem_content::media::Media;
 use tandem_model::Part;
-use tandem_model::history::CONTINUE;
+use tandem_model::history::CONTINUE_PROMPT;
 
 #[tokio::test]
 async fn a_request_stores_nothing_and_asks_for_encrypted_reasoning_with_summaries() {
@@ -123,5 +123,5 @@ async fn a_conversation_that_ends_with_the_model_is_asked_to_go_on() {
         sent(MODEL, prompt(vec![user("hi"), Arc::new(Message::Assistant(said))]), options()).await;
     let expected = json!({ "type": "message", "role": "assistant", "content": "Hello." });
     assert_eq!(body["input"][1], expected);
-    assert_eq!(body["input"][2]["content"][0]["text"], CONTINUE);
+    assert_eq!(body["input"][2]["content"][0]["text"], CONTINUE_PROMPT);
 }
