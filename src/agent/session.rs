@@ -269,7 +269,7 @@ impl Session {
 
     /// Leaves the session to another process in the middle of a turn, if the turn only waits for answers: the other
     /// process asks the questions again. Returns `false` if the turn does more, or would not be resumed by this policy.
-    /// After `true`, [`Persistence::ended`] waits until the other process can have the session.
+    /// After `true`, [`Persistence::wait_released`] waits until the other process can have the session.
     pub fn hand_over(&self, policy: ResumePolicy) -> bool {
         let is_left = self.turns.hand_over(policy);
         if is_left {
