@@ -1,7 +1,8 @@
-//! Figures of the source code (`cargo run -p tidy`), and the rules that the compiler does not know
-//! (`cargo test -p tidy`).
+//! Figures of the source code (`cargo run -p tidy`), the texts that people meet (`cargo run -p tidy -- messages`), and
+//! the rules that the compiler does not know (`cargo test -p tidy`).
 
 mod circles;
+mod messages;
 mod rebuilds;
 mod source;
 
@@ -15,6 +16,11 @@ fn main() -> io::Result<()> {
     let root = workspace();
     let sources = program_files(&root);
     let mut out = stdout().lock();
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("messages") {
+        let wanted = arguments.next().unwrap_or_default();
+        return messages::write_listing(&mut out, &root, &sources, &wanted);
+    }
     for (what, figure) in figures(&root, &sources) {
         writeln!(out, "{what:<66} {figure:>8}")?;
     }
