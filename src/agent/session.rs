@@ -150,7 +150,7 @@ impl Session {
     pub(crate) async fn catch_up(&self) {
         let engine = Arc::clone(&self.engine);
         let caught_up = tokio::task::spawn_blocking(move || engine.transcript.lock().catch_up());
-        // If the task could not begin, the agent is ending.
+        // An error is ignored: while the agent ends, the runtime starts no further task.
         let _ = caught_up.await;
     }
 

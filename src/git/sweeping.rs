@@ -51,7 +51,8 @@ impl GitWorkspaces {
                 Err(error) => return Err(error.to_string()),
                 Ok(_) => continue,
             }
-            // If the store's files are not mounted, its sessions seem to be deleted, but its id is another one.
+            // If the store's files are not mounted, every session seems to be deleted. The store then has another
+            // id, and all clones stay.
             if store.id().await.map_err(|error| error.to_string())? != *store_id {
                 return Err("the store has lost its sessions".to_owned());
             }

@@ -890,7 +890,8 @@ impl CommandSandbox {
                 staying.push(path);
                 continue;
             }
-            // If the link itself is the same but leads to another file, that file is the new one, and is moved instead.
+            // An unchanged link may lead to another file than before. The other file is then moved out of the
+            // workspace, and the link stays.
             let same = known.filter(|known| known.is_same_link(&identity));
             let moved = match same.map(|_| path.canonicalize()) {
                 Some(Ok(real)) if self.is_in_workspace(&real) => real,

@@ -87,8 +87,8 @@ impl Root {
     }
 }
 
-/// A real path below a root. If a link has come up on the way, or the file has become one, every operation fails with
-/// an error for which [`is_moved`] returns `true`.
+/// A real path below a root. If a link has replaced a directory of the path, or the file, every operation fails.
+/// [`is_moved`] returns `true` for the error.
 #[derive(Debug, Clone)]
 pub struct RootedPath {
     root: Arc<Root>,

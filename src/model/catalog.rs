@@ -348,7 +348,8 @@ mod tests {
             let Thinking { levels, budgets, default } = model.thinking;
             let thinks = default.is_none_or(|it| levels.contains(&it) || budgets.contains_key(&it));
             assert!(thinks, "{id}");
-            // OpenAI's own limit of an answer is the model's, so requests name none.
+            // Catalog entries of OpenAI may have no answer limit: requests then set no limit, and OpenAI applies the
+            // model's limit.
             let has_limit = model.output_tokens > 0 || id.starts_with("openai:");
             assert!(model.input_tokens > 0 && has_limit, "{id}");
         }
@@ -504,7 +505,7 @@ mod tests {
             ("anthropic:claude-opus-5-7", None),
             ("anthropic:claude-haiku-5-5", Some(3.0)),
             ("openai:gemini-3.8-flash", None),
-            // A million tokens are past the step of the price, which is for the whole request.
+            // A prompt of a million tokens is above the size from which a higher price applies to the whole request.
             ("openai:gpt-6.1-sol", Some(19.0)),
             ("openai-chat:gpt-6.1-sol", Some(19.0)),
             ("openai:gpt-6.1-sol-2026-09-29", Some(19.0)),

@@ -25,7 +25,7 @@ pub(super) trait Assemble {
     /// `true` if each line of JSON is an event.
     const IS_LINES: bool = false;
 
-    /// Adds the data of one event to the answer, and the chunks to emit to `out`.
+    /// Adds the data of one event to the answer. Appends to `out` the chunks that the caller emits.
     fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError>;
 
     /// Adds the chunks that were held to `out`, at the end of the stream.

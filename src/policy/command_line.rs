@@ -121,7 +121,8 @@ impl Line<'_> {
         let secrets = self.commands.iter().flat_map(|command| command.secrets.iter().cloned());
         let mut shown = ShownFiles { secrets: secrets.collect(), ..ShownFiles::default() };
         if self.check.mode() == Mode::Yolo {
-            // In mode `yolo` no person is asked about secrets outside the workspace, so that the sandbox hides these.
+            // In mode `yolo`, no person is asked about secrets outside the workspace. The sandbox therefore keeps
+            // such secrets hidden.
             let is_inside = |file: &PathBuf| self.check.roots.iter().any(|it| file.starts_with(it));
             shown.secrets.retain(is_inside);
         }

@@ -133,8 +133,8 @@ impl<'a> Confined<'a> {
         let justification = self.request.and_then(|request| request.justification.as_deref());
         let Some(justification) = justification else { return Some(what) };
         let words: Vec<_> = justification.split_whitespace().collect();
-        // The model's reason must not look like the mark of the sandbox, and its only double quotes are to be the ones
-        // around it.
+        // The reason is a text of the model, so sandbox marks such as `[sandboxed]` are rewritten. Double quotes are
+        // replaced, because a double quote would end the quotation early.
         let reason = sandbox_mark::without_sandbox_marks(&words.join(" ")).replace('"', "'");
         let reason = ellipsis(&reason, LONGEST_REASON);
         Some(format!("{what}; the model says: \"{reason}\""))

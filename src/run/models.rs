@@ -233,8 +233,8 @@ impl Models for ModelChoice {
     }
 }
 
-/// Returns an id with its provider: the id itself if it names one, which may also name an API of the provider's. `own` is
-/// the id without the provider.
+/// Returns a model id from which the provider is clear. An `id` with a prefix, of a provider or an API, is returned
+/// unchanged. `own`: the id without the prefix.
 fn full_id(id: &str, provider: Provider, own: &str) -> String {
     if own.len() < id.len() { id.to_owned() } else { provider.qualify(own) }
 }

@@ -123,7 +123,8 @@ fn not_served(origin: &impl std::fmt::Display) -> String {
     )
 }
 
-/// Returns the repositories that the user has named. Hides their credentials from the model's commands.
+/// Opens the directory for clones of the repositories that the user has named; `None` if the user has named no
+/// directory. Hides the repositories' credentials from the model's commands.
 fn clones(
     serve: &ServeArgs,
     factory: &SessionFactory,

@@ -53,7 +53,8 @@ impl ServerEntry {
         runs(&conceal_server(&self.written, &self.variables))
     }
 
-    /// Returns `true` if a project names the server, even in a folder that the user trusts.
+    /// Returns `true` if the entry comes from a project's settings file. The user's trust in the folder makes no
+    /// difference.
     pub fn of_project(&self) -> bool {
         self.origin.as_ref().is_some_and(SettingOrigin::of_project)
     }

@@ -696,8 +696,8 @@ impl Parser<'_> {
         }
         let quoted = word.source.contains(['\'', '"', '\\']);
         self.await_document(Document { delimiter: word.text, tabs, quoted })?;
-        // The text is still to come. A `$` or a backquote anywhere after the delimiter makes the text count as unknown,
-        // which at worst costs a question.
+        // The parser has not read the here-document's text yet. A `$` or a backquote anywhere after the delimiter
+        // makes the text unknown. At worst the user is asked without need.
         if !quoted && self.rest().contains(['$', '`']) {
             return Ok(Word::unknown(&word.source));
         }

@@ -117,7 +117,8 @@ impl A2aServer {
     ) -> Result<Streaming, Error> {
         let ReceivedMessage { form, mut params, mut sent } = message;
         let text_only = sent.configuration.accepts_only_text();
-        // With an id, the message can be handed in a second time and still begins nothing twice.
+        // A message with an id can be sent to another node later: the id prevents a second turn. An order that came
+        // from another node is not sent on.
         let mut may_come_again = sent.id.is_some() && caller.order.is_none();
         loop {
             let located = self.locate_message(&mut params, &mut sent, caller).await?;

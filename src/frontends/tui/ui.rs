@@ -102,7 +102,8 @@ pub(super) enum Quit {
 pub(super) type Continuation = Box<dyn FnOnce(&mut Ui) + Send>;
 
 impl Ui {
-    /// Calls the user's attention, unless that is not wanted.
+    /// Rings the bell, if the program may call the user's attention. Except on the console of Linux, a notification
+    /// is sent as well.
     pub(super) fn alert(&mut self, alert: Alert) {
         if self.title.is_some() {
             let call = notify::call(alert, &self.state.about.workspace, terminal::is_console());

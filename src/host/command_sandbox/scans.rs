@@ -111,7 +111,7 @@ impl Scans {
         self.0.lock().has_left = has_left;
     }
 
-    /// Records files that the agent itself has made as known.
+    /// Adds files that the agent itself has made to the known files.
     pub(super) fn accept(&self, files: impl IntoIterator<Item = (PathBuf, Identity)>) {
         if let Some(last) = &mut self.0.lock().last {
             last.extend(files);

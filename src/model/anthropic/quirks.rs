@@ -41,8 +41,9 @@ impl Quirks {
         }
     }
 
-    /// Learns from an error; returns `true` if the error told anything new. `wanted` is the limit of the answer in
-    /// tokens without the server's limits, and `asked` is the thinking that the user wants.
+    /// Learns limits and refusals of the server from an error; returns `true` if the error told anything new.
+    /// `wanted`: limit of the answer in tokens, before limits of the server apply. `asked`: the thinking settings
+    /// before refused fields are removed.
     pub(super) fn learn(
         &mut self,
         report: &Report,

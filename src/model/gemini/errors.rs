@@ -162,7 +162,7 @@ fn metadata<'a>(report: &'a Report, key: &str) -> Option<&'a str> {
     report.details_of("ErrorInfo").find_map(|info| info.get("metadata")?.get(key)?.as_str())
 }
 
-/// Returns a name for people of a quota such as `GenerateRequestsPerMinutePerProjectPerModel`.
+/// Returns a readable name of a quota: `requests per minute` for `GenerateRequestsPerMinutePerProjectPerModel`.
 fn quota_name(id: &str) -> String {
     let lower = id.to_ascii_lowercase();
     let of = |words: &[(&str, &str)]| {

@@ -209,6 +209,7 @@ fn native_answers_are_joined_only_with_their_like() {
     assert_eq!(of(one, one), [Some(2)]);
     assert_eq!(of(one, two), [Some(1), Some(1)]);
     assert_eq!(of(one, None), [Some(1), None]);
-    // Native parts that this backend does not send do not keep answers apart.
+    // The backend of this test sends no native parts of `openai`. Such parts do not prevent `harden` from joining
+    // two answers.
     assert_eq!(of(None, Some(("openai", "x"))), [None]);
 }

@@ -18,7 +18,7 @@ pub struct AssessedCommand {
     pub forms: Vec<Vec<Word>>,
     /// `true` if the command runs other commands that the assessment cannot see, from a script, a text or its input.
     pub hides: bool,
-    /// Parts of the command that an "always" remembers.
+    /// Properties of the command that are saved if the user answers a question with "always".
     pub remembered: Remembered,
     /// Findings, in the order in which they were found; empty if the command is harmless.
     pub findings: Vec<Finding>,
@@ -28,7 +28,7 @@ pub struct AssessedCommand {
     pub hidden: Vec<OutsideFile>,
 }
 
-/// Parts of a command that an "always" remembers.
+/// Properties of a command that are saved if the user answers a question with "always".
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// Beginning of the command: `git commit`.

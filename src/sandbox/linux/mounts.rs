@@ -61,7 +61,8 @@ pub(super) fn build(profile: &Profile, temporary: Vec<Part>) -> io::Result<()> {
     let parts = Parts::clone_parts(&root, profile, temporary)?;
     restrict(&root.find(Path::new("/"))?.file, true).naming("read-only /")?;
     for (part, place) in parts.seen {
-        // The copy is mounted on the directory that it was taken from.
+        // Each part was copied before the tree became read-only. Mounting the copy over the original makes the
+        // copy's rights apply.
         let point = root.find_place(&place)?;
         put(&part, &point).naming(place.path().to_string_lossy())?;
     }

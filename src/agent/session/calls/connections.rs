@@ -148,8 +148,8 @@ struct HostsQuestion {
     question: Question,
 }
 
-/// Returns the scopes of two questions as the scopes of one: scopes at the same place are merged if both are hosts to
-/// connect to, else the first counts.
+/// Joins the scopes of two questions, index by index. Two `Connections` scopes become one scope with all hosts; of
+/// any other pair, the first scope stays. Scopes without a partner are left out.
 fn joined(some: &[Scope], others: Vec<Scope>) -> Vec<Scope> {
     let both = some.iter().cloned().zip(others);
     let both = both.map(|scopes| match scopes {

@@ -99,7 +99,8 @@ impl Drop for Watching {
             watching.swap_remove(at);
         }
         if watching.is_empty() {
-            // No front end is left to report. Dropping the senders lets the waiting calls run at once.
+            // No front end is left that reports calls as shown. Dropping the senders lets the waiting calls run at
+            // once.
             self.gate.waiting.lock().clear();
         }
     }

@@ -143,7 +143,8 @@ pub(crate) async fn as_needed(
         _ => return Some(false),
     };
     match done {
-        // After `GivenUp`, the model that was chosen meanwhile may take the conversation as it is.
+        // `GivenUp` means that the user chose another model during the summary. The new model may accept the
+        // conversation unchanged.
         Some(Ok(_) | Err(CompressError::GivenUp)) => return Some(true),
         Some(Err(CompressError::Cancelled)) => return None,
         Some(Err(why)) => {

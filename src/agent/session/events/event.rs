@@ -525,7 +525,7 @@ impl SessionStarted {
 pub enum TaskEvent {
     /// Clients call the session by this name in place of its own id.
     ContextNamed {
-        /// The name, which the first client has chosen.
+        /// Name of the session, chosen by the first client that named the session.
         context: String,
     },
     /// The session's task was cancelled, although its last turn had ended.

@@ -403,7 +403,8 @@ async fn nothing_is_shown_and_no_tool_runs_before_that_is_kept() {
     store.goes_on.send_replace(false);
     let mut log = loaded.session().events(shown);
     loaded.session().prompt(text("second"), Origin::Terminal);
-    // The turn gets as far as the call; nothing more happens however long that takes.
+    // The turn must stop before the tool call runs, because the store takes no events. The loop gives the turn time
+    // for a wrong step.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }

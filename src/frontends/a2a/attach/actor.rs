@@ -194,7 +194,8 @@ impl Actor<'_> {
     }
 
     fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {
-        // A saved answer counts for all sessions on this machine.
+        // A saved answer applies to all sessions on this machine, so only the user of the machine may save an
+        // answer.
         let is_permitted_for_good = self.context.story(|story| {
             let question = story.call(&given.call)?.started.question.as_ref()?;
             Some(question.is_permitted_for_good(&given.answer))

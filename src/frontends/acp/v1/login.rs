@@ -110,8 +110,9 @@ impl Elicitation {
             Ok(consent) => consent,
             Err(result) => return drop(ended.send(result)),
         };
-        // If the login ends here, the page closes before the editor learns the outcome. Dropping `consent` withdraws
-        // the request that the editor shows the page. `ended` closes when the editor cancels `authenticate`.
+        // First branch: the login has ended without consent. Returning drops `consent`, which withdraws the request
+        // to show the page, before the editor learns the outcome. Second branch: the editor has cancelled
+        // `authenticate`, which closes `ended`. Third branch: the user has answered.
         let consent = tokio::select! {
             result = &mut credentials => return drop(ended.send(result)),
             () = ended.closed() => return drop(credentials),

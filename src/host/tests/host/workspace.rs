@@ -366,7 +366,8 @@ fn a_directory_within_another_may_be_one_of_the_workspace() {
     let ignored_by = |path| workspace.ignored_by(&work.join(path), Respect::ALL);
     assert_eq!(ignored_by("sub/a.key"), OWN);
     assert_eq!(ignored_by("vendor"), GIT);
-    // Ignored as a part of the one, but asked for by name.
+    // `work/.gitignore` covers `vendor`, but the user named `vendor/lib` as a root. The ignore rules of `work` then
+    // do not apply to files in `vendor/lib`.
     assert_eq!(ignored_by("vendor/lib/a.key"), None);
 }
 

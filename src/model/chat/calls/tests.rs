@@ -70,7 +70,8 @@ fn piece(index: Option<u64>, id: Option<&str>, name: Option<&str>, arguments: &s
     piece
 }
 
-/// The pieces of each call, in their order.
+/// Returns the pieces of each call as a server streams the calls in this way. `places`: the points where arguments
+/// are cut.
 fn sent(calls: &[(String, Value)], way: Way, places: &[prop::sample::Index]) -> Vec<Vec<Value>> {
     let sent = calls.iter().zip(0u64..).map(|((name, args), n)| {
         let (text, id) = (args.to_string(), format!("id-{n}"));

@@ -23,7 +23,7 @@ pub(super) struct OutputItem {
     pub(super) kind: ItemKind,
     /// The item as it began.
     start: RawItem,
-    /// Text of a message that has been emitted.
+    /// Text that has been emitted so far, if the item is a message.
     pub(super) text: String,
     /// Form in which reasoning of the item is emitted: the first that came.
     pub(super) thoughts: Option<ThoughtForm>,

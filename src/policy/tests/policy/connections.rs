@@ -124,6 +124,7 @@ fn rules_name_the_tool_connect() {
     let session = under(Mode::Plan, rules, "rules.toml");
     let verdicts = ["good.test", "bad.test", "odd.test", "other.test"];
     let verdicts = verdicts.map(|host| verdict(&session, host, false));
-    // A rule that is for plan mode, too, says so.
+    // In plan mode, a rule allows a host only if the rule names plan mode in `modes`. None of these rules names a
+    // mode.
     assert_eq!(verdicts, ["deny"; 4]);
 }

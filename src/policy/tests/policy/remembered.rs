@@ -173,7 +173,8 @@ fn always_counts_as_long_as_what_is_run_stays_as_it_is() {
         session.permissions.allow(question(session.run(line)).scopes.swap_remove(0));
         assert_eq!(session.run(line), Verdict::Allow, "{line}");
     }
-    // Other files are read now.
+    // The new files decide which commands `make` and `npm test` run, so the earlier "always" no longer covers the
+    // two lines.
     for file in ["GNUmakefile", "src/package.json"] {
         fs::write(session.workspace.root.join(file), "").unwrap();
     }

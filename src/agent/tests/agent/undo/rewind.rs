@@ -163,7 +163,7 @@ async fn where_there_is_no_such_prompt_nothing_goes_back() {
         assert!(said.contains("is not the number of a prompt"), "{number}: {said}");
     }
     stage.say("/rewind conversation 2").await;
-    // It is no prompt of the conversation any more.
+    // The rewind has removed prompt 2 from the conversation.
     let said = stage.say("/rewind 2").await;
     assert!(said.contains("is not the number of a prompt"), "{said}");
     assert_eq!(stage.read("a").unwrap(), "one\n");
