@@ -154,7 +154,7 @@ impl ConversationFold {
                     self.note(why);
                 }
             }
-            // These add no passage. The output of the command that rewinds tells of it already.
+            // These updates add no passage. A rewind is told by the output of the command that rewinds.
             UpdateKind::Rewound(_)
             | UpdateKind::TurnQueued(_)
             | UpdateKind::CommandStarted(_)

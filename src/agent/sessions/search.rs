@@ -77,7 +77,7 @@ mod tests {
         let long = format!("{}Wörd{}", "ä".repeat(100), "ö".repeat(200));
         let expected = format!("…{}Wörd{}…", "ä".repeat(60), "ö".repeat(60));
         assert_eq!(piece(&long, "wörd").unwrap(), expected);
-        // The lower case of this letter has two characters.
+        // The lower case of `İ` has two characters, so an index of the lower-case line is none of the line.
         assert!(piece("İİİİ word", "word").is_some());
     }
 }

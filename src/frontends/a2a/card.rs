@@ -77,7 +77,8 @@ fn capabilities(server: &A2aServer) -> AgentCapabilities {
     AgentCapabilities {
         streaming: true,
         push_notifications: true,
-        // The extended card is the same card; without authentication, the protocol offers none.
+        // The extended card has the same content as this card. The protocol has an extended card only where clients
+        // authenticate.
         extended_agent_card: server.principals.are_asked(),
         extensions: vec![AgentExtension {
             uri: EXTENSION_URI.to_owned(),

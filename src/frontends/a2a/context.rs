@@ -401,8 +401,8 @@ impl SessionContext {
         let is_new = self.story(|story| story.canceled() != Some(turn));
         if is_new {
             session.record(TaskEvent::Cancelled { turn });
-            // Only durable events are in the story, so the next request must wait for the event before it
-            // looks.
+            // The next request decides by the story, which has only durable events. So the event must be durable
+            // before this call returns.
             session.wait_durable().await;
         }
         is_new

@@ -106,7 +106,7 @@ impl Call {
                 let message = "a task has the actions `:cancel` and `:subscribe`";
                 return failure(&Error::new(Error::METHOD_NOT_FOUND, message));
             }
-            // An id may itself contain a colon.
+            // The text after the colon is no action: an id may itself contain a colon.
             return self.carry_out(a2a::Method::Get).await;
         };
         let id = id.into();

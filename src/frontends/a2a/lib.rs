@@ -181,7 +181,7 @@ pub async fn serve(
         () = ending.drain.cancelled() => {}
         () = ending.now.cancelled() => {}
     }
-    // Closing comes first: a proxy that cannot connect tries another server, but passes a refusal on to its
+    // The listener closes first: a proxy that cannot connect tries another server, but passes a refusal on to its
     // client.
     let serving = door.close();
     tokio::select! {

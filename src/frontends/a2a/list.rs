@@ -221,7 +221,7 @@ async fn find(
         let id = match contexts.locate(SessionId::Context(context)).await? {
             Located::Stored(id) => Some(stored_id(&id)),
             Located::Elsewhere(context) => Some(context.session_id().to_owned()),
-            // The loaded sessions were searched.
+            // `add_loaded` has searched the loaded sessions already.
             Located::Here(_) | Located::Unusable(_) | Located::None => None,
         };
         if let Some(id) = id.filter(|id| found.sessions.insert(id.clone())) {

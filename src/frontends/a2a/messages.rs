@@ -200,7 +200,8 @@ impl Messages {
     ) -> Result<Streaming, Error> {
         let message = self.message(key.digest(key.scope), Arc::default);
         let content = digest(&[&format!("{content:?}")]);
-        // Held across `carry_out`: a second request with the same message waits, and then finds the effect.
+        // The lock is held across `carry_out`: a second request with the same message waits, and then finds the
+        // effect of the first.
         let mut done = message.0.lock();
         let again = done.as_ref().filter(|done| done.effect.may_be_asked_for(key));
         if let Some(streaming) = again.and_then(|done| done.effect.again(dialect, reader)) {

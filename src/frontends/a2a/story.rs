@@ -337,7 +337,7 @@ impl Story {
                 self.push.insert(key.clone(), config.clone());
             }
             TaskEvent::PushConfigDeleted { key } => _ = self.push.remove(key),
-            // The session itself keeps its owner, and the members with whom it is shared.
+            // The story does not need these events: the session's own state has the owner and the members.
             TaskEvent::Owned { .. } | TaskEvent::Shared { .. } | TaskEvent::Unshared { .. } => {}
         }
     }

@@ -111,8 +111,8 @@ impl Span {
 
     /// Returns the bytes of a frame for this stream.
     pub(super) fn told(&self, frame: &Frame) -> Bytes {
-        // A frame that ends other streams, those of its turn alone or up to a question, has a second form for
-        // streams that continue after it.
+        // A frame may end other streams: streams of its turn alone, or streams up to a question. For streams that
+        // continue after the frame, it has a second form.
         let goes_on = match frame.end {
             StreamEnd::Turn => frame.turn != self.turn,
             StreamEnd::Question | StreamEnd::No => self.to_the_end,

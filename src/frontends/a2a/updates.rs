@@ -120,7 +120,7 @@ impl Telling<'_> {
                 }
             }
             UpdateKind::TurnResumed { restarts } => {
-                // The task's state may have been a question that waits for its answer.
+                // The state before the resumption may have been that of an open question, so the state is sent anew.
                 self.state(TaskState::Working, None);
                 self.remark("Resumed", explain_resumed(*restarts));
                 if *restarts {

@@ -338,14 +338,15 @@ impl SocketClient {
         if !self.streams.iter().any(of_turn) {
             return self.out.event(&frame.json).await;
         }
-        // If several streams have the event, only one of them sends it, preferably one that ends with it.
+        // Of several streams that have the event, only one sends the event: if possible, a stream that the event
+        // ends.
         let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
         let telling = self.streams.iter().filter(takes);
         if let Some(stream) = telling.min_by_key(|stream| !stream.span.ends(frame)) {
             let (id, told) = (stream.id.clone(), stream.span.told(frame));
             self.out.result(&id, &told).await?;
         }
-        // The event ends all streams that it is the end of, although only one of them sends it.
+        // The event may be the end of several streams. All of them end, although only one has sent the event.
         let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
         let ended: Vec<Active> = self.streams.extract_if(.., ends).collect();
         for stream in ended {

@@ -73,7 +73,7 @@ impl GateWait {
                 let message = format!("Not run: the editor could not show this call: {why}");
                 Err(ToolOutcome::Failed(ToolError::new("not_shown", message)))
             }
-            // The call is shown, the time is over, or no front end watches any more.
+            // The call may run: the call is shown, or the time is over, or no front end watches any more.
             Some(_) => Ok(()),
             None => Err(ToolOutcome::Cancelled),
         }

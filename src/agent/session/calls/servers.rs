@@ -99,7 +99,7 @@ impl Servers {
         let (hub, only) = (Arc::clone(&self.hub), only.map(str::to_owned));
         blocking(move || hub.reload(only.as_deref())).await?;
         if self.hub.awaits_consent() {
-            // The servers that need the user's consent may be others now.
+            // The new settings may name other servers that need the user's consent.
             self.consent.review_again();
         }
         self.start();

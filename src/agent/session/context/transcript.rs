@@ -404,7 +404,7 @@ impl Transcript {
         self.queued.remove(&turn);
         if let Some((_, begins)) = self.running.take_if(|(running, _)| *running == turn) {
             if *reason == StopReason::Interrupted {
-                // The model is asked again, so half an answer is of no use to it.
+                // After an interruption the model answers the prompt anew, so the half answer is dropped.
                 self.text.clear();
             }
             self.flush();

@@ -159,8 +159,8 @@ impl Projection {
             Event::ThinkingChanged { level } => UpdateKind::ThinkingChanged(level.as_deref()),
             Event::ModeChanged { mode, .. } => UpdateKind::ModeChanged(*mode),
             Event::Unknown(_) => UpdateKind::Note { text: NEWER.into(), compressed: None },
-            // These are for the model, for `/undo` or for a restart of the session. People are told by the call or the
-            // command that the event belongs to.
+            // These events are for the model, for `/undo` or for a restart of the session. People are told by the
+            // call or the command that the event belongs to.
             Event::Told { .. }
             | Event::ToolsLimited { .. }
             | Event::WorkspaceSaved(_)

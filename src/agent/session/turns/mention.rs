@@ -116,7 +116,7 @@ impl ReadList {
 pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[PromptPart]) -> bool {
     let cancel = turn.cancel;
     let (mut mentions, over) = mentions(prompt);
-    // `resources::read` reads the resources of MCP servers.
+    // Resources of MCP servers are left out here: `resources::read` reads them.
     mentions.retain(|mention| engine.servers.hub.resource(&mention.path).is_none());
     if mentions.is_empty() {
         return false;
@@ -271,11 +271,12 @@ fn to_read(
                 None => Ok(found),
             }
         }
-        // The tool that reads the pattern says which files there are, and which of them are not read.
+        // The path stays a pattern: the tool that reads the pattern says which files there are, and which files are
+        // not read.
         Ok(found) if mention.is_glob() => Ok(found),
         Ok(_) if !mention.is_file_name() => return None,
         Ok(_) => Err("there is no such file in the workspace".to_owned()),
-        // A package that a program imports may look like this, as `@scope/package`.
+        // `@scope/package`, the form of a package that a program imports, is no mention unless such a file exists.
         Err(_) if !mention.is_file_name() && !Path::new(&mention.path).exists() => return None,
         Err(error) => Err(error.message),
     })

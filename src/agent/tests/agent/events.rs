@@ -689,7 +689,8 @@ fn what_a_newer_version_wrote_is_kept_to_the_byte() {
                 assert_eq!(write(&Event::Unknown(event)), line);
                 unknown += 1;
             }
-            // A field that is not known takes nothing from what is.
+            // The line has a known event with a field of a newer version. The event is read as if the field were
+            // missing.
             known => assert!(is_listed(&known) && lines(GOLDEN).contains(&write(&known)), "{line}"),
         }
     }

@@ -192,7 +192,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
     end(&sessions).await;
     let log = fs::read(place.log(&id)).unwrap();
     let head = log.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    // After each line, and here and there in one: what is left of a line is cut off at any byte.
+    // The log is cut after each line, and at each 61st byte, which is in the middle of a line.
     let is_cut = |cut: &usize| log[cut - 1] == b'\n' || cut.is_multiple_of(61);
     for cut in (head..=log.len()).filter(is_cut) {
         let place = Place::new();
@@ -205,7 +205,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
         let same = opened.iter().zip(&whole).take_while(|(opened, whole)| opened == whole).count();
         assert_eq!(session.turns().running(), None);
         ends_everything(&opened);
-        // Only what ends something, and what is said of it, was added.
+        // Opening has added only the ends of calls and turns that were cut off, and notices about them.
         for (_, event) in &opened[same..] {
             let is_end = matches!(
                 event,
@@ -233,7 +233,7 @@ async fn wherever_a_log_was_cut_the_session_opens_with_an_end_for_everything_and
 async fn an_unloaded_session_is_loaded_when_somebody_asks() {
     let place = Place::new();
     let (sessions, told) = registry(place.store(), vec![says("one"), says("two")], Vec::new());
-    // A name that a client has chosen.
+    // `mine/..` is a name that a client has chosen for the session.
     let (loaded, _) =
         sessions.open_or_create("mine/..", &SessionRequest::default(), |_| ()).unwrap();
     ask(&loaded, "first").await;
@@ -241,7 +241,7 @@ async fn an_unloaded_session_is_loaded_when_somebody_asks() {
     assert!(sessions.delete("mine/.."));
     assert!(sessions.open("mine/..").is_none());
     let again = load(&sessions, "mine/..").await;
-    // Nothing in the log says what the client called it.
+    // The log does not have the client's name for the session, so the loaded session has only its own id.
     assert_eq!(again.id(), again.session().id());
     ask(&again, "second").await;
     assert_eq!(told.lock().unwrap().len(), 3);
@@ -263,7 +263,7 @@ async fn a_stored_session_is_read_without_a_trace() {
     let (first, events) = (lease.next(), vec![(1, Arc::new(begun))]);
     lease.append(vec![Batch { first, events, summary: None }]).await.unwrap();
     drop(lease);
-    // Half a line.
+    // The last line of the log is cut off.
     let log = fs::read_to_string(place.log(&id)).unwrap() + "{\"i\"";
     fs::write(place.log(&id), &log).unwrap();
     let ends = async || {
@@ -271,7 +271,8 @@ async fn a_stored_session_is_read_without_a_trace() {
         let mut events = log.read(0);
         std::iter::from_fn(|| events.try_next()).filter(|event| is_end(event)).count()
     };
-    // What nobody has open has ended, and what somebody has goes on.
+    // No process has the session open, so reading adds an end for turn 2. While a process holds the lease, no end is
+    // added.
     assert_eq!(ends().await, 2);
     assert_eq!(fs::read_to_string(place.log(&id)).unwrap(), log);
     assert_eq!(fs::read_dir(place.dir.path().join(&id)).unwrap().count(), 1);
@@ -303,7 +304,8 @@ async fn a_log_that_is_not_whole_takes_the_place_of_no_other() {
     let id = store_long(&place, 10_000).await;
     let (sessions, _) = registry(place.store(), vec![says("two")], Vec::new());
     let loaded = load(&sessions, &id).await;
-    // The oldest events are in a file without a name.
+    // The spill file has the oldest events, and was deleted when it was made. The test finds the file among the open
+    // descriptors.
     let files = fs::read_dir("/proc/self/fd").unwrap().flatten().map(|entry| entry.path());
     let is_nameless = |file: &PathBuf| {
         fs::read_link(file).is_ok_and(|to| {
@@ -479,7 +481,7 @@ async fn a_log_of_which_a_part_is_lost_is_saved_anew_and_whole() {
     ask(&loaded, "second").await;
     next_notice().await;
     assert_eq!(stored(&*place.store(), loaded.id()).await, events(loaded.session()));
-    // Not so often that little else would be done.
+    // A second loss so soon after the first does not make the session write the whole log anew.
     store.loses.store(true, Ordering::SeqCst);
     ask(&loaded, "third").await;
     next_notice().await;
@@ -511,7 +513,7 @@ async fn shown_at(gap: u64, words: usize) -> Vec<u128> {
     let limits = SessionLimits { loaded: 9, idle: None, log_bytes: 1 << 20 };
     let sessions = Sessions::with_store(Arc::new(make), limits, Some(place.store()));
     let loaded = create(&sessions);
-    // The session's file is made with the first prompt.
+    // The first prompt makes the session's file. Only the time of the second turn is measured.
     ask(&loaded, "first").await;
     let mut log = loaded.session().events(loaded.session().position());
     loaded.session().prompt(text("second"), Origin::Terminal);
@@ -532,7 +534,7 @@ async fn shown_at(gap: u64, words: usize) -> Vec<u128> {
 #[tokio::test(start_paused = true)]
 async fn the_chunks_of_a_slow_model_are_shown_as_they_come() {
     let shown = shown_at(20, 20).await;
-    // A timer has whole milliseconds.
+    // The test allows one gap of delay, because timers fire at whole milliseconds.
     let late = shown.iter().zip(1..).map(|(at, n)| at - n * 20).max().unwrap();
     assert!(late <= 20, "{shown:?}");
     let gaps: Vec<_> = shown.windows(2).map(|two| two[1] - two[0]).collect();

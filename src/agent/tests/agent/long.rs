@@ -69,7 +69,8 @@ impl Model for Says {
         if !answer.iter().any(is_whole) {
             answer.push(Ok(Chunk::Finish(Finish::default())));
         }
-        // Like a network, it lets others run between two chunks: a summary is there before.
+        // An answer yields between two chunks, as a network would. A summary does not yield, so a whole summary is
+        // ready before the next chunk of an answer.
         let waits = !is_summary;
         stream::iter(answer)
             .then(move |chunk| async move {
@@ -339,7 +340,8 @@ async fn a_conversation_of_two_thousand_steps_fits_into_a_small_window() {
             let Event::Compressed(short) = &**event else { continue };
             count += 1;
             assert!(short.before >= 12_000 && short.after < 8_000, "{short}");
-            // The first call of a turn writes the list.
+            // The first call of a turn writes the todo list. A compression before this call has the list of the turn
+            // before.
             let listed = task - usize::from(Some(at) < first_call);
             let todos: Vec<_> = short.todos.iter().map(|it| &it.description).collect();
             assert_eq!(todos, [&format!("task {listed}")]);
@@ -347,7 +349,7 @@ async fn a_conversation_of_two_thousand_steps_fits_into_a_small_window() {
         }
     }
     assert!(count >= 40, "compressed {count} times");
-    // The last may be under way when all is done.
+    // At the end, one summary may have begun without being used.
     assert!(begun - count <= 1, "{begun} begun, {count} used");
     assert_eq!(*model.asked.lock().unwrap(), TURNS * ROUNDS + begun);
 }

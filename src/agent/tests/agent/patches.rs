@@ -126,7 +126,8 @@ async fn a_command_line_that_applies_a_patch_is_an_edit_and_no_command_runs() {
     {
         let dir = workspace();
         let call = ("shell", json!({ "command": command }));
-        // The mode allows edits, and asks about commands.
+        // The mode allows edits without a question, and asks about commands: no question shows that the call is an
+        // edit.
         let turn = turn(&dir, Mode::AutoEdit, call, Answer::Reject).await;
         assert_eq!(turn.questions(), 0);
         assert!(matches!(turn.outcome(), ToolOutcome::Done(_)), "{:?}", turn.outcome());
@@ -181,7 +182,7 @@ async fn gpt_models_are_offered_patches_and_others_replaced_texts() {
     assert_eq!(editors("openai:gpt-6.1-sol", None), ["apply_patch"]);
     assert_eq!(editors("openrouter:openai/gpt-5.4", None), ["apply_patch"]);
     assert_eq!(editors("anthropic:claude-opus-5", None), ["replace"]);
-    // A session that may not use the one tool has the other.
+    // A session whose tool limit excludes the preferred tool is offered the other tool.
     assert_eq!(editors("gpt-5", Some(&["read_file", "replace"])), ["replace"]);
     assert_eq!(editors("gpt-5", Some(&["read_file"])), [""; 0]);
     assert_eq!(editors("claude-opus-5", Some(&["apply_patch"])), ["apply_patch"]);

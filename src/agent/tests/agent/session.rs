@@ -117,7 +117,7 @@ async fn a_turn_that_is_taken_back_does_not_begin() {
         session.prompt(text("go"), Origin::Editor);
         let waiting = session.prompt(text("more"), Origin::Editor);
         let taking = Arc::clone(&session);
-        // The turn before ends at this moment.
+        // The first turn ends at about this moment, so `take_back` and the start of the waiting turn race.
         let taken = tokio::spawn(async move { taking.turns().take_back(waiting) }).await.unwrap();
         let is_over =
             |event: &Event| matches!(event, Event::TurnFinished { turn, .. } if *turn == waiting);

@@ -238,7 +238,8 @@ async fn a_full_registry_gives_up_only_abandoned_sessions_the_first_one_first() 
         sessions.open(id).unwrap().last_use().abandon();
         advance(Duration::from_secs(1)).await;
     }
-    // Whoever is asked for again is not abandoned, and whoever is watched stays.
+    // `open` makes session 1 wanted again, and a session with a lease, such as session 2, stays loaded. So only
+    // session 0 may be given up.
     sessions.open(&ids[1]);
     let watched = sessions.open(&ids[2]).unwrap();
     watched.last_use().abandon();
@@ -260,7 +261,7 @@ async fn a_deleted_session_is_closed_and_forgotten() {
     timeout(LONG, held.session().turns().idle()).await.unwrap();
     assert_eq!(view.unloaded.load(Ordering::SeqCst), 1);
     assert!(sessions.open(held.id()).is_none() && !sessions.delete(held.id()));
-    // Its room is free.
+    // The deleted session left its place in the registry, so another session can be created.
     create(&sessions);
 }
 

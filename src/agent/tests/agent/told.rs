@@ -139,7 +139,7 @@ async fn only_a_call_that_began_may_have_had_an_effect() {
 
 #[tokio::test]
 async fn too_many_rounds_end_the_turn() {
-    // The same calls again and again would be noticed before.
+    // Equal calls would be stopped as a loop before the limit on rounds, so each call has other arguments.
     let args = |n: u32| Call { id: String::new(), name: "t".to_owned(), args: json!({ "n": n }) };
     let answers = (0..100).map(|n| vec![Ok(Chunk::Call(args(n)))]).collect();
     let (spy, _) = Spy::new(answers);

@@ -52,7 +52,7 @@ impl Stage {
     }
 
     fn with(answers: Vec<Vec<Chunks>>, change: impl FnOnce(Parts) -> Parts) -> Self {
-        // In memory, if that can be had: each change waits for the disk.
+        // A directory in memory makes the test fast: each change waits until the disk has written it.
         let dir = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap();
         let project = dir.path().join("project");
         fs::create_dir(&project).unwrap();
@@ -211,7 +211,7 @@ async fn a_change_is_taken_back_once() {
     stage.write("a", "zero\n");
     stage.say("first").await;
     stage.say("/restore w1").await;
-    // By hand, the very same.
+    // The user undoes the restore by hand: the file is as `w1` has left it. A change is restored only once.
     stage.write("a", "one\n");
     let said = stage.say("/restore w1").await;
     assert_eq!(said, "- `a` was left alone (`w1`): it has been put back already\n");

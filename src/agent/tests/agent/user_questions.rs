@@ -90,7 +90,7 @@ async fn the_user_is_asked_while_the_call_runs() {
     let session = session(1, false, Mode::Default);
     let (asked, outcomes) = turn(&session, |_| Some(Answer::Once { edited: None })).await;
     assert_eq!((asked, said(&outcomes)), (1, "[Allowed]"));
-    // The question has an end before the call that asked.
+    // The question's outcome comes before the outcome of the call that asked.
     let names: Vec<_> = outcomes.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["answer_agent", "asks"]);
 }

@@ -137,7 +137,7 @@ async fn every_name_is_one_that_the_api_takes_and_its_calls_come_back() {
         let names = declared(&first.asked().last().unwrap().body);
         assert_eq!(names.len(), NAMES.len(), "{}: {names:?}", wire.name);
         for (name, own) in names.iter().zip(NAMES) {
-            // Gemini's API takes dots, too.
+            // Gemini's API also accepts dots in names.
             let valid = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
             let valid = |c: char| valid(c) || wire.name == "gemini" && c == '.';
             assert!(name.len() <= 64 && name.chars().all(valid), "{}: {name}", wire.name);

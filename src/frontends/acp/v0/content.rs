@@ -84,7 +84,7 @@ pub(super) fn confirmation<'a>(
                 buttons(question)
             ),
         },
-        // The reason names only one of the files.
+        // The question's reason names only one of the files, so the description lists all of them.
         Access::ReadFiles { paths, .. } => {
             let paths: String = paths.iter().map(|path| shown_path(path) + "\n").collect();
             let description = format!("{paths}\n{}", because(question));

@@ -184,7 +184,7 @@ fn result<'a>(
 ) -> Option<Vec<ToolCallContent<'a>>> {
     let shown = outcomes(end).into_iter().map(content);
     let media = media_read(started, end);
-    // A result with media has a text that only names the media.
+    // The text of a result with media only names the media, so it is left out.
     let read = read.filter(|_| media.is_empty()).map(|read| text(fence(read, "")));
     let images = media.iter().filter(|media| media.kind() == "image");
     let images = images.map(|Media { mime_type, data }| ToolCallContent::Content {

@@ -61,6 +61,7 @@ impl TextBuffers for EditorFiles {
         let answer = self.peer.call::<ReadTextFileResponse>(READ_TEXT_FILE, &params);
         let text = async move {
             // Editors answer with an error for a file that does not exist, and for a file that they do not handle.
+            // In both cases the answer is `None`.
             let failed =
                 |error| tracing::debug!(path = %path.display(), %error, "not in the editor");
             answer.await.map_err(failed).ok().map(|response| response.content)

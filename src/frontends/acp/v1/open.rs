@@ -321,7 +321,7 @@ async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
     let session = opened.session();
     opened.client.cancel_own(session);
     opened.client.answered().await;
-    // One of the leases is the one that this editor holds.
+    // One lease is this editor's own. A further lease is another client's, so the session stays loaded.
     if opened.loaded.leases().count() > 1 {
         return;
     }

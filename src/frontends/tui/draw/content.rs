@@ -128,7 +128,7 @@ impl ContentRows {
         let mut pieces = lines.hunks.iter().flatten().flat_map(|line| &line.pieces);
         self.content.hidden |= pieces.any(|(_, text)| has_hidden(text));
         self.content.rows.extend(diff::rows(change, &lines, self.around, self.columns));
-        // The counts of one change are behind the title. Several changes have none there.
+        // The title shows the added and removed lines of a single change, and no counts for several changes.
         self.content.counts = match self.content.changes {
             0 => diff::counts(change, &lines),
             _ => Vec::new(),

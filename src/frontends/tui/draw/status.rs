@@ -39,7 +39,8 @@ fn status(state: &ScreenState, columns: usize, now: Millis) -> Line<'static> {
         Mode::AutoEdit | Mode::Plan => BOLD_STYLE,
         Mode::Yolo => QUESTION_STYLE,
     };
-    // Importance, style, text.
+    // Importance, style and text of each part. If the row is too narrow, parts with the lowest number are left out
+    // first.
     let mut parts: Vec<(u8, Style, String)> =
         vec![(5, BOLD_STYLE, about.model.clone()), (6, mode, about.mode.to_string())];
     if let Some(level) = &about.thinking {

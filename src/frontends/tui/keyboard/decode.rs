@@ -307,7 +307,7 @@ fn csi(rest: &[u8]) -> DecodeStep {
     }
     let Some(last) = rest.get(length) else { return DecodeStep::More };
     match last {
-        // The function keys of Linux's console.
+        // Linux's console sends its first function keys in this form: `ESC [ [` and a letter.
         b'[' if length == 0 => match rest.get(1) {
             Some(letter) if letter.is_ascii_alphabetic() => DecodeStep::Took(2, None),
             Some(_) => DecodeStep::Took(1, None),
@@ -400,7 +400,7 @@ fn coded(number: u32) -> Option<Code> {
         57423 => Code::Home,
         57424 => Code::End,
         57426 => Code::Delete,
-        // Other numbers of the private area.
+        // Other numbers of Unicode's private area are keys without a use here, such as modifiers.
         57344..=63743 => return None,
         number => Code::Char(char::from_u32(number).filter(|c| !c.is_control())?),
     })

@@ -20,7 +20,8 @@ async fn told(pieces: &[(u64, &[u8])]) -> Vec<String> {
     let mut told = Vec::new();
     for (millis, piece) in pieces {
         let due = Instant::now() + Duration::from_millis(*millis);
-        // The screen's loop drops this future again and again while it waits.
+        // `timeout_at` drops the future `next` again and again, as the screen's loop does. No input may get lost
+        // then.
         while let Ok(Some(input)) = tokio::time::timeout_at(due, keys.next()).await {
             told.push(format!("{} at {}", shown(&input), begun.elapsed().as_millis()));
         }

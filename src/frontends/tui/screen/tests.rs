@@ -135,7 +135,7 @@ fn another_width_leaves_nothing_behind() {
     for columns in [5_u16, 7, 12, 40] {
         let mut stage = TestTerminal::new(10, 12);
         stage.update(&["history"], &["------------", "> text", "status is ok"], Some((1, 3)));
-        // This terminal wraps its rows anew, as most do.
+        // The test's terminal wraps its rows anew after a change of size, as most terminals do.
         let rows_of = |width: u16| width.div_ceil(columns).max(1);
         let cursor_row = 1 + rows_of(12) + 3 / columns;
         let mut anew = terminal(10, columns);
@@ -188,7 +188,7 @@ fn colours_are_left_out_if_that_is_wanted() {
 fn a_finished_row_may_be_wider_than_the_terminal_and_leaves_nothing_behind() {
     let mut stage = TestTerminal::new(8, 10);
     stage.update(&[], &["xxxxxxxxxx", "yyyyyyyyyy", "> "], Some((2, 2)));
-    // A wide character does not fit at the end of a row.
+    // The first wide character does not fit into the last cell of its row, so it moves to the next row.
     stage.update(&["123456789日本 end", "next"], &["live", "> "], Some((1, 2)));
     stage.check(&["123456789", "日本 end", "next", "live", ">"], (4, 2));
     stage.update(&["12345678901234567890"], &["live", "> "], Some((1, 2)));

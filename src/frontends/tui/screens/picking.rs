@@ -86,7 +86,7 @@ fn the_sessions_of_all_directories_are_offered_and_filtered() {
     picker(&mut stage).change_scope();
     assert_eq!(picker(&mut stage).count(), None);
     let late = Picker::new(Path::new(PROJECT_PATH), None, "").first_query();
-    // The reply to an earlier query comes too late.
+    // The list belongs to an earlier query, so the picker does not show it.
     picker(&mut stage).read(&late, Ok(Vec::new()));
     assert_eq!(picker(&mut stage).count(), None);
     let (query, now) = (picker(&mut stage).query(), stage.now);

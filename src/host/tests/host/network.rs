@@ -127,7 +127,7 @@ async fn a_host_that_is_admitted_is_reached_by_connect_and_by_plain_requests() {
     let plain = stage.send(request.as_bytes()).await;
     let sent = format!("GET /a HTTP/1.1|Host: good.test:{server}|Connection: close||");
     assert!(plain.starts_with("HTTP/1.1 200 ") && plain.ends_with(&sent), "{plain}");
-    // Once for both.
+    // The second request goes to the same host and port, so the policy was asked only once.
     assert_eq!(stage.asked(), [(format!("good.test:{server}"), false)]);
     assert_eq!(stage.names(), ["good.test", "good.test"]);
     assert_eq!(stage.access.blocked(), []);
@@ -169,7 +169,7 @@ async fn what_the_settings_say_counts_first() {
     let denied = stage.tunnel(&format!("bad.good.test:{server}")).await;
     assert!(denied.contains("(the settings deny it)"), "{denied}");
     assert_eq!(stage.asked(), []);
-    // The policy may know better.
+    // The settings allow the host (`true`), but the policy still decides.
     stage.tunnel(&format!("a.good.test:{server}")).await;
     assert_eq!(stage.asked(), [(format!("a.good.test:{server}"), true)]);
     let port = stage.tunnel("a.good.test:22").await;
@@ -184,7 +184,7 @@ async fn without_anybody_who_decides_only_allowed_hosts_are_reached() {
         reach_of_allowed: Reach::Loopback,
         ..setup
     });
-    // An address that no command has.
+    // No command has this source address, so no policy can be asked.
     let ask = async |host: &str| {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, stage.port)).await.unwrap();
         let request = format!("GET http://{host}:{server}/ HTTP/1.1\r\n\r\n");
@@ -195,7 +195,7 @@ async fn without_anybody_who_decides_only_allowed_hosts_are_reached() {
     let other = ask("other.test").await;
     assert!(other.starts_with("HTTP/1.1 403 "), "{other}");
     assert!(other.contains("`sandbox.network.allowedDomains` does not name it"), "{other}");
-    // The same for that of a command that has ended.
+    // The address of a command that has ended is treated in the same way.
     let address = stage.access.address();
     let Stage { proxy: _proxy, port, access, .. } = stage;
     drop(access);
@@ -253,13 +253,13 @@ async fn a_name_that_leads_inside_is_out_of_reach_though_it_is_admitted() {
 #[tokio::test]
 async fn a_name_that_leads_elsewhere_the_next_time_is_checked_each_time() {
     let server = echo().await;
-    // Loopback stands for what may be reached here.
+    // In this test, the loopback address stands for a public address.
     let stage = Stage::with(server, &["127.0.0.1", "10.0.0.1"], admitted(), |setup| setup);
     let target = format!("rebinding.test:{server}");
     assert!(stage.tunnel(&target).await.starts_with("HTTP/1.1 200 "));
     let second = stage.tunnel(&target).await;
     assert!(second.contains("it leads to 10.0.0.1, a private address"), "{second}");
-    // One lookup a connection: what was checked is what was connected to.
+    // Each connection looks up the name once, so the checked address is the address that is connected to.
     assert_eq!(stage.names().len(), 2);
 }
 

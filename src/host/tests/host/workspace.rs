@@ -120,7 +120,8 @@ fn links_count_for_what_they_lead_to() {
     for path in ["dangling", "to-dangling", "dangling/new"] {
         check(path, OUTSIDE);
     }
-    // The system would follow the link when it writes to one of these.
+    // `dangling` and `to-dangling` lead outside. With a trailing slash or dot, the system would follow the link when
+    // it writes.
     for path in ["dangling/", "dangling/.", "dangling//", "to-dangling/./"] {
         check(path, OUTSIDE);
     }
@@ -256,7 +257,7 @@ fn ignore_files_are_heeded_wherever_they_are() {
             ("a.tmp", None),
             ("#x", GIT),
             ("build", GIT),
-            // What is in an ignored directory cannot be had back.
+            // A rule cannot take back a file whose directory is ignored, as in git.
             ("build/x", GIT),
             ("mine.txt", EXCLUDE),
             ("never.bak", GIT),
@@ -288,12 +289,12 @@ fn rules_of_the_repository_above_count() {
     ];
     let (_dir, root) = place(&files);
     check_ignored(&root, &[("a.log", GIT), ("a.bak", EXCLUDE), ("a.txt", None)]);
-    // Whoever works in an ignored directory wants to see what is in it.
+    // If the workspace itself is ignored, the rules above it do not count: the user works in this directory.
     fs::write(root.join(".gitignore"), "*.log\nwork\n").unwrap();
     check_ignored(&root, &[("a.log", None), ("a.bak", None), ("a.txt", None)]);
     fs::write(root.join(".gitignore"), "*\n").unwrap();
     check_ignored(&root, &[("a.log", None), ("a.bak", None), ("a.txt", None)]);
-    // Without a repository, rules above are somebody else's.
+    // Without a repository, the rules of directories above the workspace do not count.
     let (_dir, root) = place(&files[1..]);
     check_ignored(&root, &[("a.log", None), ("a.bak", None), ("a.txt", None)]);
 }
@@ -311,7 +312,7 @@ fn a_repository_within_has_rules_of_its_own() {
         ("work/inner/a.tmp", ""),
         ("work/inner/a.key", ""),
         ("work/a.bak", ""),
-        // A worktree, and where its repository is.
+        // A worktree of a repository whose git directory is outside the workspace.
         ("work/tree/.git", "gitdir: ../../outside/repo/worktrees/tree\n"),
         ("outside/repo/worktrees/tree/commondir", "../..\n"),
         ("outside/repo/info/exclude", "*.tree\n"),

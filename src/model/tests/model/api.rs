@@ -27,7 +27,7 @@ pub(crate) fn options() -> RequestOptions {
     RequestOptions {
         retry: quick(usual.retry.clone()),
         content_retry: quick(usual.content_retry.clone()),
-        // A busy machine may answer late.
+        // The wait for the server's facts is long, because a busy machine may answer late.
         facts_wait: HANG,
         ..usual
     }
@@ -74,7 +74,7 @@ pub(crate) async fn ask_for_all(
             Ok(Chunk::Text(text)) => joined(&mut lines, "text: ", &text),
             Ok(Chunk::Thought(text)) => joined(&mut lines, "thought: ", &text),
             Ok(Chunk::Call(call)) => {
-                // Ids that are made up hold the time.
+                // An id that the model has made up contains the time, so it is replaced by a fixed word.
                 let made = call.id.starts_with(&format!("{}_1", call.name));
                 let id = if made { "made" } else { call.id.as_str() };
                 lines.push(format!("call: {}({}) {id}", call.name, call.args));
@@ -106,7 +106,7 @@ fn finished(Finish { reason, usage, .. }: &Finish) -> String {
 
 /// Returns the lines for the provider's own form of an answer.
 fn kept(Native { backend, model, parts }: &Native, asked: &str) -> Vec<String> {
-    // An id without a provider is one of the Gemini API.
+    // A model id without a provider is an id of the Gemini API.
     let provider = backend.trim_end_matches("-responses");
     let id = if backend == "gemini" { model.clone() } else { format!("{provider}:{model}") };
     assert_eq!(id, asked);

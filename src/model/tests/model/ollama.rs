@@ -207,7 +207,7 @@ async fn a_model_that_is_not_there_is_named_with_the_command_that_gets_it() {
     let pages = [("/api/tags", json!({ "models": [{ "name": "a:latest" }, { "name": "b:1b" }] }))];
     let missing =
         || Reply::error(404, json!({ "error": format!("model '{MODEL}' not found") }).to_string());
-    // Once for what the model can do, once for the answer.
+    // The server refuses two requests: the request for the model's abilities, and the request for the answer.
     let server = Server::with_pages(vec![missing(), missing()], &pages).await;
     let (lines, _) = ask(&model(&server), prompt(vec![user("hi")])).await;
     let why = format!(
@@ -259,7 +259,7 @@ async fn what_fails_is_tried_again_or_said() {
         (401, "unauthorized", "NotAuthenticated"),
     ] {
         let server = start(vec![Reply::error(status, json!({ "error": error }).to_string())]).await;
-        // Long enough that it is the conversation which is too long.
+        // The conversation is long enough for the refusal to mean that the conversation is too long.
         let asked = prompt(vec![user(&"hi ".repeat(100))]);
         let (lines, _) = ask(&model(&server), asked).await;
         assert_eq!(lines.len(), 1, "{lines:?}");

@@ -116,7 +116,7 @@ fn rules_name_the_tool_connect() {
         let unknown = verdict(&session, "other.test", false);
         assert_eq!(unknown, if mode == Mode::Yolo { "allow" } else { "ask" });
         assert_eq!(verdict(&session, "good.test", false), "allow");
-        // Whatever the settings allow.
+        // Rules that deny or ask count although the settings allow the host (`true`).
         assert_eq!(verdict(&session, "bad.test", true), "deny");
         assert_eq!(verdict(&session, "odd.test", true), "ask");
         assert!(session.permissions.unseen_remarks().is_empty());

@@ -120,11 +120,11 @@ fn of_a_file_that_cannot_be_read_anything_may_have_been_denied() {
     let broken = "[[rule]]\ndecision = deny\n";
     let session = under(Mode::Yolo, &format!("{ALLOW}{DENY}{broken}"), "x.toml");
     question(session.run("ls"));
-    // What could still be made out and denies something still does.
+    // The rules before the broken one were read: a rule that denies still counts.
     assert!(matches!(session.run("curl x"), Verdict::Deny { .. }));
     question(call(&session.permissions, "read_file", &Access::Read));
     assert_eq!(call(&session.permissions, "write_todos", &Access::Nothing), Verdict::Allow);
-    // Nothing that it allows counts: it may have lost what narrows it.
+    // Of a broken file, no rule that allows anything counts: the part that narrows such a rule may be lost.
     assert!(
         session
             .permissions

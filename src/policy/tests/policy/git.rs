@@ -192,9 +192,9 @@ impl Repository {
 
     /// Runs a line with these variables besides, and returns what it ran of the repository's.
     fn run(&self, directory: &Path, line: &str, variables: Vec<(String, String)>) -> String {
-        // What git has looked at already it does not look at again.
+        // Git runs filters and hooks only for a changed file, so the file changes before each run.
         self.file("a", &format!("{}four\n", fs::read_to_string(self.root.join("a")).unwrap()));
-        // And the index is written again only if a file is newer than it says.
+        // Git writes the index, and runs the hook for it, only if a file is newer than the index.
         self.file("evil", &fs::read_to_string(self.root.join("evil")).unwrap());
         let mut bash = Command::new("/bin/bash");
         bash.args(["-c", line]).current_dir(directory).env_clear().envs(self.environment());
@@ -228,7 +228,7 @@ fn nothing_that_the_configuration_names_runs_without_a_question() {
         for line in LINES {
             repository.check(&repository.root, line, key);
         }
-        // Without any of this, some of them run.
+        // Without the variables that the policy sets, some of these lines run programs of the repository.
         if LINES.iter().any(|line| !repository.run(&repository.root, line, Vec::new()).is_empty()) {
             live.push(*key);
         }
@@ -386,7 +386,8 @@ fn check_beside_more(repository: &Repository, asked: bool) {
         let Checked { verdict, variables, .. } =
             repository.checked_with(&permissions, &repository.root, line);
         assert_eq!(matches!(verdict, Verdict::Ask(_)), asked, "{line}: {verdict:?}");
-        // Other commands of the line have their own use for hooks.
+        // The variables that disable hooks are not set: they would disable the hooks of the line's other commands as
+        // well.
         assert_eq!(variables, [], "{line}");
         if !asked {
             assert_eq!(repository.run(&repository.root, line, Vec::new()), "", "{line}");
@@ -402,7 +403,7 @@ fn no_hook_runs_without_a_question_in_a_line_that_does_more_than_read() {
     check_beside_more(&repository, true);
     repository.set("core.hooksPath", "hooks");
     check_beside_more(&repository, true);
-    // Hooks that only commands run which change the repository.
+    // A directory with hooks that only changing commands run, such as `pre-commit`: `git status` runs none of these.
     fs::create_dir(repository.root.join("others")).unwrap();
     repository.program("others/pre-commit", "#!/bin/sh\n");
     repository.program("others/post-index-change.sample", "#!/bin/sh\n");

@@ -41,7 +41,7 @@ fn described(verdict: Result<Vec<AssessedCommand>, String>) -> String {
     let names = list(parts.iter().map(|part| part.name.as_str()).collect());
     let rules = |parts: &[&AssessedCommand]| {
         let rules = parts.iter().flat_map(|part| match &reasons(&part.findings)[..] {
-            // The rule that has found the command to be harmless.
+            // A harmless command has no finding. The list then names the built-in rule that found the command harmless.
             [] if part.only_goes() => vec!["cd"],
             [] => vec!["read-only"],
             reasons => reasons.iter().map(|finding| finding.rule.name()).collect(),

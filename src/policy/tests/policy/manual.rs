@@ -251,7 +251,7 @@ fn action(session: &Session, row: &Row, of: &Call, sandbox: Option<SandboxMode>)
         }
         _ => Confinement::Unsandboxed,
     };
-    // What a model requests of the sandbox counts where there is one, and not in plan mode.
+    // A model's request to leave the sandbox counts only where a sandbox works, and not in plan mode.
     let is_ignored = matches!(of, Leaving(_)) && confinement != Confinement::Outside;
     let facts = row.facts.iter().filter(|_| !is_ignored);
     facts.map(|fact| decide(*fact, mode, confinement)).max().unwrap_or(Action::Run)

@@ -152,7 +152,8 @@ fn always_for_the_harmless_form_covers_nothing_that_does_more() {
                 session.permissions.allow(narrowest.unwrap_or_else(|| panic!("{line}: no always")));
                 assert_eq!(session.run(line), Verdict::Allow, "{line}");
             }
-            // Somebody has said so at a time when it was asked about.
+            // The line runs without a question today. The scope may be left from a version that asked about the
+            // line.
             _ => session.permissions.allow(commands(&[line])),
         }
         for other in *others {

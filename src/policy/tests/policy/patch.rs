@@ -73,7 +73,7 @@ fn always_is_for_edits_or_for_patches_and_never_for_a_sensitive_file() {
     for (scope, allows) in [
         (Scope::Edits, true),
         (Scope::Tool("apply_patch".to_owned()), true),
-        // Every call of the tools that edit one file is less than every patch.
+        // An "always" for a tool that edits one file does not cover patches, which may change several files.
         (Scope::Tool("replace".to_owned()), false),
         (Scope::Tool("write_file".to_owned()), false),
     ] {
@@ -99,14 +99,15 @@ fn rules_that_deny_or_ask_about_edits_hold_for_each_file_of_a_patch() {
                 "toolName = \"{tool}\", argsPattern = '{pattern}', decision = \"deny\", priority = 100"
             )
         };
-        // The path as a model may write it, in the workspace or absolute; the text anywhere in the patch.
+        // A rule matches the path in each form that a model may write, relative or absolute. A rule on the content
+        // matches text anywhere in the patch.
         check(&rule("\"file_path\":\"doc/"), &files, DENIED);
         check(&rule("\"file_path\":\"/.*/doc/"), &files, DENIED);
         check(&rule("\"file_path\":\"doc/"), &["src/main.rs"], UNRULED);
         check(&rule("password"), &files, DENIED);
     }
     check("toolName = \"read_file\", decision = \"deny\", priority = 100", &files, UNRULED);
-    // A rule that allows patches does not outweigh one that denies edits.
+    // A rule that denies edits outweighs a rule that allows patches, whatever the priorities.
     let both = "toolName = \"apply_patch\", decision = \"allow\", priority = 500; \
         toolName = \"write_file\", argsPattern = '\"doc/', decision = \"deny\", priority = 1";
     check(both, &files, DENIED);
@@ -121,11 +122,11 @@ fn rules_that_allow_edits_allow_a_patch_only_if_they_allow_the_edit_of_each_file
     check(allow, &["doc/a.md", "src/main.rs"], UNRULED);
     let one = "toolName = \"replace\", decision = \"allow\", priority = 100";
     check(one, &["doc/a.md"], UNRULED);
-    // The text may be that of another file.
+    // The matching text may belong to another file of the patch, so a rule on the content allows no patch.
     let text = "argsPattern = 'password', toolName = \"w*\", decision = \"allow\", priority = 100; \
         argsPattern = 'password', toolName = \"re*\", decision = \"allow\", priority = 100";
     check(text, &["doc/a.md"], UNRULED);
-    // A sensitive file needs the weight of rules that count every time.
+    // For a sensitive file, every rule that allows its edits needs a priority of 900.
     let weak = "toolName = \"w*\", decision = \"allow\", priority = 950; \
         toolName = \"re*\", decision = \"allow\", priority = 899";
     check(weak, &["doc/a.md", "package.json"], "ask! ask! allow deny");

@@ -104,7 +104,7 @@ fn each_mode_allows_what_it_says() {
     let reads = Hints { read_only: Some(true), ..Hints::default() };
     let trusted = Hints { trusted: true, ..Hints::default() };
     let other = || Access::Other { description: "something".into() };
-    // In the order default, auto_edit, yolo, plan.
+    // Verdicts in the order of the modes: default, auto_edit, yolo, plan.
     check("nothing", access(Access::Nothing), "allow allow allow allow");
     check("reading", access(Access::Read), "allow allow allow allow");
     check("an edit", |session| session.edit("src/main.rs"), "ask allow allow deny");

@@ -152,7 +152,7 @@ fn always_counts_as_long_as_what_is_run_stays_as_it_is() {
         ("app.py", "python app.py x"),
     ] {
         let narrow = question(Session::new(Mode::Default).run(line)).scopes;
-        // All but the last, which is for every call of the tool.
+        // The last scope is for every call of the tool, and names no file.
         for at in 0..narrow.len() - 1 {
             let session = Session::new(Mode::Default);
             let write = |text: &str| fs::write(session.workspace.root.join(file), text).unwrap();
@@ -220,7 +220,7 @@ fn always_can_mean_one_line_and_no_other() {
     {
         question(session.run(line));
     }
-    // What it would do may have become worse.
+    // `new` has become a link to another file, so the same line would now overwrite that file.
     let session = Session::new(Mode::Default);
     let (new, line) = (session.workspace.root.join("new"), "echo x > new");
     let scope = offered(&session, line, |scope| matches!(scope, Scope::Line { .. }));
@@ -245,7 +245,8 @@ fn always_can_mean_a_whole_program_but_not_what_is_grave() {
     {
         question(session.run(line));
     }
-    // All that it does is said already, or it would be to say "anything".
+    // No "always" for the whole program is offered: a program such as `sleep` has no other sub-commands, and an
+    // "always" for `python` would allow any program.
     for line in ["sleep 1", "python app.py", "npx x", "bash x.sh", "cargo test > x"] {
         assert_eq!(offered(&session, line, is_program), None, "{line}");
     }
@@ -258,7 +259,7 @@ fn always_for_what_find_runs_covers_all_that_it_is_given() {
     let session = Session::new(Mode::Default);
     session.always(&["find -exec", "echo", "rm"]);
     assert_eq!(session.run("find . -exec echo {} +"), Verdict::Allow);
-    // Only behind `{}` the command ends with `+`.
+    // `+` ends the command of `-exec` only right after `{}`. Here `+` is an argument of `rm`.
     question(session.run("find src -exec rm + -rf sub \\;"));
     question(session.run("find src -exec echo + ';' -exec sort + -o README.md ';'"));
 }
@@ -282,7 +283,8 @@ fn always_for_a_program_does_not_cover_one_of_the_workspace_with_its_name() {
         fs::write(&path, "").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // What reads without a question is not replaced for good by one answer.
+    // `ls` would run without a question if the workspace had no program of this name. An "always" would allow the
+    // workspace's program for good, so none is offered.
     for line in ["ls", "ls src", "timeout 9 pytest", "timeout 9 cat README.md"] {
         assert_eq!(question(run(line)).scopes, [], "{line}");
     }

@@ -64,7 +64,8 @@ fn every_program_in_a_table_has_a_golden_command_line() {
     let mut missing = Vec::new();
     for entry in fs::read_dir(repository_file("src/shell")).unwrap() {
         let path = entry.unwrap().path();
-        // The others are a table of files, and the crate's own.
+        // `sensitive.toml` is a table of files, and `Cargo.toml` is the manifest of the crate: neither names
+        // programs.
         let is_table = path.extension().is_some_and(|it| it == "toml");
         if !is_table || path.ends_with("sensitive.toml") || path.ends_with("Cargo.toml") {
             continue;

@@ -43,7 +43,7 @@ impl Place {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let place = Self { dir, cx, runtime };
         for (path, _) in files {
-            // A file that is no text cannot be read.
+            // An error is ignored: a file that is no text cannot be read.
             let _ = place.call("read_file", json!({ "file_path": path }));
         }
         place
@@ -76,7 +76,7 @@ impl Place {
     fn check_failing(&self, tool: &str, args: Value, kind: &str) -> String {
         let before = everything(self.dir.path());
         let call = self.prepare(tool, args).unwrap();
-        // What an error says of the file counts as reading it.
+        // The error may quote the file, so the call may have the access of a reading call.
         assert!(matches!(call.access, Access::Nothing | Access::ReadFiles { .. }));
         assert_eq!(call.summary.diff, None);
         let error = self.run(call, None).unwrap_err();

@@ -95,9 +95,10 @@ mod tests {
         check("aaaabaaaab", None);
         check("abababab", None);
         check("abababacabababab", None);
-        // A build whose state is asked for again and again, and whose output differs each time.
+        // `a` is a call that asks for the state of a build, and each other letter is a call with another output: no
+        // loop.
         check("abacadaeafagahaiajakalamanao", None);
-        // A cycle of six is too long to be sure.
+        // A cycle of six calls is too long to be taken for a loop.
         check(&"abcdef".repeat(20), None);
     }
 }

@@ -64,7 +64,7 @@ async fn a_checkpoint_has_what_was_said_and_stays_as_it_is() {
     );
     let listed: Vec<_> = sessions.stored_sessions(None).try_collect().await.unwrap();
     assert!(listed.is_empty(), "no client is offered one");
-    // A copy of it goes on without what came after it.
+    // A session that is a copy of the checkpoint has the first prompt, and nothing from after the checkpoint.
     let copy = tandem_agent::sessions::fork(&*place.store(), checkpoint).await.unwrap();
     assert_eq!(copy.tag, None);
     ask(&*load(&sessions, &copy.id).await, "three").await;

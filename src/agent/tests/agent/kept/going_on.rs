@@ -77,7 +77,8 @@ async fn whoever_asks_for_a_session_while_it_is_loaded_gets_it_when_what_was_ope
     let first = loading();
     wait_until("the session", || sessions.contains(&id)).await;
     let mut second = loading();
-    // The end of the turn is not stored yet, and so is shown to nobody.
+    // The store takes no events, so the end of the interrupted turn is not stored. Until then, `load` gives the
+    // session to no caller.
     let early = timeout(Duration::from_millis(200), &mut second).await;
     assert!(early.is_err(), "it is there with a turn that seems to run");
     store.goes_on.send_replace(true);
@@ -100,7 +101,8 @@ async fn an_answer_that_was_cut_off_is_begun_anew() {
     assert_eq!(*told.lock().unwrap(), ["user: one"]);
     ask(&loaded, "two").await;
     assert_eq!(*told.lock().unwrap(), ["user: one", "assistant: whole []", "user: two"]);
-    // Who says something new is answered to all that was said.
+    // The answer to "three" failed after "half". A new prompt, other than `/continue`, keeps the half answer in the
+    // conversation.
     ask(&loaded, "three").await;
     ask(&loaded, "four").await;
     let told = told.lock().unwrap().clone();

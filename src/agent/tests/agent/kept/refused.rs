@@ -98,7 +98,7 @@ async fn a_clients_session_that_could_not_be_saved_for_long_ends_with_the_reason
     );
     assert_eq!((events(&session), ran.load(Ordering::SeqCst)), (before.clone(), 0));
     assert_eq!(stored(&*place.store(), &id).await, before);
-    // The store has it as it was, and goes on with it.
+    // The store has the session without the refused turn, and the loaded session takes the second prompt.
     store.fails.store(false, Ordering::SeqCst);
     let again = load(&sessions, &id).await;
     let mut log = again.session().events(again.session().position());

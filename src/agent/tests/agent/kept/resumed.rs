@@ -406,7 +406,8 @@ async fn orphans_are_the_sessions_of_clients_in_the_middle_of_a_turn() {
     let place = left(told()).await;
     let store = place.store();
     assert_eq!(store.orphans().await.unwrap(), []);
-    // Whoever lets a session go takes the mark of its owner away, and who is killed does not.
+    // A process that lets a session go removes `owner.json`. A killed process leaves the file behind, which the test
+    // does here.
     std::fs::write(place.dir.path().join(ID).join("owner.json"), "{}").unwrap();
     let orphans = store.orphans().await.unwrap();
     assert_eq!(orphans.iter().map(|orphan| &*orphan.id).collect::<Vec<_>>(), [ID]);

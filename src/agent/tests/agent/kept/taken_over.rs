@@ -31,20 +31,20 @@ async fn what_a_session_does_after_it_was_taken_over_is_neither_stored_nor_shown
     let before = events(&session);
     store.goes_on.send_replace(false);
     session.prompt(text("second"), Origin::Terminal);
-    // It has something to store when it finds out.
+    // The session has events to store at the moment when it learns of the other process.
     yield_now().await;
     store.taken.send_replace(true);
     store.goes_on.send_replace(true);
     timeout(LONG, session.wait_fenced()).await.unwrap();
     timeout(LONG, session.turns().closed()).await.unwrap();
-    // Nobody waits for ever for what is never stored.
+    // The last events are never stored, so waiting for them must end.
     timeout(LONG, session.turns().idle()).await.unwrap();
     timeout(LONG, session.wait_durable()).await.unwrap();
     assert!(session.wait_stored().await.is_err());
     unloaded(&sessions, &id).await;
     assert_eq!(events(&session), before);
     assert_eq!(stored(&*place.store(), &id).await, before);
-    // Whoever asks for it is given it as it is stored, once it is free.
+    // Once the other process has let the session go, `load` reads the session as it is stored.
     store.taken.send_replace(false);
     let again = load(&sessions, &id).await;
     assert_eq!(events(again.session())[..before.len()], before);

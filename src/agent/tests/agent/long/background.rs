@@ -181,11 +181,13 @@ async fn the_turn_goes_on_and_what_comes_meanwhile_stays_as_it_is() {
     for said in ["The first.", "The second."] {
         assert_eq!(told.matches(said).count(), 1, "{told}");
     }
-    // What is kept is what came before the last answer and the new prompt, and these.
+    // The last two messages are the answer to the first turn and the second prompt. Before them, the compression has
+    // kept the newest messages of the first turn, which are the same objects as before.
     let pairs = before.iter().rev().zip(after.iter().rev().skip(2));
     let kept = pairs.take_while(|(before, after)| Arc::ptr_eq(before, after)).count();
     assert!(kept > 2 * 3, "{kept}");
-    // Before these come the snapshot, and the prompt if they begin in the middle of a turn.
+    // Before the kept messages come the snapshot's messages, and the prompt again if the kept messages begin in the
+    // middle of a turn.
     assert!(matches!(after.len() - kept - 2, 2 | 3), "{kept} of {}", after.len());
     assert!((1..session.position()).contains(&compressions(&events)[0].from));
     assert_eq!(model.asked(), 1);

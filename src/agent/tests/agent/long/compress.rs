@@ -23,7 +23,7 @@ async fn what_stays_is_the_users_words_the_record_the_snapshot_and_the_newest() 
     let beginning = user(&told[0]);
     let part = "# What the user said, word for word, oldest first\n<user>\nFirst, do *this*.\n\nNever touch \
                 `x`.\n</user>\n<user>\nThen that.\n</user>\n";
-    // The second prompt may be among the newest messages.
+    // The second prompt may be among the newest messages, which stay. Then the beginning does not quote the prompt.
     let alone = part.replace("<user>\nThen that.\n</user>\n", "");
     assert!(beginning.contains(part) || beginning.contains(&alone), "{beginning}");
     assert!(
@@ -260,7 +260,8 @@ async fn what_a_provider_has_signed_stays_with_what_is_kept_and_is_nowhere_else(
     let told = last_told(&model);
     for (at, message) in told.iter().enumerate() {
         if let Message::Assistant(said) = message {
-            // The second is the agent's own.
+            // The answer at index 1 belongs to the snapshot and was written by the agent, so only this answer has no
+            // native part.
             assert_eq!(said.native.is_some(), at != 1, "{told:?}");
         }
     }

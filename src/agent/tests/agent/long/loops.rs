@@ -98,7 +98,7 @@ async fn if_it_goes_on_the_user_is_asked_and_a_no_ends_the_turn() {
         description.contains(&what) && description.ends_with("Shall it go on?"),
         "{description}"
     );
-    // The next prompt is a turn like any other.
+    // The refusal ended only that turn: the next prompt begins a new count of repetitions.
     turn(&session, "/clear").await;
     let events = turn_with(&session, &Answer::Cancel).await;
     assert_eq!(reason(&events), StopReason::Cancelled { answering: false });
@@ -208,7 +208,7 @@ async fn a_text_that_repeats_itself_is_cut_off_and_the_model_told() {
     assert!(said(&events).len() < 4096 && said(&events).ends_with("I see."), "{}", said(&events));
     let what = "the same text again and again";
     assert_eq!(notices(&events), [format!("The model repeats itself ({what}), and is told so.")]);
-    // What the agent says is not what the user said.
+    // The agent's message about the repetition is not quoted as words of the user.
     for _ in 0..9 {
         turn(&session, &"And more. ".repeat(150)).await;
     }

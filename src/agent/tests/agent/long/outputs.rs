@@ -138,7 +138,7 @@ async fn calls_say_no_more_than_a_small_window_has_room_for() {
         panic!("{:?}", prompts[1]);
     };
     for result in results {
-        // Half of what is left, a third of that each.
+        // The results of one answer may fill half of the window's free part. Three results share this half.
         assert!(result.text.len() < 11_000, "{}", result.text.len());
         assert_eq!(fs::read_to_string(kept_in(&result.text)).unwrap().lines().count(), 1900);
     }

@@ -57,7 +57,8 @@ impl Model for Wild {
             return stream::iter([Err(Error::ContextTooLong(format!("{size} tokens")))]).boxed();
         }
         valid(&harden(&prompt.messages, |_, _| true));
-        // A summary comes after a few more requests; or a moment, if a turn waits for it.
+        // A summary comes after up to three more requests. If a turn waits for the summary, no request follows, and
+        // the summary comes after a second.
         let late = if is_summary(&prompt) { rng.usize(..4) } else { 0 };
         let mut asked = self.asked.subscribe();
         let from = *asked.borrow() + late;
@@ -82,7 +83,7 @@ impl Model for Wild {
             let native = Some(native).filter(|_| rng.bool());
             answer.push(Ok(Chunk::Finish(Finish { usage, native, reason: FinishReason::Stop })));
         }
-        // Sometimes it takes a moment, in which it can be cancelled.
+        // About one answer in six yields between two chunks, so that a cancel can arrive within the answer.
         let waits = rng.u8(..) < 40;
         let is_late = async move {
             let asked = asked.wait_for(|asked| *asked >= from);

@@ -123,7 +123,7 @@ impl Stage {
             .unwrap();
         let storage = Storage::Stored(Box::new(stored));
         self.session = session_of(Arc::clone(&self.model), self.project.path(), storage);
-        // That the turn at hand was interrupted is nobody's next turn.
+        // Loading has added an end to the interrupted turn. The next step begins only when this end is stored.
         self.session.wait_durable().await;
     }
 
@@ -172,8 +172,7 @@ fn session_of(model: Arc<Says>, project: &Path, storage: Storage) -> Arc<Session
     let scratch = Scratch::persistent(storage.directory().unwrap());
     session_in(model, RESULT, |parts| Parts {
         host: Host::new(workspace, terminals(), scratch, ToolLimits::default()),
-        // Nothing is written beside the turns: which request finds it written would depend on the
-        // clock.
+        // No summary is begun in the background: the clock would decide which request finds the summary ready.
         upkeep: Upkeep { compress_at: 0.99, ..Upkeep::default() },
         storage,
         ..parts
@@ -223,7 +222,7 @@ async fn the_model_is_told_what_it_was_told_before_the_prompt_and_nothing_since(
                 seen[1] += usize::from(matches!(*event, Event::Masked(_)));
                 seen[2] += usize::from(matches!(*event, Event::Rewound { .. }));
             }
-            // What is still being stored would outlive the directory.
+            // A write after the directory's removal would make the directory anew.
             stage.end().await;
             without.end().await;
         }

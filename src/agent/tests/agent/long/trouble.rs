@@ -136,7 +136,8 @@ async fn it_is_not_done_again_at_once_where_it_helps_little() {
     let session = session(model, 2000);
     let events = turn(&session, "go").await;
     assert_eq!(reason(&events), StopReason::EndTurn);
-    // Forty results of five hundred tokens: three thousand tokens between two of them.
+    // After a compression, the next one comes only when the conversation has grown by a tenth of the window: 3,000
+    // tokens, or six of the 40 results.
     assert!((1..=4).contains(&compressions(&events).len()), "{}", compressions(&events).len());
 }
 

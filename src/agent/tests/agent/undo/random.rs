@@ -185,7 +185,7 @@ fn undo(expected: &mut Expected, prompt: &str) -> Option<usize> {
 #[test]
 fn files_end_as_the_rules_say_and_nothing_is_lost_that_the_user_wrote() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // `.ci/run` plays more.
+    // `.ci/run` sets `UNDO_CASES` to a larger number.
     let cases = std::env::var("UNDO_CASES").map_or(1000, |cases| cases.parse().unwrap());
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)

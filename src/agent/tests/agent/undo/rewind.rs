@@ -56,7 +56,7 @@ async fn conversation_and_files_go_back_together() {
     assert!(!stage.path("new").exists());
     stage.say("another second").await;
     let told = stage.told();
-    // Of changes that it knows nothing of, it is not told that they are gone.
+    // The conversation no longer has the changes after prompt 2, so the model is not told that they were undone.
     assert!(told.ends_with("assistant: done []\nuser: another second"), "{told}");
     assert!(told.contains("w1") && !told.contains("w2") && !told.contains("third"), "{told}");
 }
@@ -70,7 +70,8 @@ async fn the_conversation_goes_back_alone() {
     assert_eq!(stage.read("a").unwrap(), "one\n");
     stage.say("and now?").await;
     assert_eq!(stage.told(), "user: hi\nassistant: hello []\nuser: and now?");
-    // What is still changed can still be taken back, and is nothing that the model knows.
+    // The user can still undo a change whose prompt was removed. The model has never heard of this change, and is
+    // not told.
     stage.say("/restore since 2").await;
     assert_eq!(stage.read("a"), None);
 }
@@ -176,7 +177,8 @@ async fn prompts_that_wait_are_said_after_the_conversation_has_gone_back() {
     let stage = Stage::new(vec![answer("one"), answer("three"), answer("four")]);
     let turns = ["first", "/rewind conversation 1", "third", "fourth"]
         .map(|prompt| stage.session.prompt(text(prompt), Origin::Editor));
-    // All of them wait while the first is answered, which is then never told.
+    // The other prompts wait while the first is answered. Then the rewind removes the first prompt, so later
+    // requests do not have it.
     stage.ended(turns[3]).await;
     assert_eq!(stage.told(), "user: third\nassistant: three []\nuser: fourth");
 }
@@ -238,7 +240,7 @@ async fn the_beginning_stays_as_it_was_and_what_is_written_for_a_directory_is_to
     let is_told = || told.lock().unwrap().join("\n").matches("Mind the gap.").count();
     stage.say("read").await;
     assert_eq!(is_told(), 1);
-    // The overview of the directory at the beginning would be another now.
+    // `later` would appear in the overview of the directory, if the rewind made the system instruction anew.
     stage.write("later", "");
     stage.say("/rewind 2").await;
     stage.say("what is there?").await;

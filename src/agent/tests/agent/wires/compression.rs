@@ -13,7 +13,7 @@ use super::list::responses_model;
 /// A step whose ids are its own, with a long text before its call.
 fn long_step(n: usize) -> [Value; 3] {
     let id = |kind: &str| format!("{kind}_{n}");
-    // A text that repeats itself would be cut.
+    // Each word is different, because a text that repeats itself would be cut off as a loop.
     let text: String = (0..6000).map(|line| format!("{} ", (line * 10 + n) * 7919)).collect();
     [
         reasoning(&id("rs"), &format!("c2lnbmVk{n}"), "I must look"),

@@ -174,7 +174,7 @@ fn connect(provider: Provider, url: String) -> Connect {
 }
 
 fn options() -> RequestOptions {
-    // A busy machine may answer late.
+    // The wait for the server's facts is long, because a busy machine may answer late.
     RequestOptions { facts_wait: HANG, ..RequestOptions::default() }
 }
 

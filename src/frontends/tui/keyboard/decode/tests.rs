@@ -64,7 +64,7 @@ fn keys_in_kittys_protocol() {
         ("\x1b[27u\x1b[27;1u", "Esc, Esc"),
         ("\x1b[9;2u\x1b[9u", "Shift+Tab, Tab"),
         ("\x1b[99;5u\x1b[100;5u\x1b[106;5u", "Ctrl+c, Ctrl+d, Ctrl+j"),
-        // With Shift, with Caps Lock, with Num Lock.
+        // Ctrl+C with Shift, with Caps Lock, and with Num Lock: the locks make no difference.
         ("\x1b[99;6u\x1b[99;69u\x1b[99;133u", "Ctrl+Shift+c, Ctrl+c, Ctrl+c"),
         // On a keyboard layout without Latin letters, and on one with other Latin letters.
         ("\x1b[1089::99;5u", "Ctrl+c"),

@@ -49,7 +49,7 @@ async fn half_a_head_is_given_up_in_time() {
     let stage = limited(echo().await, limits);
     let answer = stage.send(b"CONNECT good.te").await;
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    // A client that goes gets no answer, and does no harm.
+    // A client that disconnects gets no answer, and the next client is still served.
     drop(stage.connection().await);
     assert!(stage.send(b"GET").await.starts_with("HTTP/1.1 408 "));
 }
@@ -114,7 +114,8 @@ async fn connections_to_one_host_wait_for_one_decision_which_outlives_them() {
         stream.write_all(request.as_bytes()).await.unwrap();
         stream
     };
-    // The one that began it gives up.
+    // The first connection has begun the question and is closed. The question goes on, and decides on later
+    // connections.
     let first = open().await;
     timeout(HANG, begun.notified()).await.unwrap();
     assert!(command.is_pending());

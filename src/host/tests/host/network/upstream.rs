@@ -43,7 +43,7 @@ async fn the_proxy_is_told_its_password_and_one_of_another_kind_is_refused() {
     let server = echo().await;
     let proxy = echo().await;
     let stage = behind(&format!("http://me:secret@127.0.0.1:{proxy}"), server, &["127.0.0.1"]);
-    // What answers echoes the head.
+    // The test's proxy answers with the head of the request.
     let tunnel = stage.tunnel(&format!("good.test:{server}")).await;
     let sent = format!(
         "CONNECT good.test:{server} HTTP/1.1|Host: good.test:{server}|\

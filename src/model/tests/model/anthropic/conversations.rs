@@ -49,7 +49,8 @@ async fn thinking_goes_back_as_it_came_before_the_calls_of_the_same_answer() {
     let ids: Vec<_> = body["messages"][2]["content"].as_array().unwrap().iter().collect();
     assert_eq!(ids.len(), 3);
     assert_eq!(ids[2]["tool_use_id"], "toolu_01C");
-    // What came before is the same after more has been said: the cache is of use.
+    // After more messages, the earlier messages are sent unchanged: otherwise the provider's cache would be of no
+    // use.
     conversation.push(Arc::new(Message::Assistant(Assistant {
         text: "Done.".to_owned(),
         ..Assistant::default()
@@ -155,7 +156,7 @@ async fn thinking_that_is_refused_is_left_out_from_then_on() {
     let asked = server.asked();
     let has_thinking = |n: usize| kinds(&asked[n].body["messages"][1]).contains(&"thinking");
     assert_eq!([0, 1, 2].map(has_thinking), [true, false, false]);
-    // Where there is nothing left to leave out, that is the end.
+    // This conversation has no thinking that could be left out, so the refusal is the final error.
     let server = Server::start(vec![Reply::error(400, refused)]).await;
     let lines = ask(&anthropic(&server, options()), prompt(vec![user("hi")])).await;
     assert!(lines[0].starts_with("error: Rejected"), "{lines:?}");

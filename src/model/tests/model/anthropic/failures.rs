@@ -34,7 +34,7 @@ async fn ends(reply: Reply, kind: &str) -> String {
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(line.starts_with(&format!("error: {kind}(")), "{line}");
     assert!(!server.asked().is_empty());
-    // The port is another one each time.
+    // The port of the server differs from run to run.
     line.replace(server.address(), "http://HOST")
 }
 
@@ -114,7 +114,7 @@ async fn errors_that_stay_are_said_as_what_they_are() {
 
 #[tokio::test]
 async fn the_server_says_how_long_to_wait() {
-    // With a time to wait, a spend limit is a rate limit.
+    // A spend limit counts as a rate limit, and is tried again, if the server says how long to wait.
     let spent = Reply::error(429, SPENT).header("retry-after", "0");
     passes(spent, "rate limited: This request would exceed").await;
     let limited = http(429, "rate_limit_error", "slow down");

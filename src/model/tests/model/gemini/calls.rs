@@ -145,7 +145,7 @@ async fn a_turn_of_several_steps_echoes_every_part() {
     for (at, body) in bodies.iter().enumerate() {
         let before = contents(body);
         assert_eq!(before.len(), 2 * at + 1);
-        // What has been sent once is sent the same again, or the provider's cache is of no use.
+        // A message that was sent once is sent unchanged again: otherwise the provider's cache would be of no use.
         assert_eq!(before, &sent[..before.len()]);
     }
     for (native, name) in [(1, "parallel-calls"), (3, "step"), (5, "text-signed")] {
@@ -188,7 +188,7 @@ async fn refused_signatures_are_replaced_once() {
     assert_eq!(lines[0], "retry: signatures refused, 2/2");
     assert_eq!(lines[2], "finish: Stop 420/0/15/10");
 
-    // They are refused only once, and those that come later are not meant.
+    // The refused signatures are not sent again. A signature from a later answer was not refused, and is sent.
     let fresh = Native {
         backend: "gemini".to_owned(),
         model: MODEL.to_owned(),

@@ -12,7 +12,7 @@ async fn dropping_a_stream_that_hangs_closes_its_connection() {
         let server = Server::start(vec![reply.then_hang()]).await;
         let gemini = gemini(&server, options());
         let mut chunks = gemini.stream(prompt(vec![user("hi")]));
-        // Until the request is there; some replies let nothing come of it.
+        // The stream is polled until the request has arrived. Two of the three replies bring no chunk.
         let asked = async {
             while server.asked().is_empty() {
                 tokio::select! {
@@ -38,7 +38,7 @@ async fn dropping_a_stream_that_waits_asks_no_more() {
     let Some(Ok(Chunk::Retry(retry))) = chunks.next().await else { panic!("no retry") };
     assert!(retry.delay >= Duration::from_secs(5000), "{retry}");
     drop(chunks);
-    // The next request is that of the next prompt, and nothing else.
+    // The dropped stream sends no second request: the second request is that of the next prompt.
     let lines = ask(&gemini, prompt(vec![user("again")])).await;
     assert_lines(&lines, &["text: ok", "finish: Stop 0/0/0/0"]);
     let asked = server.asked();

@@ -259,7 +259,7 @@ async fn an_answer_that_breaks_off_goes_on_at_its_checkpoint() {
         ],
     );
     assert_eq!(server.asked()[1].body["continuationToken"], "Q0hFQ0s=");
-    // Ending without a reason is breaking off, too.
+    // An answer that ends without a finish reason counts as broken off, too.
     let (lines, _) = play(vec![recorded("checkpoint"), rest()], options()).await;
     assert_eq!(lines[2], "text: Safe. The rest.");
 

@@ -43,7 +43,8 @@ async fn every_server_says_it_in_its_own_way() {
     check(&[(models, list(json!({ "id": MODEL, "context_window": 8192 })))], 8192).await;
     check(&[(models, json!([{ "id": MODEL, "context_length": 4096 }]))], 4096).await;
 
-    // llama.cpp: what it was started with, or else what the model was made for.
+    // llama.cpp tells the window that it was started with. A server that does not is asked for the window that the
+    // model was trained with.
     let trained = || {
         (
             models,
@@ -54,14 +55,14 @@ async fn every_server_says_it_in_its_own_way() {
     check(&[trained(), ("/props", props)], 16384).await;
     check(&[trained()], 131_072).await;
 
-    // LM Studio.
+    // LM Studio tells its window at an address of its own, which differs between versions.
     let loaded = json!({ "models": [{ "key": MODEL, "max_context_length": 131_072,
         "loaded_instances": [{ "id": "x", "config": { "context_length": 20000 } }] }, { "key": "y" }] });
     check(&[bare(), ("/api/v1/models", loaded)], 20000).await;
     let older = json!({ "data": [{ "id": MODEL, "max_context_length": 131_072, "loaded_context_length": 9000 }] });
     check(&[bare(), ("/api/v0/models", older)], 9000).await;
 
-    // Ollama, by its other API.
+    // Ollama tells the window of a running model through its own API.
     let running = json!({ "models": [{ "name": MODEL, "model": MODEL, "context_length": 4096 }] });
     check(&[bare(), ("/api/ps", running)], 4096).await;
 }

@@ -71,7 +71,7 @@ async fn what_cannot_pass_is_an_error_at_once() {
         Reply::error(status, json!({ "error": { "message": "no", "code": code } }).to_string())
     };
     let mut errors = String::new();
-    // After a 404, the other API is asked as well.
+    // `requests` is 2 for a 404: the Responses API is asked as well.
     for (reply, kind, requests) in [
         (code(429, "insufficient_quota"), "RateLimited", 1),
         (Reply::error(402, "{}"), "RateLimited", 1),
@@ -112,7 +112,7 @@ async fn what_cannot_pass_is_an_error_at_once() {
         (Reply::stream("<html>Log in</html>").header("content-type", "text/html"), "BadAnswer", 1),
         (Reply::error(302, "").header("location", "https://evil.example/"), "Rejected", 1),
     ] {
-        // Long enough that it is the conversation which is too long.
+        // The conversation is long enough for the refusal to mean that the conversation is too long.
         let asked = prompt(vec![user(&"hi ".repeat(100))]);
         let (lines, _, server) = play_to(vec![reply, other_api()], asked, options()).await;
         let whats: Vec<_> = server.asked().into_iter().map(|asked| asked.what).collect();
@@ -120,7 +120,7 @@ async fn what_cannot_pass_is_an_error_at_once() {
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert_eq!(whats, asked, "{lines:?}");
         assert!(lines[0].starts_with(&format!("error: {kind}(")), "{lines:?}");
-        // The port is another one each time.
+        // The port of the server differs from run to run.
         errors.push_str(&lines[0].replace(server.address(), "http://HOST"));
         errors.push('\n');
     }

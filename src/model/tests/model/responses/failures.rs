@@ -56,7 +56,7 @@ async fn a_failure_that_cannot_pass_is_an_error_at_once() {
         ("invalid_api_key", "Wrong key.", "NotAuthenticated"),
     ] {
         for failure in failed(code, message) {
-            // Long enough that it is the conversation which is too long.
+            // The conversation is long enough for the refusal to mean that the conversation is too long.
             let asked = prompt(vec![user(&"hi ".repeat(100))]);
             let server = start(vec![Reply::stream(failure)]).await;
             let (lines, _) = ask(&model(&server, options()), asked).await;

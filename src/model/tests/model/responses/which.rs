@@ -20,7 +20,7 @@ async fn check(id: &str, replies: Vec<Reply>, first: &str, asked: &[&str]) {
     let server = lenient(replies).await;
     let learned = Arc::default();
     for time in 0..2 {
-        // Another session of the same process.
+        // Each pass stands for another session of the same process, which shares what was learned of the server.
         let model = learning(id, endpoint(&server), options(), &learned);
         let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
         if time == 0 {

@@ -164,7 +164,7 @@ proptest! {
         let place = Place::new(&[("a.txt", &encode(&text))]);
         let mut args = replace_args(old, &new);
         args["allow_multiple"] = json!(false);
-        // Text that is there twice is refused, and then nothing may change at all.
+        // `replace` refuses a text that occurs twice, and then changes nothing.
         let done = place.call("replace", args).is_ok();
         let after = place.read("a.txt");
         if !done {

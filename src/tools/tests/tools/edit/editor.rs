@@ -133,7 +133,7 @@ impl Desk {
     fn read(&self) -> String {
         let args = json!({ "file_path": "a.txt" });
         let read = self.place.call("read_file", args).unwrap().text;
-        // Without the numbers of the lines.
+        // The line numbers of `read_file` are cut off.
         read.split_inclusive('\n').map(|line| line.split_once('\t').unwrap().1).collect()
     }
 
@@ -189,7 +189,7 @@ fn a_file_that_is_only_in_the_editor_can_be_read_and_edited() {
 fn a_file_that_is_nowhere_is_made_by_the_editor_in_a_directory_that_is_made() {
     let desk = Desk::new(b"", Editor::default());
     let path = desk.place.path("x/y/new.txt");
-    // Some editors have an empty text in place of a file that there is not.
+    // For a file that does not exist, some editors answer with an empty text.
     desk.editor.set(&path, "");
     let args = json!({ "file_path": "x/y/new.txt", "content": "new\n" });
     let output = desk.place.call("write_file", args).unwrap();
@@ -310,7 +310,7 @@ fn what_no_editor_can_have_is_on_the_disk() {
     for bytes in [b"a\0b".to_vec(), b"caf\xE9 au lait\n".to_vec(), "x".repeat(101).into_bytes()] {
         let desk = Desk::new(&bytes, Editor::default());
         desk.types("another\n");
-        // A binary file cannot be read at all.
+        // Errors are ignored: a binary file, for example, cannot be read.
         let _ = desk.place.call("read_file", json!({ "file_path": "a.txt" }));
         let _ = desk.place.call("write_file", write_args("new\n"));
         assert_eq!(desk.editor.asked.load(Ordering::Relaxed), 0);

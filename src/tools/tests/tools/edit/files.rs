@@ -45,7 +45,7 @@ fn announced(
         kept.lock().unwrap().push((change, then));
         let answer = answer.clone();
         Box::pin(async move {
-            // An announcement may take its time.
+            // The tool must wait for an announcement that does not end at once.
             tokio::task::yield_now().await;
             answer
         })

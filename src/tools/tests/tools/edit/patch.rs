@@ -254,7 +254,7 @@ fn all_changes_are_announced_before_the_first_file_is_touched() {
     said.sort();
     expected.sort();
     assert_eq!(said, expected);
-    // What was announced can be undone.
+    // Each announced change can be undone, the newest first.
     let host = Arc::clone(&place.cx.host);
     for change in announced.iter().rev() {
         place.runtime.block_on(host.preimages.restore(change, &*host.files)).unwrap();
@@ -319,7 +319,7 @@ fn what_was_made_before_a_failure_is_taken_back() {
     let host = host_with(workspace, ToolLimits::default());
     let files = Arc::new(FaultyDisk(host.disk.clone()));
     place.cx.host = Arc::new(Host { files, ..host });
-    // `b.txt` is the last step: files are written, moved, and then removed in the order of the patch.
+    // Removing `b.txt` fails and is the last step: files are written, moved, and then removed in the order of the patch.
     let parts: Vec<_> = ALL.splitn(2, "*** Delete File: b.txt\n").collect();
     let lines = format!("{}{}\n*** Delete File: b.txt", parts[0], parts[1]);
     let call = place.prepare("apply_patch", patch(&lines)).unwrap();

@@ -101,10 +101,10 @@ fn line_numbers_that_leave_a_doubt_are_refused() {
     expect![[r"
         Nothing was changed: old_string begins its lines with line numbers, and new_string some of its lines. Give the lines of old_string and of new_string without line numbers."]]
     .assert_eq(&message);
-    // Only part of a line is there.
+    // `old_string` has a number and only a part of the line's text, so the number is not removed.
     refused("3: return 1", "3: return 3");
     refused("4\t", "pass");
-    // The numbers do not rise, or are not everywhere.
+    // The line numbers in `old_string` do not rise, or some lines have none.
     for old in
         ["3\t    def f(self):\n2\t        return 1\n", "    def f(self):\n3\t        return 1\n"]
     {

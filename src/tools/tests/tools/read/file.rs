@@ -292,7 +292,7 @@ fn text_may_be_in_utf_16() {
 #[test]
 fn a_long_file_is_read_in_parts() {
     let project = Project::new(&[]);
-    // 20 MB to the byte.
+    // The file has exactly 20 MiB, the largest size that is read.
     project.write("long.txt", "0123456789abcde\n".repeat((20 << 20) / 16));
     let called = project.call("read_file", json!({ "file_path": "long.txt" }));
     assert_eq!(called.shown(), Some("Read lines 1-2000 of 1310720 from long.txt"));

@@ -89,7 +89,7 @@ fn many_files_are_read_without_the_secrets_among_them() {
 fn what_is_in_a_directory_of_secrets_is_not_named() {
     let project = home();
     let found = project.call("glob", json!({ "pattern": "**/*" })).told();
-    // All of them may have changed at the same time.
+    // The files may have the same time, by which `glob` sorts, so the test sorts them by name.
     let root = format!("{}/", project.root().display());
     let mut found: Vec<_> = found.lines().skip(1).map(|path| path.replace(&root, "")).collect();
     found.sort();
@@ -127,7 +127,7 @@ fn what_is_read_is_named_to_the_policy() {
     check("glob", json!({ "pattern": "*", "dir_path": ".ssh" }), ".ssh");
     let absolute = project.root().join(".ssh/*").display().to_string();
     check("glob", json!({ "pattern": absolute }), ".ssh");
-    // What was not found is told with what is like it.
+    // For a text that is not found, `replace` quotes similar lines of the file, so a secret file is refused.
     let change = json!({
         "file_path": ".env", "instruction": "x", "old_string": "KEY=loud", "new_string": "x",
     });

@@ -50,7 +50,8 @@ async fn what_is_inside_is_refused_and_the_setting_that_allows_it_is_named() {
     for url in ["http://10.0.0.1/", "http://192.168.1.1/", "http://[fd00::1]/"] {
         told.push(refused(Reach::Loopback, url, &[]).await);
     }
-    // Not even then.
+    // Link-local addresses, and addresses where clouds answer their machines, are refused even if private addresses
+    // are allowed.
     for url in ["http://169.254.169.254/latest/", "http://[fd00:ec2::254]/", "http://0.0.0.0/"] {
         told.push(refused(Reach::Private, url, &[]).await);
     }
@@ -183,7 +184,7 @@ async fn the_policy_is_asked_about_the_host_of_a_redirection() {
     let web = Web { connect: Some(connect), ..denying(&[]) };
     let told = web.read(&format!("http://good.test:{port}/")).await.unwrap_err().message;
     assert!(told.contains("which is not read: a rule denies it"), "{told}");
-    // A site that may be read is not asked about again.
+    // Only the host of the redirection is asked about: the first host was permitted with the call itself.
     assert_eq!(*seen.lock().unwrap(), [(format!("www.good.test:{port}"), true)]);
     assert_eq!(requests.load(Ordering::Relaxed), 1);
 }

@@ -92,18 +92,18 @@ async fn an_encoding_is_the_one_that_is_marked_said_or_guessed() {
     for (kind, bytes) in [
         ("text/plain; charset=utf-8", word.as_bytes().to_vec()),
         ("text/plain; charset=\"iso-8859-1\"", latin(word)),
-        // What is said cannot be true, or means nothing.
+        // The charset that the server names cannot be right, or is unknown, or is missing.
         ("text/plain; charset=utf-8", latin(word)),
         ("text/plain; charset=nonsense", latin(word)),
         ("text/plain", latin(word)),
-        // A mark counts more.
+        // A byte order mark outweighs the charset that the server names.
         ("text/plain; charset=iso-8859-1", [b"\xEF\xBB\xBF", word.as_bytes()].concat()),
         ("text/html", latin(&format!("<meta charset='windows-1252'><p>{word}"))),
         (
             "text/html",
             latin(&format!("<META http-equiv=x content=\"text/html; charset=latin1\">{word}")),
         ),
-        // A page in UTF-16 could not have said so in single bytes.
+        // A page that is in UTF-16 could not contain this tag in single bytes, so the tag is ignored.
         ("text/html", format!("<meta charset=utf-16>{word}").into_bytes()),
     ] {
         assert_eq!(text(page(kind, bytes.clone())).await, word, "{kind}");
