@@ -123,7 +123,8 @@ pub fn parts(model: Arc<dyn Model>) -> Parts {
         upkeep: Upkeep::default(),
         max_session_rounds: None,
         notices: Vec::new(),
-        // A part that lives as long as the session: with it the directory goes.
+        // `today` lives as long as the session, and holds the directory, so that the directory is removed with the
+        // session.
         today: Arc::new(move || {
             let _in = &directory;
             jiff::civil::date(2026, 2, 3)

@@ -90,7 +90,7 @@ async fn a_command_runs_on_and_what_it_writes_is_read() {
     let read = shell.read_until(pid, "one").await;
     assert!(read.starts_with(&format!("PID {pid} runs, for ")) && !read.contains("two"), "{read}");
     shell.go().await;
-    // It is read as soon as it has ended.
+    // `read` waits until the command ends, and not longer.
     let read = shell.read(json!({ "pid": pid.to_string(), "delay_ms": 300_000 })).await;
     assert_eq!(read, format!("PID {pid} has ended with exit code 3.\nOutput: one\ntwo"));
     assert!(shell.read(json!({ "pid": pid, "lines": 1 })).await.ends_with(".\nOutput: two"));
@@ -193,7 +193,8 @@ async fn a_command_that_a_person_has_typed_has_no_clock() {
 async fn a_command_whose_time_is_over_ends_where_no_more_may_run_in_the_background() {
     let shell = Shell::new(ToolLimits { background_commands: 0, ..ToolLimits::default() });
     let family = pipe::OpenOptions::new().open_receiver(shell.path("family")).unwrap();
-    // The command may be ended before it opens the pipe, and a pipe that nobody has opened has no end.
+    // The command may be ended before it opens the pipe. The test opens the pipe itself, so that the pipe has an
+    // end.
     let opened = OpenOptions::new().write(true).open(shell.path("family")).unwrap();
     let args = json!({ "command": "exec 3>family; sleep 1000", "timeout": 1 });
     let error = shell.call("run_shell_command", args).await.unwrap_err();

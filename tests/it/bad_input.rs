@@ -247,7 +247,7 @@ async fn what_parsers_stumble_over_neither_kills_nor_confuses() {
         let code = answer["error"]["code"].as_i64().unwrap();
         assert!([-32700, -32600].contains(&code), "{shown}: {answer}");
 
-        // The same as what a request brings.
+        // The same bytes come as the parameters of a request, and are refused there, too.
         agent.send_bytes(b"{\"id\":1,\"method\":\"sendUserMessage\",\"params\":").await;
         agent.send_bytes(&value).await;
         agent.send_bytes(b"}\n").await;
@@ -324,12 +324,12 @@ pub(crate) fn memory(agent: &Agent, field: &str) -> u64 {
 
 #[tokio::test]
 async fn an_editor_that_stops_reading_costs_bounded_memory_and_loses_nothing() {
-    // The same line each time would be a loop.
+    // Each line has a number, because equal lines would be stopped as a loop.
     let text = format!("{{n}}{}\n", "x".repeat(93));
     let setup = Setup::answers(json!([[{ "repeat": { "text": text, "times": 200_000 } }]]));
     let mut agent = setup.start();
     let id = agent.prompt("go").await;
-    // Nothing is read while the whole answer comes; a request is still answered afterwards.
+    // The editor reads nothing while the whole answer comes. A request is answered nevertheless.
     let asked = agent.request("initialize", json!({})).await;
     let mut length = 0;
     let mut answered = false;

@@ -37,7 +37,7 @@ fn tls_server() -> SocketAddr {
         for socket in listener.incoming() {
             let mut socket = socket.unwrap();
             let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
-            // The client breaks off.
+            // An error is ignored: the client breaks off the connection.
             let _ = Stream::new(&mut tls, &mut socket).read(&mut [0; 64]);
         }
     });

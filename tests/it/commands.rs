@@ -208,7 +208,7 @@ async fn about_names_version_model_mode_and_workspace() {
 async fn tools_lists_what_the_model_can_call() {
     let stage = Stage::new(vec![]);
     let listed = stage.output("/tools").await;
-    // This model replaces texts, so it is not told of patches.
+    // This model edits with `replace`, so it is not offered `apply_patch`.
     let told: Vec<_> =
         tools::all().into_iter().filter(|it| it.spec().name != "apply_patch").collect();
     assert_eq!(listed.lines().count(), told.len());

@@ -157,7 +157,7 @@ async fn a_yes_counts_only_for_the_programs_that_were_shown() {
         let Some(Event::CallStarted(asked)) = events.last().map(|event| &**event) else { panic!() };
         assert!(asked.call.args["runs"][0].as_str().unwrap().ends_with(begins));
         *runs.lock().unwrap() = ends;
-        // As another command or a server that starts again would have it.
+        // Another command, or a server that starts again, would have the programs reviewed in this way.
         consent.review_again();
         consent.status().await;
         session.answer(&asked.call.id, Answer::Once { edited: None }, Origin::Editor).unwrap();

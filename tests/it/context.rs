@@ -140,7 +140,7 @@ async fn the_model_is_told_the_day_on_which_the_conversation_began() {
         assert!(told, "{system}");
         day.store(4, std::sync::atomic::Ordering::Relaxed);
     }
-    // A new beginning has a new date.
+    // `/memory refresh` made the system instruction anew, with the new date.
     turn(&session, text("three")).await;
     assert!(spy.system.lock().unwrap().contains("Wednesday, 2026-02-04.\n"));
 }
@@ -368,7 +368,7 @@ async fn what_cannot_be_read_is_said_and_stays_text() {
     check("see @src/mian.rs", "@src/mian.rs: there is no such file in the workspace").await;
     check("see @../x.txt", "@../x.txt: there is no such file").await;
     check("see @/proc/version", "is outside the workspace").await;
-    // The agent's own rules win against git's, and those that are named against both.
+    // `.geminiignore` takes `notes.txt` back from git's rules, and so does the file that the settings name with `build/`.
     let (told, notices) = mentioned(&files, text("@build/out.txt @notes.txt")).await;
     assert_eq!(notices, [""; 0]);
     assert!(told.contains("built") && told.contains("noted"), "{told}");
@@ -458,7 +458,7 @@ async fn names_of_memory_files_in_a_projects_settings_lead_to_files_of_the_proje
     assert!(!told.contains("the key") && !told.contains("my notes"), "{told}");
     assert!(told.contains("The rules of the project."), "{told}");
     assert!(told.contains("What I want everywhere."), "{told}");
-    // What is left out is said where a name would have led to a file.
+    // A notice names each entry that is left out, although it would lead to a file.
     let why = "only a project's settings name it, and they count in the project";
     let left_out = |name: &str| told.lines().any(|it| it.contains(name) && it.contains(why));
     assert!(left_out(".gemini/oauth_creds.json"), "{told}");

@@ -253,7 +253,7 @@ fn a_stored_key_is_for_its_user_only() {
     assert_eq!(place.mode_of(STORED), 0o600);
     assert_eq!(place.mode_of("home/.config/tandem"), 0o700);
     check(&place, &[], "API key");
-    // One that others can read is used, and mended with the next key.
+    // A file that other users can read is used. Storing the next key makes the file private.
     let place = place.mode(STORED, 0o644);
     check(&place, &[], "API key");
     place.credentials(&[]).store(Gemini, &Secret::new("key2")).unwrap();
@@ -305,7 +305,7 @@ fn a_malformed_file_is_named_and_not_destroyed() {
         let place = Place::new().with(STORED, text);
         let file = place.path(STORED).display().to_string();
         check_error(&place, &[], &[&file, why]);
-        // It is not needed if there is another key.
+        // The broken file does not matter if there is another key.
         check(&place, &[("GEMINI_API_KEY", "key")], "API key");
     }
     let mut told = Vec::new();
@@ -335,7 +335,7 @@ fn programs_that_are_started_see_no_key() {
     check("GEMINI_CLI_CUSTOM_HEADERS", "Authorization: x", true);
     check("COPY", "g-key\n", true);
     check("PATH", "/bin:g-key", false);
-    // No file is read for this.
+    // The stored key is not known yet: `is_secret` reads no file.
     check("COPY", key, false);
     let credentials = place.credentials(&[]);
     credentials.endpoint(Gemini).unwrap();

@@ -150,7 +150,7 @@ fn without_privileges() -> &'static str {
 #[tokio::test]
 async fn a_disk_that_is_full_ends_no_conversation_and_takes_nothing_that_was_saved() {
     let home = Home::new();
-    // Blocks of 512 bytes.
+    // The limit is 100 blocks of 512 bytes for each file.
     let mut agent = home.start("ulimit -f 100;", &[]);
     assert_eq!(told(&ask(&mut agent, "first").await), 0);
     let much = ask(&mut agent, "much").await;
@@ -209,7 +209,7 @@ async fn a_session_that_somebody_removes_meanwhile_is_saved_anew_and_whole() {
         let written = fs::read_to_string(home.path().join("workspace/new.txt"));
         assert_eq!(written.unwrap(), "new\n");
         assert_eq!(home.prompts().await, ["first", "write", "third"]);
-        // Nothing is left to be said when the agent ends.
+        // The log was saved anew, so no notice is left for the end of the agent.
         fs::remove_dir_all(removed).unwrap();
         end(agent).await;
         home.goes_on().await;
@@ -233,7 +233,7 @@ async fn a_log_that_cannot_be_read_is_named_and_stays_as_it_was() {
     let first = format!("set -- {} \"$@\";", without_privileges());
     let refused = home.refused(&first, &["--resume", &id]).await;
     assert!(refused.contains(&id), "{refused}");
-    // Others are not held up.
+    // Other sessions can still be stored.
     let mut agent = home.start(&first, &[]);
     assert_eq!(told(&ask(&mut agent, "second").await), 0);
     end(agent).await;

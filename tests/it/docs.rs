@@ -148,7 +148,7 @@ fn every_path_that_the_manual_names_exists() {
         let text = prose(&read(page));
         let code = text.split('`').skip(1).step_by(2);
         let named = code.filter(|code| tops.iter().any(|top| code.starts_with(top)));
-        // A pattern, or a name to be filled in, is no path.
+        // A pattern, or a path with a name to be filled in, is no path of the repository.
         let paths = named.filter(|code| !code.contains([' ', '*', '{', '<']));
         let paths = paths.filter(|path| !path.contains("NAME"));
         wrong.extend(

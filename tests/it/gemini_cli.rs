@@ -191,7 +191,7 @@ fn sessions_of_other_directories_are_imported_only_where_all_are() {
     assert!(none.starts_with("Gemini CLI has no sessions of this directory"), "{none}");
     assert_eq!(import(&["--all"]), "Sessions of Gemini CLI: 2 imported.\n");
     assert_eq!(place.titles(&[]).len(), 2);
-    // A hash alone does not say which directory it is of.
+    // Without the list of projects, a hash does not tell the directory of a chat.
     fs::remove_file(place.home.path().join(".gemini/projects.json")).unwrap();
     let left_out = import(&["--all"]);
     assert_eq!(left_out.matches("is left out").count(), 2, "{left_out}");
@@ -295,7 +295,7 @@ fn an_import_that_was_cut_off_is_in_no_list_and_is_done_anew() {
     let whole = place.out(&["sessions", "export", "1", "--format", "jsonl"]);
     let id = place.list(&[])[0]["id"].as_str().unwrap().to_owned();
     let staging = place.dir(".staging");
-    // A killed process leaves a session without its last events here.
+    // An import that is killed leaves a session without its last events in this directory.
     let cut_off = || {
         fs::rename(place.dir(&id), staging.join(&id)).unwrap();
         let lines: Vec<_> = whole.lines().collect();
@@ -308,7 +308,7 @@ fn an_import_that_was_cut_off_is_in_no_list_and_is_done_anew() {
     assert_eq!(place.out(&["sessions", "export", "1", "--format", "jsonl"]), whole);
     assert_eq!(place.list(&[])[0]["changed"], OLD_CHANGED);
     assert_eq!(place.outcomes(&[])[0].0, "present");
-    // Of a session that has gone on in Gemini CLI since, too, nothing remains.
+    // The half import is also replaced if the chat has gone on in Gemini CLI since.
     cut_off();
     fs::write(&file, OLD.replace("09:05:30.500Z", "09:06:00.000Z")).unwrap();
     assert_eq!(place.outcomes(&[])[0].0, "imported");
@@ -524,7 +524,7 @@ fn what_is_no_chat_is_named_and_does_no_harm() {
         fs::write(&file, bytes).unwrap();
         settle(&file);
     }
-    // Names that lead elsewhere.
+    // These names are links that lead out of the directory.
     let workspace = place.workspace();
     let outside = place.home.path().join("outside/chats");
     fs::create_dir_all(&outside).unwrap();
@@ -551,7 +551,7 @@ fn what_is_no_chat_is_named_and_does_no_harm() {
         session-link.jsonl: it is no file
     "]]
     .assert_eq(&skipped.concat());
-    // Links to directories.
+    // These names are links to directories.
     place
         .name_projects(json!({ workspace.to_str().unwrap(): "workspace", "/chats": "linked-chats",
         "/project": "linked-project" }));

@@ -43,7 +43,7 @@ impl Running {
     /// Writes standard input, ends it, and waits for the end.
     async fn with_input(mut self, input: &[u8]) -> Ran {
         let mut stdin = self.child.stdin.take().unwrap();
-        // It may end before it has read all.
+        // An error is ignored: the program may end before it has read all of its input.
         let _ = stdin.write_all(input).await;
         drop(stdin);
         self.end().await
@@ -256,7 +256,7 @@ async fn a_terminal_is_shown_progress_and_not_read() {
     let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
     let file = || fs::OpenOptions::new().read(true).write(true).open(&name).unwrap();
     let home = TempDir::new().unwrap();
-    // What it runs in must not go before its end is read.
+    // One end of the terminal stays open, because otherwise the output would be lost before the test reads it.
     let kept = file();
     let mut command = story().arg("-y").var("TANDEM_LOG", "warn").command(home.path());
     let command = command.arg("-p").arg("go").stdin(file()).stderr(file());
@@ -458,7 +458,7 @@ async fn a_file_of_the_home_is_not_read_without_a_person_unless_the_settings_nam
     for end in both_ends(reads_notes(), 0).await {
         assert_eq!(end["permission_denials"][0]["rules"], json!(["built-in rule reads"]));
     }
-    // Who allows the tool means the workspace.
+    // `--allowed-tools` allows the tool in the workspace only.
     for end in both_ends(reads_notes().arg("--allowed-tools").arg("read_file"), 0).await {
         assert_eq!(end["permission_denials"].as_array().unwrap().len(), 1);
     }

@@ -129,7 +129,7 @@ fn words(text: &str) -> Vec<String> {
 async fn play(agent: &mut Agent, rng: &mut fastrand::Rng) -> Shown {
     let mut shown = Shown::default();
     let lines = rng.usize(1..LINES);
-    // Who never answers is killed with an open question.
+    // In one run of six the editor answers no question, so that the agent is killed with an open question.
     let answers = rng.u8(..6) > 0;
     let mut prompts = PROMPTS.into_iter();
     let mut prompt = agent.prompt(prompts.next().unwrap()).await;
@@ -157,7 +157,7 @@ async fn play(agent: &mut Agent, rng: &mut fastrand::Rng) -> Shown {
     sleep(Duration::from_micros(rng.u64(..15_000))).await;
     agent.child.start_kill().unwrap();
     agent.exit().await;
-    // What was in the pipe has been shown, too. The last line may be half a line.
+    // Lines that were in the pipe have been shown, too. The last line may be cut off.
     while let Some(line) = agent.line().await {
         shown.messages.extend(serde_json::from_str::<Value>(&line).ok());
     }
@@ -175,7 +175,8 @@ async fn killed(seed: u64) {
     let family = pipe::OpenOptions::new().open_receiver(workspace.join("family")).unwrap();
     let mut agent = Agent::of(command.spawn().unwrap(), home);
     let shown = play(&mut agent, &mut rng).await;
-    // Else nobody would ever have had it, if the kill came before the first command.
+    // The test opens the pipe for a moment. If the kill came before the first command, the pipe would otherwise
+    // never have an end.
     drop(fs::OpenOptions::new().write(true).open(workspace.join("family")).unwrap());
     is_gone(family).await;
 

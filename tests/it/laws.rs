@@ -29,7 +29,7 @@ async fn everywhere(law: impl AsyncFn(Views)) {
     let dir = tempfile::tempdir().unwrap();
     let view = || -> Arc<dyn Store> { Arc::new(FileStore::new(dir.path().join("sessions"))) };
     law(Views { first: view(), second: view() }).await;
-    // A store whose operations are timed is a store like the one that it times.
+    // The store that measures another store must follow the same laws.
     let dir = tempfile::tempdir().unwrap();
     let metrics = Metrics::default();
     let view = || metrics.measured(Arc::new(FileStore::new(dir.path().join("sessions"))));
@@ -121,7 +121,7 @@ async fn what_is_added_is_read_by_everybody_as_it_was() {
             ],
             summary: Some(BatchSummary { turns: 3, ..BatchSummary::default() }),
         };
-        // More than a database gives at once.
+        // The log has more batches than a database returns at once.
         let many: Vec<_> = (0..200).map(|n| batch(10 + n * 2, 1)).collect();
         let all = [vec![batch(0, 3), batch(3, 1), odd], many].concat();
         lease.append(all.clone()).await.unwrap();
@@ -259,7 +259,7 @@ async fn a_deleted_session_is_gone_for_everybody_with_all_that_belongs_to_it() {
             assert!(store.secrets(&id).await.unwrap().is_empty());
             assert!(store.list(&Query::default()).await.unwrap().is_empty());
         }
-        // The id is free.
+        // The id of the deleted session is free again.
         let lease = first.create(&head(&id)).await.unwrap();
         assert_eq!(lease.next(), 0);
         assert_eq!(indexes(&*second, &id).await, [] as [usize; 0]);
@@ -331,7 +331,7 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
                 .into_iter()
                 .map(|one| (one.head, one.title, one.turns, one.shares))
                 .collect();
-            // Files have their own times: only who is there counts here.
+            // Each store has its own times, so the test sorts by id and compares which sessions are listed.
             listed.sort_by(|a, b| a.0.id.cmp(&b.0.id));
             listed
         };
@@ -350,7 +350,7 @@ async fn a_list_has_titles_and_turns_and_what_the_query_says() {
         assert_eq!(list(checkpoints(false)).await, all[..2]);
         let here = Query { directory: Some(PathBuf::from("/q")), ..Query::default() };
         assert_eq!(list(here).await, all[1..2]);
-        // Pages of a list are that list.
+        // The pages of a list together are the whole list.
         let order = async |query: Query| {
             let listed = first.list(&query).await.unwrap();
             listed.into_iter().map(|one| one.head.id).collect::<Vec<_>>()
@@ -456,7 +456,7 @@ async fn files_beside_a_log_are_read_as_they_were_by_everybody_who_shares_the_st
         for bytes in sizes {
             let content: Vec<u8> = (0..bytes).map(|_| rng.u8(..)).collect();
             let name = format!("outputs/a-{bytes}.txt");
-            // Twice, as it is when an answer is lost.
+            // A client whose answer was lost puts the file a second time.
             owner.put_file(&id, &name, content.clone()).await.unwrap();
             owner.put_file(&id, &name, content.clone()).await.unwrap();
             files.insert(name, content);

@@ -76,7 +76,7 @@ async fn an_agent_that_nobody_reads_ends_at_once() {
     agent.call_of("streamAssistantMessageChunk").await;
     let Agent { mut child, stdin, lines, .. } = agent;
     drop((stdin, lines));
-    // The drain timeout would be 30 s.
+    // The agent must not wait for the drain timeout of 30 s.
     timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
 }
 
@@ -119,16 +119,16 @@ async fn an_editor_on_sockets_that_dies_is_noticed_too() {
     let mut command = setup.command(home.path());
     command.stdin(OwnedFd::from(input)).stdout(OwnedFd::from(output));
     let mut child = command.spawn().unwrap();
-    // It holds the agent's ends.
+    // The command holds the agent's ends of the sockets, which the test must not keep open.
     drop(command);
     let prompt = r#"{"id":1,"method":"sendUserMessage","params":{"chunks":[{"text":"go"}]}}"#;
     writeln!(to_agent, "{prompt}").unwrap();
     assert!(from_agent.read(&mut [0; 4096]).unwrap() > 0);
     drop(to_agent);
-    // As when a process ends: one after the other.
+    // When an editor's process ends, its two connections close one after the other.
     tokio::time::sleep(Duration::from_millis(50)).await;
     drop(from_agent);
-    // The drain timeout would be 30 s.
+    // The agent must not wait for the drain timeout of 30 s.
     timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
 }
 
@@ -197,7 +197,7 @@ async fn logging_in(setup: Setup) -> (Agent, u64) {
     let setup = setup.arg("--model").arg("gemini-x").var("BROWSER", "true");
     let mut agent = setup.start();
     let id = agent.request("authenticate", Value::Null).await;
-    // It is begun when this is answered.
+    // When this request is answered, `authenticate` has begun.
     let after = agent.request("initialize", json!({ "protocolVersion": "0.0.9" })).await;
     agent.answer_to(after).await;
     (agent, id)

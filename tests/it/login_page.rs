@@ -52,7 +52,7 @@ impl Page {
             ("COPY", SECRET),
             ("GEMINI_CLI_CUSTOM_HEADERS", "X-A: b"),
         ]);
-        // A key that it has known.
+        // The program has known this key before, so it hides the key from the browser's environment.
         credentials.store(Gemini, &Secret::new(SECRET)).unwrap();
         credentials.forget(Gemini).unwrap();
         let mut urls = BufReader::new(urls);
@@ -108,7 +108,7 @@ async fn send(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();
-    // A body that is not read is answered by a reset, after the response.
+    // A connection with an unread body ends with a reset, after the response.
     let _ = stream.read_to_string(&mut response).await;
     response
 }
@@ -155,7 +155,7 @@ async fn a_good_key_is_stored_and_only_then_answered() {
 #[tokio::test]
 async fn the_page_closes_itself() {
     let page = Page::open().await;
-    // Browsers open connections that they do not use.
+    // Browsers open connections in advance that they do not use.
     let mut idle = TcpStream::connect(page.address).await.unwrap();
     page.post("key=right-key").await;
     page.answer.await.unwrap().unwrap();
@@ -283,7 +283,7 @@ async fn two_that_authenticate_at_once_share_one_page() {
     page.post("key=right-key").await;
     assert_eq!(other.await.unwrap(), Ok(()));
     assert_eq!(page.answer.await.unwrap(), Ok(()));
-    // A mark of our own is all that is left to read.
+    // The line that the test writes is the first one to read, so no second page was opened.
     let mut fifo = pipe::OpenOptions::new().open_sender(page.place.path("urls")).unwrap();
     fifo.write_all(b"end\n").await.unwrap();
     let mut line = String::new();

@@ -136,7 +136,7 @@ impl Need {
                 "strace",
                 "STRACE",
                 "install the package strace, and run the tests as root where it may trace",
-                // The agent's memory, in which the arguments of calls are, is closed to ordinary users.
+                // Arguments of system calls lie in the agent's memory, which ordinary users cannot read.
                 || geteuid().is_root() && runs("strace", &["-f", "-o", "/dev/null", "true"]),
             ),
             Self::Tmux => row("tmux", "TMUX", "install the package tmux", || runs("tmux", &["-V"])),
@@ -171,7 +171,7 @@ fn record(name: &str, remedy: &str) {
     let line = [&parent_id().to_string(), name, remedy, &test].join("\t") + "\n";
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
     let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
-    // One write, so that lines of tests that run at the same time stay whole.
+    // The line is written in one call, so that lines of parallel tests do not mix.
     file.write_all(line.as_bytes()).unwrap();
 }
 

@@ -39,8 +39,8 @@ pub(crate) fn copy_fixture(name: &str, directory: &Path) -> PathBuf {
 
 fn copy(file: &Path, directory: &Path) -> PathBuf {
     let copied = directory.join(file.file_name().unwrap());
-    // By another process: a test that starts a program at this moment would hand an open descriptor down, and a
-    // program that somebody has open for writing cannot be started ("Text file busy").
+    // Another process makes the copy. A test that starts a program at this moment would inherit an open descriptor
+    // of the copy, and a program that is open for writing cannot be started ("Text file busy").
     let status = Command::new("cp").arg(file).arg(&copied).status().unwrap();
     assert!(status.success(), "cp {} {}: {status}", file.display(), copied.display());
     copied

@@ -253,7 +253,7 @@ async fn an_always_outside_is_remembered() {
     let line = "./log.sh";
     let calls = [run(line), outside(line), run(line), run("./other.sh")];
     let mut stage = Stage::new(Mode::Default, &calls);
-    // Not in `/tmp`, which commands in the sandbox have for themselves.
+    // The log is outside of `/tmp`, because commands in the sandbox have a `/tmp` of their own.
     let elsewhere = seen_in_sandbox();
     let log = elsewhere.path().join("log");
     for name in ["log.sh", "other.sh"] {
@@ -427,7 +427,7 @@ async fn a_sandbox_that_fails_says_so_and_sends_no_command_outside() {
         }
     };
     for (mechanism, _) in MECHANISMS.into_iter().filter(|(_, need)| !lacking(*need)) {
-        // The helper does not begin, has nothing to do, and cannot start the command.
+        // Three ways to fail: the helper does not begin, gets no order, or cannot start the command.
         check(mechanism, "exit 125").await;
         check(mechanism, "exec \"PROGRAM\" \"$1\" \"$2\"").await;
         check(mechanism, "exec \"PROGRAM\" \"$1\" \"$2\" /missing").await;
@@ -446,7 +446,7 @@ async fn a_command_that_ends_as_a_failing_helper_does_is_no_failure_of_the_sandb
         for made in &made {
             assert_eq!(failed(made).kind, "shell_exit", "{mechanism}: {}", made.told());
         }
-        // The report is out of the command's reach.
+        // The command cannot write the report of the helper, so its exit code counts.
         assert!(made[1].told().starts_with("Output: 0\n"), "{mechanism}: {}", made[1].told());
     }
 }
@@ -551,7 +551,7 @@ async fn a_setting_that_names_no_sandbox_refuses_every_command_and_says_so_once(
 
 #[tokio::test]
 async fn a_server_in_the_background_is_reached_by_a_later_command() {
-    // Only commands with namespaces of the session share a network.
+    // Commands share a network only with `namespaces`.
     if lacking(Need::Namespaces) || lacking(Need::Python) {
         return;
     }

@@ -97,7 +97,7 @@ async fn a_set_up_is_said_to_be_right_or_what_is_wrong_with_it_and_what_to_do() 
 #[tokio::test]
 async fn an_issuer_whose_keys_cannot_be_fetched_is_said() {
     let home = TempDir::new().unwrap();
-    // Nobody listens there.
+    // The port is free: no issuer listens there.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let issuer = format!("http://{free}/realm");
     let flags = ["--port", "0", "--oidc-issuer", &issuer, "--oidc-audience", "tandem"];

@@ -128,7 +128,7 @@ fn story(place: &Place) -> String {
             call("read_file", json!({ "file_path": "none.txt" }))],
         [{ "text": "- done\n- [x](javascript:y) ![z](http://host/z.png)" }],
     ]);
-    // The same story wherever there is a sandbox, and where there is none.
+    // Without a sandbox, the output is the same on machines that have a sandbox and on those that have none.
     let prompt = "Change <a.txt>\n```\nand say **how**";
     let args = ["-o", "json", "--sandbox", "danger-full-access", "-p", prompt];
     let said = place.prompt(answers, &args);
@@ -295,7 +295,7 @@ fn a_fork_has_all_of_the_original_and_goes_its_own_way() {
     assert_eq!(copy.matches(&*id).count(), 1, "only where it comes from");
     let blobs = |id: &str| fs::read_dir(place.dir(id).join("blobs")).unwrap().count();
     assert!(blobs(&fork) > 0 && blobs(&fork) == blobs(&id));
-    // It can undo, too.
+    // The copy can undo the changes of the original's turns.
     let said = place.prompt(json!([]), &["-r", &fork, "-p", "/restore turn 1"]);
     assert_eq!((said.code, &*said.err), (Some(0), ""), "{}", said.out);
     assert_eq!(
@@ -401,7 +401,7 @@ async fn a_session_that_is_open_elsewhere_is_marked_with_the_way_to_it() {
     assert!(shown.ends_with(&way), "{shown}");
     assert_eq!(json()[1]["open"], json!({ "pid": pid, "port": 41242, "join": join }));
     drop(lease);
-    // Of a process that was killed.
+    // The file was left by a process that was killed.
     fs::write(place.dir(&open).join("owner.json"), r#"{"pid":1}"#).unwrap();
     let shown = list();
     assert!(!shown.contains("[open]"), "{shown}");
@@ -420,7 +420,7 @@ fn at_a_terminal(mut command: Command, typed: &str) -> String {
     drop(command);
     let mut terminal = File::from(terminal);
     terminal.write_all(typed.as_bytes()).unwrap();
-    // Reading fails when nobody has the other end any more.
+    // An error is ignored: reading fails when the other end of the terminal is closed.
     let mut shown = Vec::new();
     let _ = terminal.read_to_end(&mut shown);
     child.wait().unwrap();
@@ -476,7 +476,7 @@ fn nothing_is_stored_where_nothing_shall_be() {
     assert!(unstored.status.success());
     let record = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/acp/demonstration.ndjson");
     assert!(place.run(&["replay", record]).out.ends_with("as recorded\n"));
-    // An agent that is given, too: here it would store where the user's are.
+    // A program that is named for the replay stores nothing in the user's sessions either.
     let program = env!("CARGO_BIN_EXE_tandem");
     place.run(&["replay", record, "--", program, "--model", "replay", "--acp"]);
     assert!(!place.home.path().join(".local/share").exists());

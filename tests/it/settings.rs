@@ -204,7 +204,7 @@ fn variables_are_put_in_from_the_environment_and_from_trusted_env_files() {
     assert_eq!(env, [("$TOKEN", "name"), ("N", "8080"), ("TOKEN", "of the file")]);
     assert_eq!(a.entry.variables, ["PORT", "TOKEN"]);
     assert!(!format!("{a:?}").contains("of the file"), "{a:?}");
-    // A project's `.env`, of a folder that nobody has judged, is no source of values.
+    // A project's `.env` gives no values in a folder that the user has not judged.
     let place = place.with("home/repo/sub/.env", "TOKEN=theirs");
     assert_eq!(read(&place).mcp_servers["a"].env["TOKEN"].expose(), "${TOKEN}");
     assert_eq!(read(&trusted(place)).mcp_servers["a"].env["TOKEN"].expose(), "theirs");
@@ -290,7 +290,7 @@ fn the_model_may_be_named_by_a_variable_also_in_the_users_env_file() {
         .with("home/.gemini/.env", "GEMINI_MODEL=of the file");
     assert_eq!(model(&place, &[]), "of the file");
     assert_eq!(model(&place, &[("GEMINI_MODEL", "of the environment")]), "of the environment");
-    // The first `.env` is the one that counts; whose folder nobody has judged names no model.
+    // Only the first `.env` counts. In a folder that the user has not judged, it names no model.
     let place = place.with("home/repo/sub/.env", "GEMINI_MODEL=theirs");
     assert_eq!(model(&place, &[]), "of the settings");
     assert_eq!(model(&trusted(place), &[]), "theirs");

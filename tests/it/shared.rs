@@ -88,7 +88,7 @@ impl Editor {
         });
         let (reader, writer) = tokio::io::split(ours);
         let mut editor = Self { lines: BufReader::new(reader).lines(), writer };
-        // Then it watches.
+        // The editor shows the session only after this request.
         let mut hello = json!({ "id": "hello", "method": "initialize" });
         if !initialize.is_null() {
             hello["params"] = initialize;
@@ -189,8 +189,7 @@ async fn a_silent_editor_does_not_hold_up_the_calls_of_others() {
 
 #[test]
 fn nothing_is_asked_after_a_cancel() {
-    // The policy reads command lines beside the runtime: with one thread for that, it can be kept
-    // waiting.
+    // The policy reads command lines on a blocking thread. With one such thread, the test can make the policy wait.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
     let access =
@@ -200,7 +199,8 @@ fn nothing_is_asked_after_a_cancel() {
         let session = session(answers, vec![Fake::new("t", ToolKind::Execute, access)]);
         let mut log = session.events(0);
         let turn = session.prompt(text("go"), Origin::Editor);
-        // What the model is told is read from files there too, before it is asked.
+        // Files for the prompt are read on the same thread, before the model is asked. So the thread is blocked only
+        // after the first text.
         until(&mut log, |event| matches!(event, Event::Text(_))).await;
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || wait.recv());
@@ -266,7 +266,7 @@ async fn a_cancel_counts_until_the_message_is_answered_and_nothing_more_is_said(
     let go = json!({ "chunks": [{ "text": "go" }] });
     editor.send(json!({ "id": 1, "method": "sendUserMessage", "params": go })).await;
     until(&mut log, is_end).await;
-    // It has read nothing, and so was not shown all of it.
+    // The editor has read nothing, so a part of the answer was not sent yet.
     editor.send(json!({ "id": 2, "method": "cancelSendMessage" })).await;
     let (mut chunks, mut answers) = (0, Vec::new());
     while answers.len() < 2 {

@@ -63,7 +63,7 @@ fn cases() -> Vec<Case> {
         let read = || serde_json::from_str::<Event>(json).unwrap();
         let is_newer = line >= all[0].len();
         let is_unknown = matches!(read(), Event::Unknown(_));
-        // One of them is enough.
+        // One event that this version does not know is enough.
         if is_newer && (!is_unknown || std::mem::replace(&mut has_unknown, true)) {
             continue;
         }
@@ -253,7 +253,7 @@ async fn every_event_is_shown_by_each_front_end_or_there_is_a_reason() {
             cell(editor),
             cell(old),
             terminal[case.line].clone(),
-            // It shows the turn that it has begun itself, and no other.
+            // The headless front end shows only the turn that it has begun itself.
             if case.own { cell(print) } else { String::new() },
         ];
         let row = Row::new(&case, cells, &mut faults);

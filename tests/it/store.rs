@@ -137,7 +137,7 @@ async fn a_session_has_one_writer_and_others_are_told_who_it_is() {
     assert_eq!(held(place.store.acquire(ID).await), Holder { pid, ..Holder::default() });
     lease.announce(41242).await.unwrap();
     assert_eq!(held(place.store.acquire(ID).await), Holder { pid, port: Some(41242), node: None });
-    // The name of the owner is a courtesy: without it, the session is as closed as before.
+    // `owner.json` only informs. Without the file, the session is still locked.
     fs::remove_file(place.session(ID).join("owner.json")).unwrap();
     assert_eq!(held(place.store.acquire(ID).await), Holder::default());
     assert!(matches!(place.store.delete(ID).await, Err(StoreError::Held(..))));
@@ -238,7 +238,7 @@ async fn a_list_has_the_last_changed_first_with_titles_and_turns() {
         .append(vec![ended(0, summary(1, None)), ended(1, summary(2, Some("better")))])
         .await
         .unwrap();
-    // Longer than what is read at once from the end.
+    // The event is longer than the part that is read at once from the end of the log.
     let long = Event::Text("x".repeat(100_000));
     lease
         .append(vec![Batch { first: 2, events: vec![(1, Arc::new(long))], summary: None }])
@@ -251,7 +251,7 @@ async fn a_list_has_the_last_changed_first_with_titles_and_turns() {
     let file = OpenOptions::new().append(true).open(place.log()).unwrap();
     file.set_modified(earlier).unwrap();
     drop((lease, other));
-    // Neither is a session.
+    // Neither of the two directories is a session.
     fs::create_dir(place.dir.path().join("sessions/else")).unwrap();
     fs::create_dir(place.session("0199f2c4-0000-7000-8000-000000000003")).unwrap();
     let list = async |query: Query| {
@@ -325,7 +325,7 @@ async fn a_session_whose_first_line_is_damaged_is_listed_and_can_be_read() {
             }
         }
         assert_eq!((read, damaged.len()), (14, usize::from(!damage.is_empty())), "{damaged:?}");
-        // Nothing is added to what nobody understands.
+        // A log that this version cannot understand is not changed.
         let acquired = place.store.acquire(ID).await;
         assert!(matches!(acquired, Err(StoreError::Invalid(_))), "{damage:?}");
         assert_eq!(fs::read_to_string(place.log()).unwrap(), content);
@@ -386,7 +386,7 @@ async fn a_log_that_was_begun_anew_is_released_although_children_are_being_start
     let place = Place::written().await;
     let over = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&over);
-    // Each has the locked files until it runs its program.
+    // A new child process has the locked descriptors until it runs its program.
     let starting = std::thread::spawn(move || {
         while !is_over.load(Ordering::Relaxed) {
             std::process::Command::new("true").status().unwrap();
@@ -412,7 +412,7 @@ async fn a_log_that_is_begun_anew_counts_when_all_of_it_is_on_the_disk() {
     lease.append(vec![batch(0, 2)]).await.unwrap();
     assert!(is_held().await);
     assert_eq!(fs::read(place.log()).unwrap(), before);
-    // As if the process ended here.
+    // The process ends before it has written the whole log anew.
     drop(lease);
     let mut lease = place.store.acquire(ID).await.unwrap();
     assert_eq!(fs::read_dir(place.session(ID)).unwrap().count(), 2, "log and owner");

@@ -72,7 +72,7 @@ async fn check(input: fn() -> Stream, output: fn() -> Stream) {
         let ends = [&input, &output].map(|stream| stream.agent.try_clone().unwrap());
         let [stdin, stdout] = ends;
         let child = command.stdin(stdin).stdout(stdout).spawn().unwrap();
-        // It holds the agent's ends.
+        // `command` holds the agent's ends of the streams, which the test must not keep open.
         drop(command);
         on_thread(move || converse(input, output, non_blocking)).await;
         ends_well(child).await;
@@ -105,7 +105,7 @@ fn converse(input: Stream, output: Stream, non_blocking: bool) {
     let Stream { agent: stdin, editor: mut writer, end } = input;
     let Stream { agent: stdout, editor: reader, .. } = output;
     let mut lines = BufReader::new(reader).lines();
-    // In between, the agent finds nothing to read.
+    // Between two requests, the agent finds nothing to read.
     for id in 0..5 {
         writeln!(writer, r#"{{"id":{id},"method":"initialize"}}"#).unwrap();
         let answer = message(&lines.next().expect("the agent has gone").unwrap());
@@ -137,10 +137,10 @@ fn converse(input: Stream, output: Stream, non_blocking: bool) {
     let expected: String = (0..TIMES).map(|n| LINE.replace("{n}", &n.to_string())).collect();
     assert!(text == expected, "{} bytes of {}", text.len(), expected.len());
     writer.write_all(end).unwrap();
-    // A terminal must not go before its end is read.
+    // A terminal loses what was not read when its last end closes, so one end stays open.
     let kept = (!end.is_empty()).then_some(&writer).map(|writer| writer.try_clone().unwrap());
     drop(writer);
-    // The end of a terminal is an error.
+    // Reading from a closed terminal gives an error in place of an end.
     assert!(lines.next().is_none_or(|line| line.is_err()), "more than was asked for");
     drop(kept);
 }

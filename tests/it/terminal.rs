@@ -84,7 +84,7 @@ impl Terminal {
     pub(crate) fn tmux(&self, args: &[&str]) -> Output {
         let home = self.home.path();
         let mut tmux = Command::new("tmux");
-        // A socket in tmux's own directory would stay there.
+        // The socket is in the home of the test, because tmux would leave a socket in its own directory.
         tmux.env("HOME", home).arg("-S").arg(home.join("tmux"));
         tmux.args(args).output().unwrap()
     }
@@ -388,7 +388,7 @@ fn another_size_leaves_nothing_behind() {
     let answers = json!([[{ "text": "A *sentence* that is long enough to need two rows when it is narrow." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("one");
-    // Nothing is drawn any more by itself.
+    // The turn has ended, so nothing is drawn without a key.
     terminal.wait("the end", |seen| seen.contains("narrow.") && !seen.contains("Esc cancels"));
     terminal.still();
     let whole = format!("\n› a prompt; /command, @file, !shell, {HINT}\n");
@@ -414,7 +414,7 @@ fn another_size_while_something_goes_on_leaves_nothing_behind() {
     terminal.until("answering, ");
     for columns in ["100", "90", "110", "85", "120"] {
         terminal.tmux(&["resize-window", "-x", columns, "-y", "24"]);
-        // The spinner turns meanwhile; tmux tells of the width a quarter of a second later.
+        // The spinner is drawn meanwhile. tmux reports the new width a quarter of a second later, so the test waits.
         std::thread::sleep(Duration::from_millis(400));
     }
     terminal.keys(&["Escape"]);
@@ -446,7 +446,7 @@ fn another_width_while_a_paragraph_streams_tears_one_line_at_most() {
     let counts: Vec<_> = (0..WORDS).map(|n| all.matches(&format!("word{n:03}")).count()).collect();
     assert!(!counts.contains(&0), "{counts:?}\n{all}");
     let twice = counts.iter().filter(|count| **count > 1).count();
-    // A line of 100 columns has so many words.
+    // One line of 100 columns, which has 12 words, may be drawn twice.
     assert!(twice <= 12, "{twice} words are there twice:\n{all}");
 }
 

@@ -292,7 +292,7 @@ async fn begin(agent: &mut Agent) -> String {
     let params = json!({ "cwd": agent.workspace(), "mcpServers": [] });
     let id = agent.request("session/new", params).await;
     let begun = agent.answer_to(id).await;
-    // The list of commands is the last line of the beginning.
+    // The list of commands is the last message about the new session.
     assert_eq!(
         agent.message().await["params"]["update"]["sessionUpdate"],
         "available_commands_update"

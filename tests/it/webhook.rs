@@ -103,7 +103,7 @@ async fn a_server_that_never_answers_is_asked_again_and_holds_up_no_other() {
     stuck.bodies(&["a"]).await;
     webhooks.send(other.delivery("other", "b"));
     other.bodies(&["b"]).await;
-    // Another lane to the same server: it is the key that counts.
+    // A delivery with another key has a lane of its own, although the server is the same.
     webhooks.send(stuck.delivery("third", "c"));
     stuck.bodies(&["c"]).await;
 }
@@ -189,7 +189,7 @@ async fn there_are_only_so_many_keys_at_once() {
     webhooks.send(delivery("one", &url, watched(&sender, "c")));
     held.notify_one();
     server.bodies(&["c"]).await;
-    // The lane has closed when it is empty; there is no other sign of it.
+    // The lane closes when it is empty. No other sign tells of this, so the test tries again and again.
     assert_eq!(soon(let_go.recv()).await, "c");
     loop {
         webhooks.send(server.delivery("two", "d"));
@@ -221,7 +221,7 @@ async fn a_session_with_many_slow_receivers_leaves_room_for_others() {
     send("c", "5", "c1");
     server.bodies(&["c1"]).await;
     assert_eq!(soon(let_go.recv()).await, "a2");
-    // Each has its share: nobody's makes room.
+    // Each session has its share of the lanes, so no lane makes room.
     send("d", "6", "d1");
     assert_eq!(let_go.try_recv(), Ok("d1"));
     send("b", "7", "b2");
@@ -252,7 +252,8 @@ async fn the_log_tells_hosts_and_no_secrets() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    // While there is but one subscriber, what another test's thread logs first is off for all.
+    // A second subscriber is needed. With only one, a log line of another test's thread could switch the same line
+    // off for all threads.
     let _second = tracing::Dispatch::new(NoSubscriber::default());
     let _guard = tracing::subscriber::set_default(subscriber);
     let replies = vec![Reply::Status(500), Reply::Status(404), Reply::Redirect, Reply::Never];

@@ -104,7 +104,7 @@ async fn gemini_clis_names_of_models_are_asked_for_by_their_ids() {
     let settings = r#"{ "model": { "name": "pro" } }"#;
     fs::write(home.path().join(".gemini/settings.json"), settings).unwrap();
     for variable in [None, Some("flash-lite")] {
-        // Of `Setup`, no command is without `--model`.
+        // A command of `Setup` always has `--model`, so this one is built by hand.
         let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
         command.env_clear().env("HOME", home.path()).envs(setup.vars.clone());
         command.envs(variable.map(|name| ("GEMINI_MODEL", name))).args(["-p", "hi"]);
@@ -206,7 +206,7 @@ async fn authenticate_opens_a_page_and_is_answered_when_there_is_a_key() {
     let id = agent.request("authenticate", Value::Null).await;
     let url = read_url(&mut opened).await;
 
-    // The key appears in a file meanwhile, as from `tandem login` in a terminal.
+    // A key appears in the file meanwhile, as if `tandem login` ran in a terminal.
     let config = agent.workspace().parent().unwrap().join(".config/tandem");
     store(&config);
     assert_eq!(agent.answer_to(id).await, json!({ "jsonrpc": "2.0", "id": id, "result": null }));
@@ -219,7 +219,7 @@ async fn read_url(opened: &mut pipe::Receiver) -> String {
     let mut url = Vec::new();
     let read = async {
         while !url.ends_with(b"\n") {
-            // Nobody has opened the other end yet.
+            // Until the browser opens its end of the pipe, a read finds the pipe at its end.
             if opened.read_buf(&mut url).await.unwrap() == 0 {
                 tokio::task::yield_now().await;
             }

@@ -9,13 +9,13 @@ use std::os::unix::process::parent_id;
 use std::path::Path;
 
 fn main() {
-    // A question of an editor's, which wants to know the names of tests.
+    // Editors list the names of tests in this way.
     if std::env::args().any(|arg| arg == "--list") {
         return;
     }
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
     let recorded = fs::read_to_string(&file).unwrap_or_default();
-    // Without it, the record of runs without this program would grow for ever.
+    // The file is removed, or it would grow with each run that does not read it.
     let _ = fs::remove_file(file);
     print!("{}", summary(&recorded, &parent_id().to_string()));
 }

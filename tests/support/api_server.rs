@@ -167,7 +167,7 @@ impl Reply {
         let rest: BoxStream<'static, io::Result<Vec<u8>>> = match self.end {
             End::Whole => stream::empty().boxed(),
             End::Cut => {
-                // Once the body is on its way.
+                // The connection is cut after the body has been sent.
                 let cut = async {
                     tokio::task::yield_now().await;
                     Err(io::ErrorKind::ConnectionReset.into())
@@ -247,7 +247,7 @@ impl Server {
             gone: sender,
         };
         let router = Router::new().fallback(reply).with_state(Arc::new(script));
-        // Small pieces go out at once.
+        // Without Nagle's algorithm, small pieces leave at once.
         let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
         tokio::spawn(axum::serve(listener, router).into_future());
         Self { address, pages, asked, gone: tokio::sync::Mutex::new(gone) }

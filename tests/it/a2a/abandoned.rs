@@ -35,7 +35,8 @@ async fn a_question_that_nobody_answers_ends_its_task() {
 async fn in_a_shared_session_a_question_waits_for_the_person() {
     let it = shared(&hasty()).await;
     let task = it.client.result("message/send", prompt("go")).await["id"].clone();
-    // Longer than that server would wait.
+    // The other server cancels its question after a second. When that has happened, the shared session's question
+    // has waited at least as long.
     let other = serve(&hasty()).await;
     let gone = other.client.result("message/send", prompt("go")).await["id"].clone();
     other.client.stream("tasks/resubscribe", json!({ "id": gone })).await.rest().await;

@@ -86,7 +86,8 @@ async fn an_acp_client_that_hangs_up_leaves_the_session_alone() {
     let at_editor = it.editor.call_of("requestToolCallConfirmation").await;
     socket.until(|it| it["method"] == "requestToolCallConfirmation").await;
     drop(socket);
-    // What the server has noticed by now it must not take for an answer.
+    // When this request is answered, the server has noticed the end of the ACP client, and must not take the end for
+    // an answer.
     it.client.get("/listCommands").await;
     it.editor.answer(&at_editor, json!({ "id": 1, "outcome": "allow" })).await;
     let update = it.editor.call_of("updateToolCall").await;

@@ -55,7 +55,7 @@ async fn a_session_uses_only_the_tools_that_its_client_allows_also_after_a_resta
     let settings = events.iter().map(tool_call).find(|data| data["kind"] == "agent-settings");
     assert_eq!(settings.unwrap()["allowedTools"], json!(TOOLS));
     assert_eq!(offered(it.client).await, json!(["read_file", "glob"]));
-    // Settings of a session that is there change nothing.
+    // The session exists already, so the settings of this message change nothing.
     let events = go(it.client, limited(&["*"], in_context("c", "again"))).await;
     check_refused(&events, it.home.path());
     let it = it.killed(&setup).await;

@@ -110,7 +110,7 @@ async fn a_terminal_is_told_everything_once_and_says_something() {
     let before = seat.turn().await;
     assert_eq!(before[1]["TurnQueued"]["origin"], "Editor");
     assert_eq!(said(&before), "hello");
-    // The next is not there yet: the answer waits for it.
+    // There is no event at this index yet, so the answer to `attach/events` waits for the next event.
     let since = json!({ "from": seat.next, "bytes": 1_000_000 });
     seat.socket.send("waits", "attach/events", since).await;
     seat.socket.send("p", "attach/prompt", json!({ "number": 1, "parts": [text("hi")] })).await;
@@ -128,7 +128,7 @@ async fn a_prompt_that_is_sent_again_is_taken_once() {
     let mut seat = Seat::open(it.client, "a").await;
     seat.prompt(1, text("one")).await;
     seat.turn().await;
-    // The connection is another, the terminal the same.
+    // The terminal has the same name over another connection, so its prompt 1 is known.
     let mut again = Seat::open(it.client, "a").await;
     assert_eq!(again.opened["number"], 1);
     again.prompt(1, text("one")).await;
@@ -146,7 +146,7 @@ async fn files_and_what_servers_have_are_offered() {
     let setup = hello().file("../.gemini/settings.json", &settings).file("notes.md", "");
     let it = shared(&setup).await;
     let mut seat = Seat::open(it.client, "a").await;
-    // A turn waits for the servers.
+    // A turn waits for the MCP servers, so after the turn their resources are known.
     seat.prompt(1, text("hi")).await;
     seat.turn().await;
     let names = seat.result("attach/files", json!({ "most": 10 })).await;
@@ -268,7 +268,7 @@ async fn only_so_many_prompts_wait() {
         seat.refused("attach/prompt", more.clone()).await,
         "1000 prompts wait already; try again in 5 s"
     );
-    // One that is sent again waits already.
+    // Prompt 1001 waits already, so sending it again needs no room.
     seat.prompt(1001, text("waits")).await;
     assert_eq!(seat.result("attach/takeBack", json!({ "turn": 1001 })).await, true);
     seat.result("attach/prompt", more).await;
@@ -302,7 +302,7 @@ async fn events_come_in_batches_and_one_that_is_too_large_is_left_out() {
     assert!(events.len() < 4 && events[0].get("TurnQueued").is_some(), "{happened}");
     assert_eq!(happened["next"], 1 + entries.len());
     let since = json!({ "from": happened["next"], "bytes": 1000 });
-    // The system instruction is long, too.
+    // The system instruction is too large for the batch, too, and is left out.
     let rest = seat.result("attach/events", since).await;
     assert_eq!(rest["entries"][0]["event"], Value::Null, "{rest}");
     let since = json!({ "from": rest["next"], "bytes": 1000 });
@@ -348,7 +348,7 @@ async fn a_server_of_sessions_lists_them_if_it_is_not_clear_which_is_meant() {
     let it = serve(&hello()).await;
     let here = json!(it.home.path().join("workspace"));
     let mut first = attach(it.client).await;
-    // There is none yet.
+    // The server has no session yet, so `only` creates one.
     let opened = first.call(0, "attach/open", open("a", json!({ "only": here }))).await;
     let id = opened["result"]["opened"]["session"].as_str().unwrap().to_owned();
     let mut other = attach(it.client).await;

@@ -76,7 +76,8 @@ async fn a_question_of_the_editors_turn_is_answered_here() {
     let seen = terminal.until("Written.");
     assert_eq!(ended_calls(&seen), ["✓ Write a.txt  +1 -0 new file"], "it was allowed here");
     it.editor.answer_to(id).await;
-    // The editor's answer comes too late to count, and tells under which id it shows the call.
+    // The editor's answer comes too late to count. It only tells the server under which id the editor shows the
+    // call.
     it.editor.answer(&question, json!({ "id": 1, "outcome": "allow" })).await;
     let update = it.editor.call_of("updateToolCall").await;
     assert_eq!(update["params"]["status"], "finished", "{update}");
@@ -95,7 +96,7 @@ async fn who_is_asked_can_say_with_whom_the_session_is_shared_and_the_question_s
     terminal.text("share bob answer");
     terminal.until("Enter does this, and the question stays open");
     terminal.keys(&["Enter"]);
-    // It is the session of an editor.
+    // A session of an editor has no owner, so it cannot be shared.
     let seen = terminal.until("This session cannot be shared");
     assert!(seen.contains(QUESTION), "{seen}");
     terminal.text("y");
@@ -162,7 +163,7 @@ async fn what_is_typed_here_reaches_the_editor_and_quitting_leaves_the_agent_run
     terminal.until("More");
     terminal.take_back("two words");
     terminal.keys(&["C-u"]);
-    // What was typed last still arrives.
+    // The prompt that was sent just before Ctrl+D must still reach the session.
     terminal.text("the last");
     terminal.keys(&["Enter", "C-d"]);
     terminal.until("code 0");

@@ -49,7 +49,7 @@ async fn texts_of_any_type_are_quoted_under_their_names() {
             let said = said(&says_hi(), part).await;
             assert!(said.starts_with("Look at this."), "{said}");
             assert!(said.contains(&format!("`{name}`")), "{said}");
-            // Nothing in it ends the fence.
+            // The fence is longer than any fence in the file, so nothing in the file ends it.
             assert!(said.contains("````\nfirst line\n```\n@b.txt\n````"), "{said}");
         }
     }
@@ -103,13 +103,13 @@ async fn a_file_of_any_type_is_put_beside_the_session() {
             "{name}"
         );
         assert_eq!(kept, content);
-        // The same message once more is the same turn, also after a restart.
+        // The same message is the same turn, also after a restart: the history has one prompt and one answer.
         let it = it.killed(&says_hi()).await;
         let mut again = sent;
         again["message"]["contextId"] = task["contextId"].clone();
         let task = it.client.result("message/send", again).await;
         assert_eq!(task["history"].as_array().unwrap().len(), 2, "{task}");
-        // Alone it says nothing.
+        // A message with this file alone says nothing to the model, so it is refused.
         let (code, _) = it.client.error("message/send", parts(json!([part]))).await;
         assert_eq!(code, -32005);
     }

@@ -66,7 +66,7 @@ impl Store for Away {
     }
 
     async fn orphans(&self) -> Result<Vec<Orphan>, StoreError> {
-        // Nobody asks who waits for it.
+        // No test asks for orphans.
         pending().await
     }
 

@@ -82,7 +82,7 @@ fn a_stream_has_its_files_in_their_order_when_they_have_been_compared() {
         let message = prompt("go");
         client.result("message/send", message.clone()).await;
         let free = occupy();
-        // The same message joins the turn; nobody has been told of that in this version.
+        // A message of the same id joins the running turn, as the first stream of version 1.
         let mut stream = client.stream("SendStreamingMessage", message).await;
         let is_said = |event: &Value| {
             event["statusUpdate"]["status"]["message"]["parts"][0]["text"] == "done"

@@ -51,7 +51,7 @@ async fn the_text_of_the_other_is_shown_live_and_its_context_goes_on() {
     let text = stage.turn().await.text();
     assert!(text.contains("<agent_output>\nFine.\n</agent_output>"), "{text}");
     let context = context(&text);
-    // Another session, which knows the context by its name alone.
+    // Another session knows the remote context only by its name.
     let stage = Stage::new(config(&it), vec![ask_in(&context, "third")]);
     let text = stage.turn().await.text();
     assert!(text.contains("\nSure.\n") && text.contains(&context), "{text}");
@@ -73,7 +73,7 @@ async fn a_cancel_here_ends_the_turn_there() {
     assert_eq!(ended.outcome(), ToolOutcome::Cancelled);
     let listed = it.client.result("ListTasks", json!({})).await;
     let id = &listed["tasks"][0]["id"];
-    // It has ended, or is about to.
+    // The remote task has ended, or is about to end.
     let ended = async {
         loop {
             let task = it.client.result("GetTask", json!({ "id": id })).await;
@@ -95,7 +95,7 @@ async fn a_yes_here_lets_the_other_write_there() {
     let text = turn.text();
     let end = "## response\nIt is written.\n\nFiles that it has changed, where it works:\n- a.txt\n</agent_output>";
     assert!(text.contains(end), "{text}");
-    // The file comes back, too, once: it is new.
+    // The result has the new file's content once, and no diff: the file is new.
     assert!(text.contains("## a.txt\na.txt (text/plain, about"), "{text}");
     assert_eq!((text.matches("new\n").count(), text.matches("+new").count()), (1, 0), "{text}");
     let question = turn.asked.iter().find(|started| is_question(started)).unwrap();

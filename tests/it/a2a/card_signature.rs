@@ -133,7 +133,7 @@ async fn the_card_is_signed_with_either_kind_of_key() {
             let mut forged = card.clone();
             forged["supportedInterfaces"][0]["url"] = json!("https://evil.example/");
             assert!(!is_right(&forged, 0, &keys, false));
-            // Caches get the same bytes.
+            // The card has the same bytes each time, so that caches work.
             let again = it.client.get(path).await;
             assert_eq!(
                 (again.header("etag"), &again.body),

@@ -100,7 +100,7 @@ async fn next(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     loop {
         let mut line = String::new();
         let read = timeout(SILENCE, stream.read_line(&mut line)).await.ok()?;
-        // The end of a line may be missing where the node was killed.
+        // A node that was killed may have cut off its last line.
         if read.ok()? == 0 || !line.ends_with('\n') {
             return None;
         }
@@ -135,7 +135,8 @@ async fn turn(ports: &Ports, rng: &mut fastrand::Rng, session: usize, number: us
         };
         let last = seen.events.last().map(|(id, _)| *id);
         let reply = match last {
-            // Nothing was acknowledged: the same message again begins no second turn.
+            // No event has acknowledged the message. Sending it again begins no second turn, because the message has
+            // an id.
             None => call(port, "message/stream", &prompt, None).await,
             Some(_) => call(port, "tasks/resubscribe", &json!({ "id": context }), last).await,
         };
@@ -313,7 +314,7 @@ async fn check_seen(ports: &Ports, mut rng: fastrand::Rng, seen: &SeenTurn) {
         }
     };
     let said = |events: &[(EventId, Value)]| -> Vec<String> {
-        // Progress is live only, and what is not stored is no loss.
+        // Progress of a call is sent live and not stored, so its loss is no fault.
         let lasts = |event: &Value| first_part(event)["data"]["status"] != "EXECUTING";
         let all = events.iter().filter(|(_, event)| lasts(event));
         all.map(|((index, n), event)| format!("{index}.{n} {} {}", kind(event), first_part(event)))
@@ -351,7 +352,7 @@ async fn nothing_is_lost_or_doubled_when_nodes_and_the_database_are_killed_and_f
     let sessions = number("TANDEM_CHAOS_SESSIONS").map_or(SESSIONS, |it| it.try_into().unwrap());
     let _ = writeln!(stderr(), "TANDEM_CHAOS_SEED={seed}, {sessions} sessions, {seconds} s");
     let Some(cluster) = Cluster::start() else { return };
-    // As long as the tests.
+    // The cluster is needed until the process of the tests ends.
     let cluster: &'static Cluster = Box::leak(Box::new(cluster));
     let (database, home) = (cluster.database(), TempDir::new().unwrap());
     let ports = Ports::default();

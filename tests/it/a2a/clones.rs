@@ -132,13 +132,13 @@ const WORK: &str = "git checkout -q -b feature && echo work > work.txt && git ad
 async fn when_a_node_is_killed_another_goes_on_with_the_same_files() {
     let Some(cluster) = Cluster::shared() else { return };
     let (database, remote) = (cluster.database(), Remote::new());
-    // In it, commits are asked about.
+    // The commands of the test commit. In the sandbox, the user would be asked about commits.
     let setup = changes(WORK).without_sandbox();
     let mut first = remote.node(&setup, "a", &database).await;
     let second = remote.node(&setup, "b", &database).await;
     completed(first.client, "change").await;
     assert!(remote.clone_in("a").join("ignored.o").exists(), "another node had the session");
-    // Whoever reads of the turn's end can rely on the snapshot.
+    // The task is completed only when the snapshot is pushed, so the node can be killed now.
     first.child.kill().await.unwrap();
     completed(second.client, "hi").await;
 
@@ -189,10 +189,10 @@ async fn a_session_that_changes_nothing_pushes_nothing_and_tasks_say_where_their
     assert_eq!(events.last().unwrap()["metadata"]["git"], place);
     let task = server.client.result("GetTask", json!({ "id": "c.3" })).await;
     assert_eq!(task["metadata"]["git"], place);
-    // Nothing has changed since.
+    // The second turn has changed no file, so the snapshot is the same.
     let task = turn(server.client, "hi").await;
     assert_eq!(task["metadata"]["git"], place);
-    // Each task has its own place.
+    // Each task has the place of the files at its own end.
     let task = server.client.result("GetTask", json!({ "id": "c.1" })).await;
     assert_eq!(task["metadata"]["git"], json!({ "commit": main }));
 }
@@ -266,7 +266,7 @@ async fn a_turn_whose_push_does_not_end_can_be_cancelled_and_the_next_makes_up_f
     let task = stream.next().await.unwrap()["id"].clone();
     let mut word = [0; 6];
     timeout(HANG, async {
-        // Before the hook has opened the pipe, it is at its end.
+        // Before the hook opens the pipe, a read finds the pipe at its end.
         while holders.read(&mut word).await.unwrap() == 0 {
             tokio::task::yield_now().await;
         }
@@ -275,7 +275,7 @@ async fn a_turn_whose_push_does_not_end_can_be_cancelled_and_the_next_makes_up_f
     .expect("nothing is pushed");
     let cancelled = server.client.result("tasks/cancel", json!({ "id": task })).await;
     assert_eq!(cancelled["status"]["state"], "canceled", "{cancelled}");
-    // None of what was to push is left.
+    // The cancel has ended the push and the hook.
     is_gone(holders).await;
     let log = logs(&server);
     assert!(log.contains("The workspace is not saved: the turn was cancelled"), "{log}");
@@ -339,7 +339,8 @@ async fn what_an_interrupted_turn_changed_is_said_to_be_lost() {
     let text = "what that one had changed is lost";
     assert!(kept(&database, "Notice").contains(text));
     assert!(kept(&database, "ToldNext").contains(text), "the model is told");
-    // It has gone on elsewhere: the older clone is brought to where the session is.
+    // The session has gone on at the second node, so the older clone of the first node is brought to the session's
+    // last snapshot.
     drop(second);
     let first = remote.node(&setup, "a", &database).await;
     completed(first.client, "hi").await;
@@ -429,7 +430,8 @@ async fn the_clone_of_a_session_that_another_process_has_deleted_is_removed_and_
     let [id, other] = [named("change deleted"), named("change stays")];
     store.delete(&id).await.unwrap();
 
-    // One whose sessions are other ones, and one whose sessions are not there at this time.
+    // A sweep with a store of other sessions removes nothing, and neither does a sweep with a store whose sessions
+    // are missing for a while.
     let elsewhere = TempDir::new().unwrap();
     let another: Arc<dyn Store> = Arc::new(FileStore::new(elsewhere.path().to_owned()));
     let swept = workspaces(&remote, "clones");
@@ -441,7 +443,7 @@ async fn the_clone_of_a_session_that_another_process_has_deleted_is_removed_and_
     let cleaning = cleaning(Arc::clone(&store), &swept).await.unwrap();
     let why = "the store has lost its sessions";
     assert_eq!(swept.sweep(&*store).await, Ok(()), "a clone that is in use stays");
-    // It would remove the clone at a time of its own.
+    // The task that sweeps from time to time would remove the clone at a time of its own, so the task ends here.
     drop(cleaning);
     drop(in_use);
     assert_eq!(swept.sweep(&*another).await, Err(why.to_owned()));
@@ -494,7 +496,7 @@ async fn a_client_works_in_a_repository_that_the_server_was_started_with_and_in_
     let clone = remote.clone_in("clones");
     assert!(clone.join("old.txt").exists());
     assert_eq!(git(&clone, &["branch", "--show-current"]), "old");
-    // The same name goes on with it; another is refused.
+    // A later message with the same workspace goes on in it. A message with another workspace is refused.
     server.client.result("message/send", named(&old, "hi")).await;
     let source = remote.home.path().join("source").display().to_string();
     let named = |name: &str, text: &str| works_in(Path::new(name), in_context("new", text));

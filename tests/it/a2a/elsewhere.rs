@@ -33,7 +33,7 @@ impl Nodes<'_> {
     async fn start(count: usize) -> Option<Self> {
         let cluster = Cluster::shared()?;
         let (database, home) = (cluster.database(), TempDir::new().unwrap());
-        // Figures are a layer around the store.
+        // With figures, the store is wrapped in another one, so the tests cover this case, too.
         let setup = script().arg("--a2a-webhook-loopback").arg("--resume-turns=never");
         let setup = setup.arg("--metrics").arg("127.0.0.1:0");
         let starting = (0..count).map(|_| Node::asking(&setup, home.path(), &database));
@@ -99,7 +99,7 @@ async fn a_turn_is_read_and_its_question_answered_at_another_node() {
     let there = nodes.client(0).result("tasks/get", json!({ "id": "c" })).await;
     assert_eq!((&done["history"], &done["artifacts"]), (&there["history"], &there["artifacts"]));
     assert_eq!(fs::read_to_string(nodes.home.path().join("workspace/a.txt")).unwrap(), "new\n");
-    // Those who read it are told the same, under the same ids.
+    // Streams at both nodes have the same events under the same ids.
     let rest = resubscribe(nodes.client(0), &seen).await.rest().await;
     let rest_elsewhere = elsewhere.rest().await;
     assert_eq!((text(&rest), text(&rest_elsewhere)), ("three".to_owned(), "three".to_owned()));
@@ -163,7 +163,7 @@ async fn a_message_that_is_sent_three_times_at_two_nodes_begins_one_turn() {
     let later = nodes.client(1).result("message/send", message.clone()).await;
     let said: Vec<_> = later["history"].as_array().unwrap().iter().map(first_text).collect();
     assert_eq!(said, ["hi", "hello", "again", "hello"]);
-    // The same id is for the same content.
+    // A message id may be used again only with the same content.
     let mut other = message;
     other["message"]["parts"] = json!([{ "kind": "text", "text": "other" }]);
     let (_, why) = nodes.client(1).error("message/send", other).await;
@@ -178,7 +178,7 @@ async fn what_the_store_has_is_shown_at_once_though_no_news_of_it_has_come() {
     let (second, id) = (nodes.client(1), json!({ "id": "c" }));
     let task = second.result("tasks/get", id.clone()).await;
     assert_eq!(task["status"]["state"], "input-required", "{task}");
-    // As an owner that is cut off from the others would write it.
+    // The row is written as by an owner that is cut off from the other nodes: no notification is sent.
     let end =
         json!({ "TurnFinished": { "turn": 1, "reason": { "Cancelled": { "answering": false } } } });
     nodes.database.sql(&format!(
@@ -284,7 +284,7 @@ async fn a_terminal_that_attaches_elsewhere_says_answers_and_cancels() {
     assert_eq!((&here.opened["number"], &there.opened["number"]), (&json!(1), &json!(2)));
     assert_eq!(here.opened["modes"], there.opened["modes"]);
     assert_eq!(here.opened["directory"], there.opened["directory"]);
-    // One after the other, whatever the network does.
+    // Each prompt waits for its reply, so that the prompts come in this order.
     let parts = json!([attach::text("hang")]);
     for number in 1..=3 {
         there
@@ -327,7 +327,7 @@ async fn a_terminal_that_names_no_session_finds_the_one_that_another_node_has() 
     assert!(there.turn().await.iter().any(|event| event["Text"] == "hello"));
     nodes.check_owner();
 
-    // Of several, it is told to choose, whoever has them.
+    // There are several sessions, at two nodes: the terminal is told to choose one.
     nodes.client(1).result("message/send", in_context("d", "hi")).await;
     let mut hanging = nodes.client(0).stream("message/stream", in_context("c", "hang")).await;
     hanging.until(|event| first_part(event)["text"] == "begun").await;
@@ -404,6 +404,6 @@ async fn a_session_that_its_owner_lets_go_is_had_by_whoever_is_asked() {
     let task = second.result("message/send", in_context("c", "more")).await;
     assert_eq!(task["history"].as_array().unwrap().len(), 4, "{task}");
     assert_eq!(nodes.database.sql("select epoch from tandem.session"), "2");
-    // One of its own, beside it.
+    // The second node also begins a session of its own.
     second.result("message/send", prompt("hi")).await;
 }

@@ -213,7 +213,7 @@ async fn a_server_that_ends_does_not_wait_for_a_question_that_nobody_can_answer(
     let mut it = serve(&asks.arg("--drain-timeout").arg("600")).await;
     let task = it.client.result("message/send", prompt("go")).await;
     assert_eq!(task["status"]["state"], "input-required", "{task}");
-    // A client of a WebSocket could answer as long as it is connected.
+    // The client of a WebSocket can answer the question while it is connected, so the server waits.
     let mut socket = it.client.socket().await;
     socket.call(1, "tasks/get", json!({ "id": task["id"] })).await;
     terminate(&it.child);

@@ -187,7 +187,7 @@ async fn a_task_that_is_not_there_is_not_found() {
             assert_eq!(code, -32001, "{method} {id}: {why}");
         }
     }
-    // The task of another context.
+    // The message names the task, and another context than the task's.
     let mut sent = within(&task, prompt("hi"));
     sent["message"]["contextId"] = json!("another");
     assert_eq!(it.client.error("message/send", sent).await.0, -32602);
@@ -307,7 +307,7 @@ async fn files_that_cannot_be_read_are_another_error() {
 #[tokio::test]
 async fn a_file_of_a_type_that_nobody_knows_is_no_message() {
     let it = server().await;
-    // "tck", in base64.
+    // `dGNr` is "tck" in base64.
     let part = json!({ "raw": "dGNr", "mediaType": "application/x-unsupported-tck-type" });
     let sent = super::server::parts(json!([part]));
     assert_eq!(it.client.error("SendMessage", sent).await.0, -32005);

@@ -175,7 +175,7 @@ async fn replies(port: u16, bytes: &str) -> Vec<u16> {
     stream.write_all(bytes.replace("PORT", &port.to_string()).as_bytes()).await.unwrap();
     let mut text = String::new();
     let mut stream = BufReader::new(stream);
-    // A reset is an end too.
+    // A reset of the connection counts as an end.
     let _ = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut text).await;
     text.split("HTTP/1.1 ").skip(1).map(|response| response[..3].parse().unwrap()).collect()
 }
@@ -187,7 +187,7 @@ async fn a_request_cannot_hide_another() {
     let post = "POST / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nContent-Type: application/json\r\n";
     let length = hidden.len() + 5;
     for lengths in [
-        // Both: refused, or the connection ends after one reading of it.
+        // Requests with both lengths are refused, or the connection ends after one reading of the request.
         format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
         format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n\r\n0\r\n\r\n"),
         "Content-Length: 0\r\nContent-Length: 90\r\n\r\n".to_owned(),
@@ -199,12 +199,13 @@ async fn a_request_cannot_hide_another() {
         "Content-Length: 0\r\n Transfer-Encoding: chunked\r\n\r\n".to_owned(),
     ] {
         let found = replies(it.client.port, &format!("{post}{lengths}{hidden}")).await;
-        // Read as chunked (RFC 9112, 6.3), it is answered, and nothing that comes after it.
+        // If the server takes the request as chunked (RFC 9112, 6.3), it answers this request, and nothing that
+        // follows.
         let as_chunked = lengths.contains("Content-Length") && lengths.contains("chunked");
         let refused = found.iter().all(|status| *status >= 400);
         assert!(found.len() <= 1 && (refused || as_chunked), "{lengths:?}: {found:?}");
     }
-    // A pipeline is none of that.
+    // Two complete requests in one write are a pipeline, and both are answered.
     let found = replies(it.client.port, &format!("{hidden}{hidden}")).await;
     assert_eq!(found, [200, 200]);
 }
@@ -257,7 +258,7 @@ async fn a_slow_head_is_not_waited_for() {
     let mut slow = TcpStream::connect(("127.0.0.1", it.client.port)).await.unwrap();
     slow.write_all(b"POST / HTTP/1.1\r\nHost: 127").await.unwrap();
     assert!(head(BufReader::new(slow)).await.is_none_or(|it| it.status == 408));
-    // Nor is one that never begins.
+    // A client that sends nothing at all is not waited for either.
     let silent = TcpStream::connect(("127.0.0.1", it.client.port)).await.unwrap();
     assert!(head(BufReader::new(silent)).await.is_none_or(|it| it.status == 408));
 }

@@ -50,7 +50,7 @@ async fn a_node_that_ends_does_not_wait_for_a_question_and_another_asks_it_again
     assert_eq!(done["status"]["state"], "completed", "{done}");
     let written = home.path().join("workspace/a.txt");
     assert_eq!(std::fs::read_to_string(written).unwrap(), "x\n");
-    // The turn has ended once, and nobody was told that it was cancelled.
+    // The turn ended only once, and no client was told that it was cancelled.
     let ends = "select count(*) from tandem.batch where body like '%TurnFinished%'";
     assert_eq!(database.sql(ends), "1");
 }
@@ -77,7 +77,7 @@ async fn a_turn_that_would_not_go_on_is_waited_for() {
     let second = Node::asking(&setup, home.path(), &database).await;
     let asked = first.client.result("message/send", in_context("c", "go")).await;
     first.signal(Signal::TERM);
-    // Its question can be answered at the other node all the while.
+    // While the first node ends, its question can be answered at the other node.
     let call = &tool_call(&asked)["tool_call_id"];
     let yes = within(&json!("c"), answer(call, "proceed_once"));
     let done = second.client.result("message/send", yes).await;

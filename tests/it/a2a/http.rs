@@ -41,7 +41,7 @@ pub(super) async fn request(port: u16, line: &str, headers: &[&str], body: &[u8]
 /// Sends bytes; the response, unless the connection is closed without one.
 pub(super) async fn raw(port: u16, bytes: &[u8]) -> Option<Begun> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    // The server may refuse it before all of it is there.
+    // The server may refuse the request before all of it has arrived.
     let _ = timeout(HANG, stream.write_all(bytes)).await.expect("nobody reads");
     head(BufReader::new(stream)).await
 }
@@ -216,7 +216,7 @@ async fn chunk_or_rest(begun: &mut Begun) -> Option<Vec<u8>> {
     };
     let mut body = vec![0; length.parse().unwrap()];
     timeout(HANG, begun.stream.read_exact(&mut body)).await.unwrap().unwrap();
-    // There is no more.
+    // The body has been read as a whole, so nothing is left to read.
     begun.headers.insert("content-length".to_owned(), "0".to_owned());
     (!body.is_empty()).then_some(body)
 }

@@ -143,7 +143,7 @@ async fn a_stream_ends_at_a_question_and_who_subscribes_hears_of_it_to_its_end()
     let path = format!("/tasks/{id}:subscribe");
     let mut watching = it.client.watch(&format!("POST {path}"), &Value::Null).await;
     let mut reading = it.client.watch(&format!("GET {path}"), &Value::Null).await;
-    // Each has begun before the answer.
+    // The first event shows that each stream began before the answer.
     for stream in [&mut watching, &mut reading] {
         let (_, first) = stream.event().await.unwrap();
         assert_eq!(first["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");

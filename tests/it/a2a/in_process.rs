@@ -357,7 +357,7 @@ async fn all_streams_of_a_turn_end_with_it() {
     let task = &asked["result"]["taskId"];
     let call = &asked["result"]["status"]["message"]["parts"][1]["data"]["tool_call_id"];
     socket.until(|frame| frame["streamEnd"] == true).await;
-    // One that has seen the question, and two that hear what comes of the answer.
+    // Stream 2 goes on after the question, and stream 3 brings the answer. Both show what follows the answer.
     let metadata = json!({ "lastEventId": asked["result"]["metadata"]["eventId"] });
     socket.send(2, "tasks/resubscribe", json!({ "id": task, "metadata": metadata })).await;
     let answer = json!([{ "data": { "toolCallId": call, "approved": true } }]);
@@ -405,7 +405,7 @@ async fn in_version_1_a_message_to_a_task_that_waits_leaves_the_running_ones_que
     let asking = task(message(json!({}))).await;
     let waiting = task(at_once(json!({}))).await;
     task(at_once(json!({ "taskId": waiting["id"] }))).await;
-    // Nothing happens: there is no event to wait for.
+    // The message must not answer the question. No event would show this, so the test waits a moment.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let got = server.call("GetTask", json!({ "id": asking["id"] })).await;
     assert_eq!(got["result"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED", "{got}");
@@ -457,7 +457,7 @@ async fn a_command_without_a_session_leaves_none_behind() {
 /// Lets time pass.
 async fn pass(time: Duration) {
     tokio::time::pause();
-    // In steps: whoever looks from time to time is to look.
+    // Time passes in steps, so that tasks that check the time at intervals run in between.
     for _ in 0..10 {
         tokio::time::advance(time / 10).await;
         for _ in 0..20 {
@@ -499,7 +499,7 @@ async fn abandoned_questions_make_room_for_others() {
     assert_eq!(left["state"], "TASK_STATE_CANCELED");
     let why = left["message"]["parts"][0]["text"].as_str().unwrap();
     expect!["Cancelled: nobody answered the question within 3600 s (`--limit question-seconds=N` allows more). Send a new message to go on."].assert_eq(why);
-    // Whoever is asked for again is not abandoned any more.
+    // A session that a client asks for is not abandoned any more.
     assert_eq!(send().await["error"]["code"], -32004);
 }
 
@@ -670,7 +670,7 @@ async fn a_list_says_that_an_interrupted_task_has_failed_also_while_its_session_
             server.call("ListTasks", params.clone()).await
         };
         let opened = async {
-            // Long enough for an answer that waits for nothing.
+            // Twenty calls take long enough for an answer that does not wait.
             for _ in 0..20 {
                 server.call("commands/get", json!({})).await;
             }
@@ -699,7 +699,7 @@ async fn who_asks_the_owner_is_told_what_others_may_read_though_the_store_has_no
     until_sql(&database, closed, "1").await;
     let task = it.server.call("tasks/get", json!({ "id": it.task }));
     let confirmed = async {
-        // Long enough for an answer that waits for nothing.
+        // Twenty calls take long enough for an answer that does not wait.
         for _ in 0..20 {
             it.server.call("commands/get", json!({})).await;
         }
@@ -723,7 +723,7 @@ async fn who_comes_back_after_a_turn_and_before_its_end_is_stored_is_told_that_e
     });
     let subscribed = server.post("/", "", &subscribe);
     let stored = async {
-        // What was sent before has begun when this is answered.
+        // When this call is answered, the server has begun the call before.
         server.call("tasks/get", json!({ "id": id })).await;
         store.goes_on.send_replace(true);
     };

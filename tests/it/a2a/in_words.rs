@@ -171,7 +171,7 @@ async fn anything_else_is_asked_back_and_the_question_stays_open() {
         assert_eq!(done["status"]["state"], "completed", "{said}: {done}");
         assert!(it.home.path().join("workspace/a.txt").exists(), "{said}");
     }
-    // Nothing is asked: it is a prompt.
+    // No question is open, so "yes" is a prompt.
     let it = serve(&Setup::answers(json!([[{ "text": "hi" }]]))).await;
     let task = it.client.result("message/send", prompt("go")).await["id"].clone();
     let told = it.client.result("message/send", within(&task, prompt("yes"))).await;
@@ -262,7 +262,7 @@ async fn editor_is_asked() -> Shared {
 
 #[tokio::test]
 async fn in_a_shared_session_a_client_that_has_not_seen_the_question_is_told_which_task_waits() {
-    // In 0.3 the task is the session.
+    // In 0.3, the task id is that of the session.
     for (send, stream, id) in [
         ("message/send", "message/stream", "contextId"),
         ("SendMessage", "SendStreamingMessage", "id"),
@@ -293,7 +293,7 @@ async fn in_a_shared_session_a_context_of_its_own_answers_only_a_question_that_i
         params["message"]["contextId"] = json!("mine");
         params
     };
-    // The editor is asked.
+    // The question was put to the editor, and not to this context.
     let it = editor_is_asked().await;
     let told = it.client.result("message/send", mine("yes")).await;
     check_asked_back(&told, "yes");
@@ -308,7 +308,7 @@ async fn in_a_shared_session_a_context_of_its_own_answers_only_a_question_that_i
     let done = it.client.result("message/send", mine("yes")).await;
     assert_eq!(done["status"]["state"], "completed", "{done}");
     assert!(it.editor.workspace().join("a.txt").exists());
-    // The client itself is asked.
+    // The question was put to the client's own context.
     let it = shared(&writes()).await;
     let asking = it.client.result("message/send", mine("go")).await;
     assert_eq!(asking["status"]["state"], "input-required", "{asking}");
@@ -324,7 +324,7 @@ async fn a_socket_of_flat_frames_is_asked_again_by_what_is_no_answer() {
     socket.until(asks).await;
     socket.send(1, "message/stream", prompt("Stop it")).await;
     socket.until(asks).await;
-    // Without an id, as early implementations send it.
+    // Clients of an early implementation send requests without an id.
     let early = json!({ "message": { "content": { "text": "Stop it" } } });
     let early = json!({ "method": "message/send", "params": early });
     socket.send_text(&early.to_string()).await;

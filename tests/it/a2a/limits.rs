@@ -56,7 +56,7 @@ async fn a_frame_of_five_mebibytes_is_too_large_and_a_binary_one_is_no_frame() {
     socket.send_text(&"x".repeat(5 << 20)).await;
     assert_eq!(socket.frame().await, Err(1009));
     let mut socket = it.client.socket().await;
-    // More than is read at all: the other end may not get to the end of its sending.
+    // The server does not read all of this frame, so sending it may fail.
     let huge = tokio_tungstenite::tungstenite::Message::text("x".repeat(20 << 20));
     let _ = futures::SinkExt::send(&mut socket.stream, huge).await;
     assert!(matches!(socket.frame().await, Err(1009 | 0)));
@@ -90,7 +90,7 @@ async fn one_connection_too_many_is_refused_and_the_others_are_served() {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send",
         "params": prompt(&"x".repeat(100_000)) });
     assert_eq!(it.client.post("/", &call).await.status, 503, "with a body too");
-    // Those that are there are served all the while.
+    // Connections that were open before the limit was reached are still served.
     let response = sockets[0].call(1, "commands/get", json!({})).await;
     assert!(response["result"]["commands"].is_array());
     sockets.pop();
@@ -107,7 +107,7 @@ async fn many_that_say_nothing_are_closed_too() {
     }
     for stream in &mut silent {
         let mut said = Vec::new();
-        // Whether the reason could be said or not, it is over.
+        // The server may or may not have told the reason. In both cases it has closed the connection.
         let _ = timeout(HANG, stream.read_to_end(&mut said)).await.expect("it is kept open");
     }
     let response = socket.call(1, "commands/get", json!({})).await;
@@ -128,7 +128,7 @@ async fn who_has_not_shown_a_token_gives_way_to_those_who_come() {
     let right = it.client.send("GET /listCommands", &["Authorization: Bearer t0ken"], b"").await;
     assert_eq!(right.status, 200, "{}", right.text());
     for stream in &mut silent[..38] {
-        // A reset is an end too.
+        // A reset of the connection counts as an end.
         let ended = timeout(HANG, stream.read(&mut [0; 64])).await.expect("it is kept open");
         assert_eq!(ended.unwrap_or(0), 0);
     }
@@ -144,7 +144,7 @@ async fn check_half_open(path: &str) {
     let mut alive = it.client.socket().await;
     let mut half_open = it.client.socket_at(path).await;
     assert_eq!(it.client.get("/listCommands").await.status, 503, "no room is left");
-    // What answers pings is not asked.
+    // The test reads from the socket below the WebSocket library, which would answer pings.
     let stream = half_open.stream.get_mut();
     let mut said = Vec::new();
     let gone = timeout(HANG, stream.read_to_end(&mut said));
@@ -207,7 +207,7 @@ async fn an_id_comes_back_as_it_was_sent() {
             response.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error""#)),
             "{response}"
         );
-        // A stream's lines are events: nothing in the id may end one.
+        // An id in a stream must not contain a line end: it would end the event's line.
         let text = text.replace("tasks/get", "message/stream");
         let response = body(it.client, text.as_bytes()).await.text();
         let data = response.strip_prefix("event: error\n").unwrap();
@@ -277,7 +277,7 @@ async fn of_two_fields_of_one_name_no_reader_takes_another_than_the_next() {
         let (code, _) = wrong(it.client, text.as_bytes()).await;
         assert!([-32700, -32600].contains(&code), "{text}: {code}");
     }
-    // Within the parameters the last counts, as everywhere.
+    // Of two equal keys in the parameters, the last one counts.
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"a","id":"b"}}"#;
     let response = body(it.client, text.as_bytes()).await.json();
     assert_eq!(response["error"]["message"], "Task not found: b");

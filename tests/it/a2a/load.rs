@@ -30,7 +30,7 @@ async fn gated(text: &str, chunks: usize) -> (Shared, Value) {
 /// Lets the model speak.
 async fn open(it: &Shared) {
     let gate = it.editor.workspace().join("gate");
-    // It waits until the command reads.
+    // Opening the pipe for writing waits until the command opens it for reading.
     let opened = tokio::task::spawn_blocking(|| File::create(gate).unwrap().write_all(b"now\n"));
     opened.await.unwrap().unwrap();
 }
@@ -89,7 +89,7 @@ async fn no_event_is_lost_or_doubled_for_fifty_subscribers() {
 
 #[tokio::test]
 async fn who_never_reads_delays_nobody() {
-    // More than fits into the buffers of a connection: 32 MB. The editor does not read either.
+    // 32 MB do not fit into the buffers of a connection. The editor does not read either.
     let (it, task) = gated(&code(16 << 10), 2000).await;
     let mut deaf = Vec::new();
     for _ in 0..3 {
@@ -114,7 +114,7 @@ async fn who_never_reads_has_a_place_for_a_while_only() {
     let mut sent = prompt("go");
     sent["configuration"] = json!({ "blocking": false });
     let task = it.client.result("message/send", sent).await["id"].clone();
-    // There is one place, and it is taken when the request before has gone.
+    // The limit allows one connection. The connection of the request before may still be open.
     let status = async || it.client.get("/listCommands").await.status;
     let taken = async {
         loop {
@@ -149,7 +149,7 @@ async fn many_sessions_at_once_lose_and_mix_nothing_on_several_threads() {
             assert_eq!(text(&events), expected, "session {n}");
             let of_others = events.iter().filter(|it| it["contextId"] != format!("c{n}"));
             assert_eq!(of_others.count(), 0, "session {n}");
-            // Whoever looks at all of them holds each for a moment.
+            // Listing the tasks holds a lease on each session for a moment.
             if n % 8 == 0 {
                 client.result("tasks/list", json!({})).await;
             }

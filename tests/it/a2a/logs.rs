@@ -39,7 +39,7 @@ async fn lines_of_json_say_to_which_session_turn_and_trace_they_belong() {
         }
     }
     let mut in_turn = lines.iter().filter(|line| line["turn"] == 1);
-    // The request to the model is made in the turn.
+    // The request to the model is made within the turn, so its line has the turn's fields.
     let line = in_turn.find(|line| line["message"].to_string().contains("connecting to"));
     let line = line.unwrap();
     assert_eq!(line["session"].as_str().unwrap().len(), 36, "{line}");

@@ -110,7 +110,7 @@ impl Store for ManySessions {
         self.read.lock().unwrap().push(n);
         let reading = self.reading.fetch_add(1, Ordering::Relaxed) + 1;
         self.most_reading.fetch_max(reading, Ordering::Relaxed);
-        // Others that are read at the same time begin meanwhile.
+        // Other reads that may run at the same time begin here, and are counted.
         tokio::task::yield_now().await;
         self.reading.fetch_sub(1, Ordering::Relaxed);
         let turn = TurnId(1);
@@ -227,7 +227,7 @@ async fn what_a_filter_names_is_all_that_is_looked_at() {
     assert_eq!(store.counts(), (0, 1));
     let hidden = server.call("ListTasks", json!({ "contextId": id(70_001) })).await;
     assert_eq!(hidden["result"]["totalSize"], 0, "{hidden}");
-    // Of the last ten seconds.
+    // The filter takes tasks of the last ten seconds.
     let after = jiff::Timestamp::from_millisecond(changed(10)).unwrap().to_string();
     let newest = server.call("ListTasks", json!({ "statusTimestampAfter": after })).await;
     assert_eq!(newest["result"]["totalSize"], 6, "{newest}");

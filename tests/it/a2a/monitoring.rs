@@ -62,7 +62,7 @@ async fn until(monitor: Client, wanted: &[(&str, f64)]) {
 #[tokio::test]
 async fn turns_questions_calls_and_tokens_are_counted() {
     let answers = json!([[{ "text": "hi" }, write("a.txt", "x")], [{ "text": "done" }]]);
-    // Tokens are counted where there is a limit to them.
+    // The limit on the input makes the server count tokens.
     let script = vec![json!({ "input_limit": 24_000 }), json!({ "answers": answers })];
     let (served, monitor) = monitored(Setup::script(script)).await;
     let mut events = served.client.stream("message/stream", prompt("secret words")).await;
@@ -140,7 +140,7 @@ async fn health_is_for_everybody_and_figures_are_not_at_the_port_of_clients() {
     let (served, monitor) = monitored(setup).await;
     for client in [served.client, monitor] {
         for (path, text) in [("/livez", "alive\n"), ("/readyz", "ready\n")] {
-            // A load balancer may name the machine as it likes.
+            // A load balancer may name the machine in any way, so the `Host` header is not checked here.
             let headers = ["Host: 10.1.2.3", "Connection: close"];
             let response = request(client.port, &format!("GET {path}"), &headers, b"").await;
             let response = response.whole().await;

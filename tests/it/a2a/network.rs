@@ -177,7 +177,7 @@ async fn pages_of_an_origin_that_is_allowed_are_served_and_their_browser_is_told
         assert_eq!(served.status, status);
         assert_eq!(served.header("access-control-allow-origin"), "https://pages.example");
     }
-    // A program that is no browser is told nothing.
+    // A request without an origin comes from no browser, and gets no CORS header.
     let served = get(&it, "/listCommands", &[HERE, TOKEN]).await;
     assert_eq!((served.status, served.header("access-control-allow-origin")), (200, ""));
 }

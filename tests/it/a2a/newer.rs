@@ -119,7 +119,7 @@ async fn a_session_that_a_newer_version_had_goes_on_and_what_that_wrote_stays_as
     assert!(said.starts_with(&["hi", "hello", "from the newer one"]), "{said:?}");
     assert!(said.ends_with(&["more", "hello"]), "{said:?}");
     assert_eq!(written.rows(&next), before);
-    // Its turn had ended, and is neither ended again nor gone on with.
+    // The session's turn had ended, so no node ends it again or resumes it.
     let again = "select count(*) from tandem.batch where body like '%Interrupted%' or body like '%TurnResumed%'";
     assert_eq!(written.database.sql(again), "0");
 }
@@ -146,7 +146,7 @@ async fn a_turn_that_a_newer_version_has_left_goes_on_and_what_that_wrote_stays_
     assert_eq!(task["status"]["state"], "completed", "{task}");
     assert!(history(&task).ends_with(&["from the newer one", "hello"]), "{task}");
     assert_eq!(written.rows(&next), before);
-    // The call has ended, in its own way.
+    // The call has an outcome that only the newer version knows, so it is not marked as interrupted.
     let again = "select count(*) from tandem.batch where body like '%\"Interrupted\"%'";
     assert_eq!(database.sql(again), "0");
     let mut stream = node.client.stream("tasks/resubscribe", json!({ "id": "c.2" })).await;

@@ -98,7 +98,8 @@ async fn when_a_node_is_killed_its_sessions_go_on_at_another() {
 
     first.child.kill().await.unwrap();
     let (task, took) = go_on(second.client).await;
-    // Long before its counter would have been missed.
+    // The second node notices the closed connection at once, long before it would miss the counter of the first
+    // node.
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(task["status"]["state"], "completed", "{task}");
     let rest = rest_at(second.client, &seen).await;
@@ -128,10 +129,10 @@ async fn a_node_that_was_frozen_finds_its_session_at_another_and_does_nothing_mo
     assert!(took > Duration::from_secs(1) && took < Duration::from_secs(6), "{took:?}");
     assert_eq!(task["status"]["state"], "completed", "{task}");
     first.signal(Signal::CONT);
-    // The stream ends without a last word, so that the client asks elsewhere.
+    // The first node ends the stream without a last event, so that the client asks another node.
     let last = stream.rest().await;
     assert_eq!((text(&last), last.iter().any(ends)), (String::new(), false), "{last:?}");
-    // It asks the other one itself now.
+    // The first node now asks the second, which owns the session.
     let task = first.client.result("message/send", in_context("c", "more")).await;
     assert_eq!(task["status"]["state"], "completed", "{task}");
     assert_eq!(database.sql("select epoch from tandem.session"), "2");
@@ -190,7 +191,7 @@ async fn a_command_of_a_frozen_node_has_ended_when_another_takes_its_session_ove
     until_sql(&database, "select epoch from tandem.session", "2").await;
     let at_takeover = length();
     until_sql(&database, "select busy from tandem.session", "f").await;
-    // Nothing is written any more: there is no event to wait for.
+    // The first node must not write any more. No event would show this, so the test waits a moment.
     sleep(Duration::from_millis(300)).await;
     assert_eq!(length(), at_takeover);
     first.signal(Signal::CONT);
@@ -207,7 +208,7 @@ async fn send_to_either(clients: &Mutex<[Client; 2]>, id: &str) -> (Value, Durat
         let client = clients.lock().unwrap()[n % 2];
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": sent });
         let asked = Instant::now();
-        // A node that has ended is not there.
+        // If the node has ended, the request panics, and the other node is tried.
         let answer = tokio::spawn(async move { client.post("/", &body).await }).await;
         if let Ok(answer) = answer
             && answer.status == 200
@@ -255,7 +256,7 @@ async fn nodes_are_replaced_one_after_the_other_and_no_turn_is_interrupted() {
     for caller in callers {
         let (turns, longest) = timeout(HANG, caller).await.unwrap().unwrap();
         assert!(turns > 0, "nothing was done");
-        // Nobody has to find out that a node is dead, which takes as long.
+        // A node that ends hands its sessions over, so no node has to wait until it takes the other for dead.
         assert!(longest < LIMITS.node_dead, "{turns} turns, {longest:?}");
     }
     let ends = "select count(*) from tandem.batch where body like '%TurnFinished%' and body not like '%EndTurn%'";

@@ -40,10 +40,10 @@ async fn the_sessions_of_a_database_are_listed_shown_searched_exported_and_delet
     let mut by_variable = place.command("workspace", &["sessions"]);
     let by_variable = by_variable.env("TANDEM_STORE", url).output().unwrap();
     assert!(String::from_utf8(by_variable.stdout).unwrap().contains(&id));
-    // This machine has none.
+    // The sessions are in the database, and none is in the files of this machine.
     assert_eq!(place.run(&["sessions", "--all"]).err, "There is no stored session.\n");
 
-    // Others have not seen a node come and go.
+    // Reading the sessions has registered no further node.
     assert_eq!(database.sql("select count(*) from tandem.node"), "1");
     let copied = run(&["fork", &id]);
     assert!(copied.code == Some(1) && copied.err.contains("`/fork`"), "{}", copied.err);
@@ -64,7 +64,7 @@ async fn whoever_looks_at_a_database_needs_rights_for_no_more_than_that() {
     node.client.result("message/send", in_context("c", "hi")).await;
     node.child.kill().await.unwrap();
     let id = database.sql("select id from tandem.session");
-    // A table that an older version has not made is not missed.
+    // A database of an older version lacks this table, and can be read without it.
     database.sql("drop table tandem.node_use");
     database.sql("create user onlooker; grant usage on schema tandem to onlooker");
     database.sql("grant select on all tables in schema tandem to onlooker");
@@ -128,6 +128,6 @@ async fn a_session_of_somebody_is_listed_with_owner_and_context_and_its_copy_is_
     let copy = database.sql("select id from tandem.session where head like '%\"from\"%'");
     let hint = format!("`tandem attach URL --session {copy}`, with the server's URL, goes on");
     assert!(task.to_string().contains(&hint), "{task}");
-    // Clients know the original alone by that name.
+    // Only the original has the client's name `fix`; the copy has none.
     assert_eq!(place.out(&list).matches("  fix  ").count(), 1, "{}", place.out(&list));
 }

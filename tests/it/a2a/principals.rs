@@ -177,10 +177,10 @@ async fn a_server_that_was_open_asks_for_tokens_when_the_first_is_made() {
     assert_eq!(server.client.get("/listCommands").await.status, 200);
     let mut open = server.client.socket().await;
     tokens::add(&file, &id("acme", "alice"), PrincipalRole::Member).unwrap();
-    // Who came before is not served any more, and sees that by itself.
+    // The connection from before the first token is closed without a request of the client.
     assert_eq!(open.frame().await, Err(1008));
     assert_eq!(server.client.get("/listCommands").await.status, 401);
-    // Nor is anybody when the file is gone.
+    // Without the file, the server still requires a token.
     std::fs::remove_file(&file).unwrap();
     assert_eq!(server.client.get("/listCommands").await.status, 401);
 }
@@ -225,7 +225,7 @@ async fn a_token_that_is_revoked_does_not_count_and_its_streams_end() {
     it.revoke(&alice);
     assert_eq!(alice.get("/listCommands").await.status, 401);
     assert_eq!(alice.socket("/ws").await.map(drop), Err(401));
-    // Nothing happens in the session, and they end all the same.
+    // Nothing happens in the session, and yet the streams of the revoked token end.
     let mut last = None;
     while let Some(event) = stream.event().await {
         last = Some(event);
@@ -237,7 +237,7 @@ async fn a_token_that_is_revoked_does_not_count_and_its_streams_end() {
     assert_eq!(socket.frame().await, Err(1008));
     assert_eq!(terminal.frame().await, Err(1008));
     assert_eq!(bob.get("/listCommands").await.status, 200);
-    // The sessions are still there, for another token of the same name.
+    // The sessions belong to the name, so another token of the same name reaches them.
     let again = it.member("alice");
     let task = again.result("tasks/get", json!({ "id": "a" })).await;
     assert_eq!(task["status"]["state"], "input-required");
@@ -254,7 +254,7 @@ async fn the_operators_token_counts_beside_the_others_and_has_all_sessions() {
     assert_eq!(all[0]["id"], "a");
     let task = operator.result("tasks/get", json!({ "id": "a" })).await;
     assert_eq!(task["status"]["state"], "input-required");
-    // A name is each one's own: what is said there is one prompt, and a question.
+    // Each principal has names of its own, so the operator's `a` is a new session, with a prompt and a question.
     let own = operator.begin("a").await;
     assert_eq!(own["history"].as_array().unwrap().len(), 2, "{own}");
     assert_eq!(operator.get("/tasks/metadata").await.json().as_array().unwrap().len(), 2);
@@ -278,7 +278,7 @@ async fn an_owner_finds_a_session_again_after_a_restart_and_nobody_else_does() {
         assert_eq!(stranger.result("ListTasks", json!({})).await["totalSize"], 0);
     }
     assert_eq!(alice.result("ListTasks", json!({})).await["tasks"][0]["contextId"], "a");
-    // An administrator finds it by its own id.
+    // An administrator finds the session by its own id, because `a` is Alice's name for it.
     let listed = admin.result("ListTasks", json!({})).await;
     let own_id = listed["tasks"][0]["contextId"].as_str().unwrap().to_owned();
     assert_ne!(own_id, "a");
@@ -365,7 +365,7 @@ async fn a_proxy_with_the_servers_token_says_who_its_users_are() {
     it.server.client.send("POST /", &alice, send.to_string().as_bytes()).await;
     assert!(status(&alice).await.1.contains(r#""totalSize":1"#));
     assert!(status(&[token, "X-User: bob"]).await.1.contains(r#""totalSize":0"#));
-    // A token of one's own counts as ever, and the header then says nothing.
+    // A token of a user counts as before, and the header `X-User` beside it has no effect.
     let carol = it.member("carol");
     assert_eq!(status(&[&carol.header(), "X-User: alice"]).await.0, 200);
     assert!(status(&[&carol.header(), "X-User: alice"]).await.1.contains(r#""totalSize":0"#));

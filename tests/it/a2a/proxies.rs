@@ -175,7 +175,7 @@ impl Proxied {
         let card = client.get("/.well-known/agent-card.json").await.unwrap();
         assert_eq!((card.status.as_str(), card.version.as_str()), ("200", "2"), "{}", card.body);
         assert!(card.body.contains(&format!("\"url\":\"{}/\"", self.url())), "{}", card.body);
-        // An event comes although the stream goes on.
+        // The proxy must pass an event on before the stream ends.
         let mut stream = client.call("message/stream", prompt("hang")).await;
         let begun = stream.until(|event| kind(event) == "TEXT_CONTENT").await;
         client.result("tasks/cancel", json!({ "id": begun[0]["id"] })).await;

@@ -30,7 +30,7 @@ impl Seen {
     /// Takes an event down; the call that is asked about, if one is.
     fn take(&mut self, event: &Value) -> Option<Value> {
         let metadata = &event["metadata"];
-        // The prompt is not part of a stream, and an artifact is no status.
+        // Events without an id are no part of a stream, such as the prompt. Artifacts have no status.
         let (Some(id), true) = (metadata["eventId"].as_str(), event["status"].is_object()) else {
             return None;
         };
@@ -150,7 +150,7 @@ async fn of_a_thousand_questions_each_has_one_winner_and_all_see_the_same() {
     let mut sockets = Vec::new();
     for version in ["commands/get", "commands/get", "ListTasks"] {
         let mut socket = client.socket().await;
-        // It has joined, and has said which version it speaks.
+        // When this call is answered, the socket has joined the session, and its method has told the version.
         socket.call("hi", version, json!({})).await;
         sockets.push(socket);
     }

@@ -79,7 +79,7 @@ async fn whatever_a_database_says_nothing_is_acknowledged_and_nothing_runs_befor
         send_in_vain(node.client, sent.clone()).await;
         assert_eq!(effects(home.path()), n, "{code}");
         database.sql("drop trigger refuse on tandem.batch");
-        // The same message is carried out, and then never again.
+        // The store takes events again, so the same message is carried out. A third time, it has no effect.
         check_completed(node.client, sent.clone()).await;
         check_completed(node.client, sent).await;
         assert_eq!(effects(home.path()), n + 1, "{code}");

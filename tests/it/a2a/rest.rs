@@ -173,7 +173,7 @@ async fn a_command_is_executed() {
         assert!(response.json()["error"].is_string());
     }
     assert_eq!(it.client.send("POST /executeCommand", &[], b"x").await.status, 400);
-    // One that asks the model streams.
+    // `/init` asks the model, so its response is a stream.
     let init = run(json!({ "command": "init" })).await;
     assert_eq!(init.header("content-type"), "text/event-stream");
     assert_eq!(states(&init.results()).last(), Some(&"completed"), "{}", init.text());
@@ -255,7 +255,7 @@ async fn a_message_without_an_envelope_streams() {
         let code = response.frames()[0]["error"]["code"].as_i64();
         assert!([Some(-32602), Some(-32600)].contains(&code), "{}", response.text());
     }
-    // And with one.
+    // A request in the form of JSON-RPC, with an id, is answered in this form.
     let call =
         json!({ "jsonrpc": "2.0", "id": 5, "method": "message/stream", "params": prompt("hi") });
     let response = it.client.post("/message/stream", &call).await.text();
@@ -291,7 +291,7 @@ async fn the_metadata_of_many_tasks_comes_in_pages() {
         ids
     };
     assert_eq!(sorted(found), sorted(made));
-    // All of a few are one page, as ever.
+    // Without `pageSize`, all tasks are on one page.
     let all = it.client.get("/tasks/metadata").await;
     assert_eq!(all.json().as_array().unwrap().len(), 5);
     assert_eq!(all.header("x-next-page-token"), "");

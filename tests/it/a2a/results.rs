@@ -86,7 +86,7 @@ async fn a_task_has_the_plan_and_each_file_that_it_has_changed_also_after_a_rest
     let it = it.killed(&writes()).await;
     let new = it.client.result("GetTask", json!({ "id": "c.1" })).await;
     assert_eq!(artifacts(&new), expected);
-    // The files of one turn are not those of the next.
+    // The next turn has changed no file, so its artifacts have none of the files of the turn before.
     let more = it.client.result("SendMessage", in_context("c", "more")).await;
     assert_eq!(artifacts(&more["task"]), json!([["response", ["nothing to do"]]]));
 }

@@ -129,7 +129,7 @@ async fn something_else_under_the_same_id_is_refused() {
     expect![[r#""`messageId` ID was sent before, with other content: every message needs an id of its own""#]].assert_eq(&told.join("\n"));
     let mut sse = it.client.stream("message/stream", params.clone()).await;
     assert_eq!(sse.event().await.unwrap().1["error"]["code"], -32602);
-    // In another conversation it is another message.
+    // In another context, the same id belongs to another message.
     let other = it.client.result("message/send", in_context("other", params)).await;
     assert_eq!(other["artifacts"][0]["parts"][0]["text"], "second", "{other}");
 }
@@ -154,7 +154,7 @@ async fn without_a_session_something_else_under_the_same_id_is_another_task() {
         let second = task(it.client.result(method, numbered("again")).await);
         assert_ne!(first["contextId"], second["contextId"], "{second}");
         assert_eq!((said(&first), said(&second)), (&json!("first"), &json!("second")));
-        // Each is remembered for itself.
+        // Both messages are remembered, although they have the same id.
         assert_eq!(task(it.client.result(method, numbered("go")).await), first);
         assert_eq!(task(it.client.result(method, numbered("again")).await), second);
     }
@@ -200,7 +200,7 @@ async fn after_its_sender_has_cancelled_it_a_message_is_a_new_task() {
             let state = task["status"]["state"].as_str().unwrap();
             assert!(["input-required", "TASK_STATE_INPUT_REQUIRED"].contains(&state), "{task}");
             tasks.push(task["id"].as_str().unwrap().to_owned());
-            // While it runs, it is joined.
+            // While the task waits, the same message joins it.
             let again = it.client.result(method, numbered("go")).await;
             assert_eq!(again.get("task").unwrap_or(&again)["id"], task["id"]);
             it.client.result("CancelTask", json!({ "id": task["id"] })).await;
@@ -268,7 +268,7 @@ async fn an_answer_that_is_sent_again_changes_nothing() {
     assert_eq!(first, again);
     let told = it.client.stream("message/stream", params).await.rest().await;
     assert_eq!(statuses(&told), ["EXECUTING", "SUCCEEDED"]);
-    // Another message is another answer, and too late.
+    // A message with a new id is a second answer, which comes too late.
     let late = within(&asked["taskId"], answer(call, "proceed_once"));
     assert_eq!(it.client.error("message/send", late).await.0, -32602);
 }

@@ -176,7 +176,8 @@ async fn a_stream_goes_on_where_it_was_and_says_that_it_was_interrupted() {
     let told: Vec<_> = seen.iter().filter(|event| event_id(event).is_some()).cloned().collect();
     assert!(told.len() >= 3, "{told:?}");
     let it = it.killed(&setup).await;
-    // It has lost the end of what it was told, and is told exactly that again, and then the end.
+    // The client has lost the last events that it had got, and names the last one left. It gets the lost events
+    // again, and then the end.
     for lost in [0, 1, told.len() - 1] {
         let seen_last = event_id(&told[told.len() - 1 - lost]).unwrap();
         let header = format!("Last-Event-ID: {seen_last}");
@@ -234,7 +235,7 @@ async fn a_prompt_that_was_accepted_is_not_lost_and_not_begun_twice() {
         let sent = at_once(in_context(&context, "go"));
         it.client.result(method, sent.clone()).await;
         it = it.killed(&setup).await;
-        // The client has not seen the answer.
+        // The client did not get the response, so it sends the message again.
         it.client.result(method, sent.clone()).await;
         let list = json!({ "contextId": context });
         let tasks = it.client.result("ListTasks", list).await;
@@ -296,7 +297,7 @@ async fn webhooks_are_told_of_the_interruption_and_of_turns_to_come() {
         it.client.result(method, sent).await;
     }
     let it = it.killed(&setup).await;
-    // Nobody asks for either of them.
+    // No client asks for the two tasks: the server itself sends the notifications.
     let is_failed = |body: &Value| {
         let update = &body["statusUpdate"];
         update["taskId"] == "new.1" && update["status"]["state"] == "TASK_STATE_FAILED"

@@ -93,7 +93,7 @@ async fn who_goes_on_for_a_killed_node_takes_changes_back_and_reads_long_outputs
     let read = "select count(*) from tandem.batch where body like '%line-12345%'";
     assert_eq!(home.database.sql(read), "1");
     home.lose("second", second).await;
-    // As a node leaves it that dies before the event which names the file is kept.
+    // A node leaves such a file if it dies before the event that names the file is stored.
     let file = "insert into tandem.file select id, 'outputs/run_shell_command-7.txt', 0, 1, 'x' from tandem.session";
     home.database.sql(file);
     let third = home.start("third", changes_and_prints("more")).await;
@@ -142,7 +142,7 @@ async fn a_session_of_which_the_database_has_enough_goes_on_and_that_is_said_onc
     assert_eq!(home.database.sql(said), "1");
     let names = "select string_agg(split_part(name, '/', 1), ' ') from tandem.file";
     assert_eq!(home.database.sql(names), "blobs", "what fits is there");
-    // Here, the rest is.
+    // The file that is too large for the database is on this machine.
     assert!(fs::metadata(home.output()).unwrap().len() > 1000);
 }
 
@@ -161,7 +161,7 @@ async fn names_of_files_in_the_database_lead_nowhere_else() {
     let path = format!("/elsewhere/{id}/outputs/../../../workspace/b-1.txt");
     let second = home.start("second", reads(&path)).await;
     send(&second).await;
-    // The text has blanks, because random ids have none.
+    // The text contains blanks, so that it cannot be part of a random id.
     let bad = "select count(*) from tandem.batch where body like '%kept in the rows%'";
     assert_eq!(home.database.sql(bad), "0");
     let mut names: Vec<_> = fs::read_dir(home.dir.path().join("workspace")).unwrap().collect();

@@ -72,7 +72,7 @@ async fn a_workspace_within_the_root_is_worked_in() {
         assert!(root.join(file).exists(), "{}", path.display());
         fs::remove_file(root.join(file)).unwrap();
     }
-    // Who does not say works in the root.
+    // A session whose message names no directory works in the root.
     it.client.result("message/send", prompt("go")).await;
     assert!(root.join("made.txt").exists());
 }
@@ -94,7 +94,7 @@ async fn in_a_shared_session_the_workspace_is_the_editors() {
 async fn state(it: &Served, settings: Value) -> Value {
     let mut sent = prompt("go");
     sent["message"]["metadata"] = settings;
-    // Nothing is asked before what is there already is written once more.
+    // If the file exists, the call changes nothing, and no question is asked.
     let _ = fs::remove_file(it.home.path().join("workspace/root/made.txt"));
     it.client.result("message/send", sent).await["status"]["state"].clone()
 }

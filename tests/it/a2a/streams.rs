@@ -61,7 +61,7 @@ async fn who_subscribes_to_a_task_that_asks_hears_of_it_to_its_end() {
         event["kind"] == "status-update" && event["status"]["state"] == "input-required"
     };
     let asked = watch.until(asking).await;
-    // No client is told that this is the end.
+    // The question is no final event, although the older stream ends there.
     assert_eq!(asked.last().unwrap()["final"], false);
     let list = json!({ "contextId": task });
     let new = it.client.result("ListTasks", list).await["tasks"][0]["id"].clone();

@@ -141,7 +141,7 @@ async fn a_resubscriber_is_told_the_running_turn_from_its_beginning_or_from_wher
     assert_eq!(again.next().await.unwrap()["kind"], "task");
     let all = again.until(two).await;
     assert_eq!(all, seen);
-    // By the header, or by the metadata.
+    // The last event id is sent in the header, and then in the metadata.
     let last = format!("Last-Event-ID: {}", id(&seen[seen.len() - 2]));
     let asked = json!({ "id": task });
     let mut later = it.client.stream_with("tasks/resubscribe", asked, &[&last]).await;
@@ -151,7 +151,7 @@ async fn a_resubscriber_is_told_the_running_turn_from_its_beginning_or_from_wher
     let mut later = it.client.stream("tasks/resubscribe", asked).await;
     later.next().await.unwrap();
     assert_eq!(later.next().await.unwrap(), seen[1]);
-    // The hang-ups have stopped nothing.
+    // The closed streams have not stopped the task.
     let found = it.client.result("tasks/get", json!({ "id": task })).await;
     assert_eq!(found["status"]["state"], "working");
 }
@@ -167,7 +167,7 @@ async fn what_was_missed_of_a_turn_that_has_ended_is_told_to_its_end() {
     let asked = json!({ "id": task });
     let mut later = it.client.stream_with("tasks/resubscribe", asked.clone(), &[&header]).await;
     assert_eq!(later.rest().await[1..], seen[1..]);
-    // Who has seen the end is told how it stands.
+    // A client that has seen the last event gets only the task's current state.
     let header = format!("Last-Event-ID: {}", id(seen.last().unwrap()));
     let mut later = it.client.stream_with("tasks/resubscribe", asked, &[&header]).await;
     assert_eq!(later.rest().await.len(), 1);
@@ -191,7 +191,7 @@ async fn a_client_that_was_away_for_whole_turns_goes_on_after_the_event_that_it_
         it.client.result("message/send", within(&task, prompt(prompted))).await;
     }
     let asked = json!({ "id": task, "metadata": { "lastEventId": last } });
-    // At rest, and while another turn runs.
+    // The client subscribes when no turn runs, and again while another turn runs.
     let mut later = it.client.stream("tasks/resubscribe", asked.clone()).await;
     let told = later.rest().await;
     assert_eq!(text(&told), "of secondof third");

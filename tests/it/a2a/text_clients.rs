@@ -61,7 +61,7 @@ async fn who_takes_text_alone_gets_no_data() {
         for event in asked.iter().chain(&answered) {
             assert!(!event.to_string().contains("\"data\":"), "{event}");
         }
-        // A message that is asked back, and a result.
+        // An answer that is not understood, and a result, also come without data parts.
         let it = serve(&says_and_writes()).await;
         let send = if method == "message/stream" { "message/send" } else { "SendMessage" };
         let task = it.client.result(send, takes(&["text"], prompt("go on"))).await;

@@ -170,7 +170,7 @@ async fn a_certificate_that_is_replaced_counts_for_new_connections_and_streams_g
         let curl = it.curl().with(&[version]);
         let mut stream = curl.call("message/stream", prompt("hang")).await;
         let begun = stream.until(|event| kind(event) == "TEXT_CONTENT").await;
-        // One without the other does not fit: the old pair still counts.
+        // The new key does not fit the old certificate, so the server keeps the old pair.
         it.replace("key", "second.key");
         let is_said = || it.server.said.lock().unwrap().contains("the certificate as it was");
         wait_until("the line about the certificate", is_said).await;
@@ -197,7 +197,7 @@ async fn handshakes_that_do_not_come_to_an_end_hold_up_nobody_and_are_given_up()
     }
     assert_eq!(it.curl().get("/listCommands").await.unwrap().status, "200");
     for mut stream in silent {
-        // A reset is an end too.
+        // A reset of the connection counts as an end.
         let ended = timeout(HANG, stream.read(&mut [0; 64])).await.expect("it is waited for");
         assert_eq!(ended.unwrap_or(0), 0);
     }

@@ -49,7 +49,7 @@ async fn a_client_sends_a_prompt_and_receives_the_output() {
 async fn output_for_the_editor_is_received_by_a_client() {
     let mut it = shared(&says("hello there")).await;
     let mut socket = it.client.socket().await;
-    // It has joined when it is answered.
+    // When this call is answered, the client has joined the session.
     socket.call(1, "commands/get", json!({})).await;
     let id = it.editor.prompt("what the editor said").await;
     it.editor.until_answered(id, "allow").await;
@@ -99,7 +99,7 @@ async fn the_choice_of_a_client_resolves_the_question_for_the_editor() {
         socket.send(2, "message/stream", answer(&call, "proceed_once")).await;
         let events = socket.events(ends).await;
         assert_eq!(statuses(&events), ["PENDING", "EXECUTING", "SUCCEEDED"]);
-        // The editor, which answers when all is over, is shown what came of it.
+        // The editor answers after the turn's end, and is then shown what became of the call.
         let result = json!({ "id": 7, "outcome": "allow" });
         it.editor.answer(&question, result).await;
         let (mut updated, mut answered) = (false, !by_editor);
@@ -153,7 +153,7 @@ async fn when_both_answer_at_once_one_wins_and_the_other_is_told() {
     other.events(asks).await;
     let mut third = it.client.socket().await;
     third.events(asks).await;
-    // The editor says yes, the clients no: the file says who won.
+    // The editor allows the call and the clients reject it, so the file shows whose answer counted.
     tokio::join!(
         it.editor.answer(&question, json!({ "id": 7, "outcome": "allow" })),
         other.send("x", "message/send", answer(&call, "cancel")),
@@ -195,7 +195,7 @@ async fn the_server_ends_with_the_editors_input() {
     assert_eq!(socket.frame().await, Err(1001));
     let again = tokio::net::TcpStream::connect(("127.0.0.1", it.client.port)).await;
     assert!(again.is_err(), "somebody still listens");
-    // Nothing but the port was said.
+    // The program has printed only the line with the port.
     assert_eq!(it.said.lock().unwrap().lines().count(), 1);
 }
 

@@ -121,7 +121,7 @@ async fn the_token_is_in_no_log_and_in_no_childs_environment() {
         let body = call.to_string();
         let done = it.client.send("POST /", &[&header], body.as_bytes()).await.json();
         assert_eq!(done["result"]["status"]["state"], "completed", "{done}");
-        // By the query, and a wrong one.
+        // The token is given in the query, and then a wrong token.
         let (port, path) = (it.client.port, format!("/ws?token={TOKEN}"));
         Socket::open(port, &path, &[]).await.unwrap().call(1, "commands/get", json!({})).await;
         let host = format!("Host: 127.0.0.1:{port}");
@@ -163,7 +163,7 @@ async fn callers_without_a_valid_token_are_limited_by_their_address_and_do_not_f
         assert_eq!(refused.status, if n < 3 { 401 } else { 429 }, "{n}");
         assert_eq!(refused.header("retry-after").is_empty(), n < 3, "{n}");
     }
-    // The network of an address of IPv6 has many of them.
+    // A wrong token counts for the client's /64 network, which has many IPv6 addresses.
     for n in 0..4 {
         let refused = get(&format!("2001:db8::{n}"), "wrong").await;
         assert_eq!(refused.status, if n < 3 { 401 } else { 429 }, "{n}");

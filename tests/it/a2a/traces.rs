@@ -51,7 +51,7 @@ impl Collector {
         let take = move |headers: HeaderMap, body: Bytes| {
             if refusing.load(Ordering::SeqCst) {
                 count.send_modify(|(refused, _)| *refused += 1);
-                // One after which nobody tries again.
+                // After this status, the exporter does not try again.
                 return ready(StatusCode::FORBIDDEN);
             }
             taken.lock().unwrap().push(ExportTraceServiceRequest::decode(body).unwrap());
@@ -178,7 +178,7 @@ async fn a_turn_is_a_tree_of_spans_within_the_callers_trace() {
         "  chat replay",
     ];
     let mut found = tree(&spans, CALLER, 0);
-    // Of the same parent, whichever ended first came first.
+    // Spans of the same parent come in the order of their ends, so the test sorts them.
     assert_eq!(found.len(), expected.len(), "{spans:#?}");
     found.sort();
     let mut expected = expected.map(ToOwned::to_owned);
@@ -376,7 +376,7 @@ async fn the_trace_of_an_agent_that_is_called_goes_on_there() {
 
 #[tokio::test]
 async fn without_a_collector_turns_run_and_the_server_ends_in_time() {
-    // Nobody listens there any more.
+    // The port is free: no collector listens there.
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let gone = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
@@ -439,7 +439,7 @@ async fn a_turn_that_another_process_goes_on_with_stays_in_the_trace_of_its_call
     let turn = turn.unwrap_or_else(|| panic!("no turn in {spans:#?}"));
     assert_eq!(turn.attributes["tandem.turn"], "1");
     assert_eq!(tree(&spans, &turn.id, 0), ["chat replay"], "{spans:#?}");
-    // The request was the other process's.
+    // The parent is the span of the request, which another process served.
     assert_ne!(turn.parent, "");
 }
 

@@ -54,7 +54,7 @@ async fn a_question_stays_when_its_connection_closes() {
     let found = it.client.result("tasks/get", json!({ "id": task })).await;
     assert_eq!(found["status"]["state"], "input-required");
     let call = tool_call(&event)["tool_call_id"].clone();
-    // A newcomer is asked again, and may answer.
+    // A new stream gets the open question again, and may answer it.
     let mut again = it.client.stream("tasks/resubscribe", json!({ "id": task })).await;
     let pending = again.until(asks).await.pop().unwrap();
     assert_eq!(tool_call(&pending)["status"], "PENDING");
@@ -184,7 +184,7 @@ async fn an_idle_session_that_is_not_stored_ends_and_a_watched_one_does_not() {
             .await;
     let idle = it.client.result("message/send", prompt("hi")).await["id"].clone();
     let (asking, _) = asked(it.client).await;
-    // There is nothing to await but the clock: a session ends when it has been idle for so long.
+    // A session ends when it has been idle for a second. No event shows this, so the test waits.
     tokio::time::sleep(Duration::from_millis(1300)).await;
     it.client.result("message/send", prompt("hi")).await;
     for method in ["tasks/get", "tasks/cancel"] {

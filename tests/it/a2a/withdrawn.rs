@@ -132,7 +132,7 @@ impl Room {
                 self.choose(late, asked, false).await;
             }
         }
-        // What a person types now is no answer: it goes into the line.
+        // The question is closed, so a key that a person presses now goes into the line.
         self.terminal.text("n");
         self.terminal.until("› n");
         let late = self.a2a.call("late", "message/send", answer(&asked.a2a, "cancel")).await;

@@ -50,7 +50,7 @@ async fn open_and_close(editor: &mut Editor, servers: &Value) {
         editor.update("tool_call").await;
     }
     for (session, prompt) in prompts {
-        // Those that are still to be closed go on meanwhile.
+        // While one session is closed, the others go on.
         let close = editor.request("session/close", json!({ "sessionId": session })).await;
         let read = editor.until(close).await;
         let answered = read.iter().find(|message| message["id"] == prompt);
@@ -74,14 +74,14 @@ async fn a_hundred_sessions_leave_no_process_and_no_open_file() {
     let server = format!("{}/fixtures/mcp/server.sh", env!("CARGO_MANIFEST_DIR"));
     let script = format!("exec 3>'{}'; exec '{server}'", family.display());
     let servers = json!([{ "name": "s", "command": "sh", "args": ["-c", script], "env": [] }]);
-    // The first also begin what stays.
+    // The first round also opens descriptors that stay open, so later rounds are compared with it.
     let mut first = None;
     for _ in 0..=TIMES {
         let members = pipe::OpenOptions::new().open_receiver(&family).unwrap();
         open_and_close(&mut editor, &servers).await;
         is_gone(members).await;
         let first = *first.get_or_insert(open(&editor));
-        // A process that has ended is noticed a moment later.
+        // The agent notices the end of a process a moment later.
         wait_until("as many as before", || open(&editor) <= first).await;
     }
 }

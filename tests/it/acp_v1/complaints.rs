@@ -245,7 +245,7 @@ async fn nothing_but_messages_is_on_standard_output() {
     let params = json!({ "cwd": editor.cwd(), "mcpServers": servers });
     let new = editor.call("session/new", params).await;
     let session = new["result"]["sessionId"].as_str().unwrap().to_owned();
-    // Each line is read as a message of the protocol.
+    // `ask` reads each line of the agent's output as a message of the protocol.
     let read = editor.ask(&session, "go").await;
     assert_eq!(text(&read, "agent_message_chunk"), "done");
     editor.ask(&session, "/mcp").await;
@@ -367,7 +367,7 @@ async fn sessions_are_listed_and_loaded_after_a_kill() {
 #[tokio::test]
 async fn every_prompt_is_answered_once() {
     let mut editor = Editor::start(&script()).await;
-    // A second answer to a request is found by the editor.
+    // `Editor` fails if a request gets a second answer.
     for (words, expected) in [
         ("go", json!("end_turn")),
         ("limit", json!("max_tokens")),
@@ -503,7 +503,7 @@ async fn a_call_is_pending_until_its_question_is_answered() {
         }
         read.push(message);
     };
-    // Whatever else is asked for meanwhile.
+    // Another request is answered meanwhile.
     let other = editor.request("session/list", json!({})).await;
     read.extend(editor.until(other).await);
     assert_eq!(updates(&read, "tool_call")[0]["status"], "pending");
@@ -566,7 +566,7 @@ async fn changing_calls_of_one_answer_ask_one_after_the_other() {
     let session = editor.session().await;
     let id = editor.prompt(&session, "go").await;
     let first = editor.sent("session/request_permission").await;
-    // Whatever else is asked for meanwhile.
+    // Another request is answered meanwhile.
     let other = editor.request("session/list", json!({})).await;
     let read = editor.until_with(other, "once").await;
     assert!(read.iter().all(|message| message["method"] != "session/request_permission"));
@@ -588,7 +588,7 @@ async fn closing_a_session_ends_its_servers() {
     let new = editor.call("session/new", params).await;
     let mut line = [0];
     let started = async {
-        // Nobody has opened the other end yet.
+        // Until the server opens its end of the pipe, a read finds the pipe at its end.
         while family.read(&mut line).await.unwrap() == 0 {
             tokio::task::yield_now().await;
         }

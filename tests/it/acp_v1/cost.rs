@@ -63,7 +63,7 @@ pub(super) async fn every_answer_is_charged_at_the_price_of_its_model_also_when_
     let params = json!({ "sessionId": session, "cwd": editor.cwd(), "mcpServers": [] });
     let id = editor.request("session/load", params).await;
     assert_eq!(cost(&editor.until(id).await), dollars(0.284));
-    // The flag's model answers again.
+    // A loaded session uses the model of `--model`, so its price counts.
     assert_eq!(cost(&editor.ask(&session, "three").await), dollars(0.285));
 }
 

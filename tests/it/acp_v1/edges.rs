@@ -80,7 +80,7 @@ async fn an_editor_that_reads_late_gets_all_in_order() {
     let session = editor.session().await;
     let (first, second) =
         (editor.prompt(&session, "much").await, editor.prompt(&session, "go").await);
-    // The pipe is full long before this is read, which nothing is until the agent waits.
+    // The editor reads nothing until the agent waits for it: by then the pipe is full.
     let listed = editor.request("session/list", json!({})).await;
     let read = editor.until(first).await;
     let all = text(&read, "agent_message_chunk");

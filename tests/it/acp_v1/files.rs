@@ -200,7 +200,7 @@ async fn an_editor_is_asked_for_no_more_than_it_offers() {
         (1, fs(json!(false), json!(true))),
         (1, fs(json!("yes"), json!(1))),
         (1, json!({ "fs": true })),
-        // A later version has something else by that name.
+        // Version 2 does not have these capabilities, so they mean nothing there.
         (2, fs(json!(true), json!(true))),
     ] {
         let client = json!({ "protocolVersion": version, "clientCapabilities": capabilities });

@@ -160,7 +160,7 @@ async fn a_first_message_that_is_no_initialize_decides_too() {
     ] {
         let mut agent = Setup::default().arg("--acp").start();
         agent.request(method, params.clone()).await;
-        // Only one of them has it.
+        // Only version 1 has `session/list`.
         let id = agent.request("session/list", json!({})).await;
         let answer = agent.answer_to(id).await;
         assert_eq!(answer.get("result").is_some(), is_v1, "{method} {params}: {answer}");

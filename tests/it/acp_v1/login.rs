@@ -31,7 +31,7 @@ impl Browser {
         let program = home.path().join("browser");
         fs::write(&program, format!("#!/bin/sh\necho \"$1\" > {}\n", urls.display())).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        // Open for writing too, or it would end with the first page.
+        // The pipe is also opened for writing, because it would otherwise end when the first browser exits.
         let urls = pipe::OpenOptions::new().read_write(true).open_receiver(&urls).unwrap();
         Self { home, urls }
     }
@@ -82,13 +82,13 @@ fn api_key(meta: Value) -> Value {
 
 #[tokio::test]
 pub(super) async fn authenticate_is_answered_while_the_page_waits_for_the_key() {
-    // In place of the way to the provider.
+    // The listener stands in for the way to the provider.
     let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let mut browser = Browser::new();
     let setup = keyless().var("BROWSER", &browser.program()).var("HTTPS_PROXY", &address);
     let mut editor = Editor::start(&setup.arg("--limit").arg("model-attempts=1")).await;
-    // Some ask before each session.
+    // Some editors call `authenticate` before each session.
     for _ in 0..2 {
         let answer = editor.call("authenticate", api_key(json!({}))).await;
         assert_eq!(answer["result"], json!({}));
@@ -100,7 +100,7 @@ pub(super) async fn authenticate_is_answered_while_the_page_waits_for_the_key() 
     assert!(answer["error"]["message"].as_str().unwrap().contains(&url), "{answer}");
     assert!(is_open(&url).await);
 
-    // The key comes from a terminal.
+    // The user enters a key in a terminal.
     store(&editor.cwd().parent().unwrap().join(".config/tandem"));
     let answer = editor.call("authenticate", api_key(json!({}))).await;
     assert_eq!(answer["result"], json!({}));
@@ -238,7 +238,7 @@ async fn a_page_that_the_user_declines_is_closed() {
 async fn a_page_that_nobody_needs_any_more_is_withdrawn() {
     let browser = Browser::new();
     let (mut editor, id, elicitation) = elicited(&browser).await;
-    // The key comes from a terminal.
+    // The user enters a key in a terminal.
     store(&editor.cwd().parent().unwrap().join(".config/tandem"));
     let withdrawn = editor.sent("$/cancel_request").await;
     assert_eq!(withdrawn["params"]["requestId"], elicitation["id"]);

@@ -113,7 +113,7 @@ async fn a_key_that_there_is_goes_to_its_own_address() {
     let session = editor.session().await;
     let read = editor.ask(&session, "go").await;
     assert_eq!(stop_reason(&read), "end_turn");
-    // For the command's `PATH`.
+    // The login shell was asked once, for the `PATH` of the command, and not for a key.
     assert_eq!(shell.asked(), 1);
     assert!(own.asked().iter().all(|asked| asked.headers["x-goog-api-key"] == "AIzaSyOwn"));
     assert_eq!((own.asked().len(), other.asked().len()), (2, 0));
@@ -123,7 +123,7 @@ async fn a_key_that_there_is_goes_to_its_own_address() {
 async fn authenticate_finds_the_key_of_the_login_shell() {
     let server = Server::start(vec![Reply::text("hello")]).await;
     let shell = Shell::with_key(&server);
-    // The browser must not be needed.
+    // `BROWSER` fails: a browser must not be needed.
     let mut editor = Editor::start(&shell.setup().var("BROWSER", "/bin/false")).await;
     let params = json!({ "methodId": "gemini-api-key" });
     assert_eq!(editor.call("authenticate", params).await["result"], json!({}));

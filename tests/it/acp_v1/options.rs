@@ -47,7 +47,7 @@ async fn how_much_the_model_thinks_is_an_option_where_it_can_be_chosen() {
     assert_eq!(level(&set(&mut editor, &session, "thinking", "low").await["result"]), Some("low"));
     let refused = set(&mut editor, &session, "thinking", "xhigh").await;
     assert_eq!(refused["error"]["code"], -32602);
-    // A model of another provider that has the level goes on with it; one that has not, without.
+    // A model that has the level keeps it, also one of another provider. A model without the level does not.
     for (model, expected) in [
         ("openai:gpt-5", Some("low")),
         ("gemini-2.0-flash", None),

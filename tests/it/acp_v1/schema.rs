@@ -35,7 +35,7 @@ pub(super) fn check_answer(method: &str, message: &Value) {
     if let Some(error) = message.get("error") {
         check::<v1::Error>(error);
         assert!(CODES.contains(&error["code"].as_i64().unwrap()), "{error}");
-        // Who has cancelled a request knows why it has no result.
+        // An error for a cancelled request needs no reason for people: the editor itself has cancelled the request.
         if error["code"] == -32800 {
             return;
         }

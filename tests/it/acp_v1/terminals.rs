@@ -342,9 +342,9 @@ async fn commands_run_here_unless_the_user_and_the_editor_have_agreed() {
         (setup(), capabilities(json!({}))),
         (setup(), capabilities(json!({ "terminal": false }))),
         (setup(), capabilities(json!({ "terminal": "yes" }))),
-        // The agent shows its own commands there.
+        // With `terminal_output`, the editor shows the agent's own commands, and runs none.
         (setup(), capabilities(writes)),
-        // A later version has something else by that name.
+        // Version 2 does not have this capability, so it means nothing there.
         (setup(), later),
     ] {
         let mut desk = Desk::with(&setup, client.clone()).await;

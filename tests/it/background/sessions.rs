@@ -105,7 +105,7 @@ async fn people_are_told_that_one_has_ended_and_the_model_is_with_the_next_promp
 
 #[tokio::test]
 async fn in_the_middle_of_a_turn_the_model_is_told_with_the_results_of_calls() {
-    // Weak: the session has the tool, and would never go, nor its directory.
+    // The reference is weak: the session has the tool, so a strong one would keep the session and its directory.
     let slot = Arc::new(OnceLock::<Weak<Session>>::new());
     let seen = Arc::clone(&slot);
     let wait = Fake::new("wait", ToolKind::Other, Access::Nothing).running(move |_| {

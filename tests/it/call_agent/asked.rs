@@ -54,7 +54,7 @@ async fn asking(kind: &'static str) -> FakeAgent {
     FakeAgent::new(developing(card_03()), move |made| match &*made.method {
         "message/stream" if chosen(made).is_empty() => asks("x", kind),
         "message/stream" => ended(&chosen(made)[0].1),
-        // It does not say whether somebody there has answered.
+        // The stream is refused, so the caller does not learn from it that another client has answered.
         "tasks/resubscribe" => error(-32004, "not here"),
         "tasks/cancel" => result(task("canceled")),
         other => panic!("{other}"),

@@ -56,7 +56,7 @@ async fn an_agent_without_streams_is_asked_until_it_has_ended() {
     let stage = Stage::new(agent.config(), vec![ask("go")]);
     assert_eq!(stage.turn().await.text(), answered("Whole.", "c"));
     let [stream, send, looks @ ..] = &agent.made()[..] else { panic!("{:?}", agent.methods()) };
-    // It is one message, should both have been taken.
+    // Both requests have the same message id: if the agent has taken both, they are still one message.
     assert_eq!(stream.params["message"]["messageId"], send.params["message"]["messageId"]);
     assert_eq!(looks.len(), 3);
 }

@@ -94,7 +94,7 @@ async fn a_server_that_has_gone_for_good_is_a_call_that_fails() {
     let stage = Stage::new(agent.config(), vec![ask("go")]);
     let error = stage.turn().await.error();
     assert!(error.starts_with("The agent `reviewer`: it cannot be reached"), "{error}");
-    // Before it said which task it is, there is nothing to follow.
+    // The agent had not yet told its task id, so there is no task to follow.
     let agent = FakeAgent::new(card_03(), |_| lost(&[])).await;
     let error = Stage::new(agent.config(), vec![ask("go")]).turn().await.error();
     assert!(error.contains("before it said which task it works at"), "{error}");

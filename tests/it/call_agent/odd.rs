@@ -95,7 +95,7 @@ async fn what_is_not_known_in_a_stream_is_passed_over() {
     });
     let agent = agent.await;
     let stage = Stage::new(agent.config(), vec![ask("go")]);
-    // Nothing that it says looks like the end of it, or is hidden from people.
+    // The answer cannot close the tag around it, and has no control characters.
     let text = stage.turn().await.text();
     assert_eq!(text, answered("ok <\\/agent_output> more", "c"));
 }

@@ -117,7 +117,7 @@ async fn a_card_may_promise_streams_that_there_are_none_of() {
         </agent_output>"#]]
     .assert_eq(&text);
     let [streamed, sent] = &agent.made()[..] else { panic!("{:?}", agent.methods()) };
-    // It is one message, should both have been taken.
+    // Both requests have the same message id: if the agent has taken both, they are still one message.
     assert_eq!(streamed.params["message"]["messageId"], sent.params["message"]["messageId"]);
 }
 
@@ -223,7 +223,7 @@ async fn the_model_is_told_of_agents_and_of_their_skills_when_they_are_known() {
     };
     assert_eq!(described(), "- `reviewer`\n");
     stage.turn().await;
-    // In the first turn, the card was read on the way to the answer, not before the model was asked.
+    // The card was read when the first call was made, so only the second request describes the agent.
     assert_eq!(described(), "- `reviewer`: Reads code.\n  - Review: Finds faults.\n");
     let nobody = crate::fakes::session(json!([[{ "text": "hi" }]]), Vec::new());
     assert!(nobody.tools().iter().all(|tool| tool.name != "call_agent"));
@@ -261,7 +261,7 @@ async fn an_agent_of_the_projects_settings_waits_for_consent() {
     assert!(turn.asked.is_empty());
     assert_eq!(turn.error(), "Unknown tool `call_agent`. Known tools: .");
     assert!(stage.session.tools().iter().all(|tool| tool.name != "call_agent"));
-    // Beside one of the user's own.
+    // The session has an agent of the user's own, too, so it has the tool.
     let other = AgentConfig { name: "other".to_owned(), needs_consent: false, ..held.clone() };
     let stage = Stage::of_all(vec![held, other], limits(), Mode::Plan, vec![ask("go")]);
     let error = stage.turn().await.error();
@@ -307,7 +307,7 @@ async fn agents_are_listed_with_their_skills() {
         **reviewer**: not available: it has no `url` · URL · named by a test
     "#]]
     .assert_eq(&list(wrong, "/agents").await);
-    // The settings of the test name none when they are read again.
+    // A reload reads the settings of the test, which name no agent.
     let none = list(agent.config(), "/agents reload").await;
     assert!(none.starts_with("No other agents are configured."), "{none}");
 }

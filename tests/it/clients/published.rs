@@ -278,7 +278,7 @@ client!(
 client!(
     v0_0_11,
     acp_client_0_0_11,
-    // `initialize` of this version wants exactly 0.0.11 back.
+    // `initialize` of this client demands exactly 0.0.11 in the answer.
     async |agent: &acp::AgentConnection| {
         let protocol_version = acp::ProtocolVersion::latest();
         let context_servers = std::collections::HashMap::new();

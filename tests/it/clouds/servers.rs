@@ -229,6 +229,6 @@ async fn the_key_of_a_server_reaches_no_command() {
         WORK_VARIABLES.iter().fold(setup, |it, (name, value)| it.var(name, value)).run().await;
     assert!(ran.stdout.contains("the end"), "{}{}", ran.stdout, ran.stderr);
     assert!(!ran.stdout.contains("work-key-0123456789"), "{}", ran.stdout);
-    // Other programs use this token, too: `gh`, for instance.
+    // `GITHUB_TOKEN` is not hidden from commands, because programs such as `gh` use it, too.
     assert!(ran.stdout.contains("ghp_0123456789"), "{}", ran.stdout);
 }

@@ -90,7 +90,7 @@ async fn the_projects_count_more_than_the_users_and_none_more_than_the_built_in(
         }
         assert_eq!(says(&mut setup.trusted().start(), "/x").await, "heard", "{places:?}");
     }
-    // One that nobody has judged takes no name away.
+    // A command of a project that the user has not judged does not replace the user's command of the same name.
     let setup = hears("my own")
         .file(&format!("{USER}x.toml"), &command("my own"))
         .file(&format!("{PROJECT}x.toml"), &command("theirs"));
@@ -234,7 +234,7 @@ async fn what_an_unknown_project_would_run_is_agreed_to_first() {
     expect![""].assert_eq(&runs.join("\n"));
     assert_eq!(text(&read), "heard");
     assert_eq!(questions(&turn(&mut agent, "/x", "allow").await), ["Run touch made"]);
-    // It is another one now.
+    // The file has another command now, so the user is asked about the folder's programs again.
     let path = agent.workspace().join(&file);
     fs::write(path, command("made !{touch made other}")).unwrap();
     assert_eq!(questions(&turn(&mut agent, "/x", "allow").await).len(), 2);

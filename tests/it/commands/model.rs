@@ -28,7 +28,7 @@ impl Models for Shelf {
             "slow" => {
                 let (sender, receiver) = channel();
                 self.opening.lock().unwrap().push(sender);
-                // Until the test is over.
+                // The model is not opened before the test ends.
                 let _ = receiver.recv();
                 Ok(Arc::clone(&self.other) as _)
             }

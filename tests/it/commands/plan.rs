@@ -77,7 +77,7 @@ async fn the_model_is_told_when_plan_mode_begins_and_ends_and_nothing_between() 
     stage.turn("second").await;
     stage.turn("third").await;
     stage.turn("/plan off").await;
-    // What was on only between two prompts is no news.
+    // Plan mode was on only between two prompts, so the model is told nothing.
     stage.session.modes().set(Mode::Plan).unwrap();
     stage.session.modes().set(Mode::Default).unwrap();
     stage.turn("fourth").await;

@@ -76,7 +76,7 @@ impl Machine {
     /// ends; it is ready when it has printed its address.
     fn run(&mut self, line: &str) -> String {
         if let Some(line) = line.strip_suffix('&') {
-            // `exec`: the shell's place is the server's, so that it can be ended.
+            // With `exec`, the server replaces the shell, so that ending the process ends the server.
             self.port = None;
             let mut command = self.shell(&format!("exec {line}"));
             let mut server = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -112,7 +112,7 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         for server in &mut self.servers {
-            // It may have ended.
+            // Errors are ignored: the server may have ended by itself.
             drop(server.kill());
             drop(server.wait());
         }
@@ -226,7 +226,7 @@ fn played(page: &Path) -> (String, Vec<String>) {
             None if block.language() == "console" => session(&mut machine, &block.text),
             None => Comparison { text: block.text.clone(), wrong: Vec::new() },
         };
-        // The examples show a sandbox with namespaces: where there are none, others are said.
+        // The examples show a sandbox with namespaces. On a machine without namespaces, the output would differ.
         let is_shown =
             !block.has("sandbox") || can_show(SANDBOXED) && !lacking(Need::ProtectingSandbox);
         if !is_shown || (block.text.contains("curl ") && lacking(Need::Curl)) {

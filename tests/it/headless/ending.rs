@@ -77,7 +77,7 @@ async fn a_signal_ends_the_wait_for_standard_input() {
 
 #[tokio::test]
 async fn a_second_signal_ends_it_at_once() {
-    // Nobody reads the answer, and so its end cannot be told.
+    // The test stops reading, so the program cannot write the end of the answer.
     let setup = Setup::answers(json!([[{ "repeat": { "text": "word {n} ", "times": 100_000 } }]]));
     let mut running = start(setup, "go");
     drop(running.child.stdin.take());
@@ -88,7 +88,7 @@ async fn a_second_signal_ends_it_at_once() {
         (first, stdout)
     };
     running.signal(Signal::INT);
-    // Two signals that come together are one.
+    // The wait keeps the signals apart: the system joins two equal signals that come together.
     tokio::time::sleep(Duration::from_millis(100)).await;
     running.signal(Signal::INT);
     let ended = timeout(Duration::from_millis(1500), running.child.wait()).await;

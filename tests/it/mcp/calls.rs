@@ -68,7 +68,7 @@ async fn always_is_for_the_tool_or_for_the_server() {
         asked
     };
     assert_eq!(asked(Scope::Server("s".to_owned())).await, [true, false, false]);
-    // For the tool alone: the other one is asked about, in scopes that this is not among.
+    // An "always" for the tool does not cover the other tool of the server, and is not offered for it.
     let stage = Stage::new("s", "plain", answers());
     let tool = Answer::Always(Scope::Tool("mcp_s_echo".to_owned()));
     stage.turn_answering(&tool).await;

@@ -112,7 +112,7 @@ async fn a_hundred_megabytes_do_not_stay() {
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().to_owned();
         line.strip_suffix(" kB")?.parse::<u64>().ok()
     });
-    // Where the system tells.
+    // Only Linux tells the peak of the memory.
     if let Some(peak) = peak {
         assert!(peak < 120_000, "{peak} kB");
     }

@@ -128,7 +128,7 @@ async fn a_login_in_the_browser_is_all_it_takes() {
     let [kept] = &user.kept()[..] else { panic!("{:?}", user.kept()) };
     assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
-    // The next session needs none.
+    // The next session uses the stored token, and asks for no new one.
     let stage = user.stage(&authority, OAuth::default(), call_and_end());
     is_known(&outcome(&stage.turn().await));
     assert_eq!(authority.asked("/token").len(), 1);
@@ -144,7 +144,7 @@ async fn a_token_that_has_expired_is_renewed() {
     is_known(&outcome(&stage.turn().await));
     let renewals = authority.asked("/token").len();
     assert!(authority.asked("/token")[1]["grant_type"] == "refresh_token" && renewals >= 2);
-    // What was given in its place is what is kept.
+    // The renewed token was stored, so this session renews nothing.
     let stage = user.stage(&authority, OAuth::default(), call_and_end());
     is_known(&outcome(&stage.turn().await));
     assert_eq!(authority.asked("/token").len(), renewals);
@@ -273,7 +273,7 @@ async fn a_login_that_was_cancelled_can_be_finished_with_the_last_address() {
     until(&mut log, ended).await;
     assert!(user.kept().is_empty());
 
-    // Nobody listens any more: the browser shows an address.
+    // The login was cancelled, so its listener is closed. The test reads the address that the browser would show.
     let address = user.opened.lock().unwrap()[0].clone();
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     let answer = client.build().unwrap().get(address).send().await.unwrap();

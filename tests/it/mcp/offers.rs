@@ -33,7 +33,7 @@ async fn a_prompt_is_a_command() {
     let turn = stage.session.prompt(text("/review --how=\"very well\" a.rs"), Origin::Editor);
     stage.follow(turn, &ONCE).await;
     assert_eq!(stage.told.lock().unwrap().last().unwrap(), "user: Review a.rs very well.");
-    // Its whole name is one, too.
+    // The name with the server before it is a command, too.
     let turn = stage.session.prompt(text("/s.review b.rs"), Origin::Editor);
     stage.follow(turn, &ONCE).await;
     assert_eq!(stage.told.lock().unwrap().last().unwrap(), "user: Review b.rs well.");
@@ -127,7 +127,7 @@ async fn a_prompt_mentions_resources() {
 
 #[tokio::test]
 async fn servers_are_listed_with_all_that_they_offer() {
-    // What is said of the server that is down must not change while it is read.
+    // The long wait between attempts keeps the state of the broken server from changing during the test.
     let slow = McpLimits { again: Duration::from_mins(1), ..limits() };
     let stage = Stage::with(vec![says("hi")], slow, |home| {
         let mut config = server(home, "s", "plain");

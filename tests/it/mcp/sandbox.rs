@@ -94,7 +94,7 @@ async fn a_projects_servers_run_in_it_where_commands_do_and_the_users_where_the_
     check(on, none, &plain, true).await;
     check(off, none, &plain, false).await;
     check(on, &plain, none, false).await;
-    // A server of the user's own has one even where commands have none.
+    // A server of the user's own settings can have a sandbox although commands have none.
     check(off, &server(MARKS, &json!({ "sandbox": true })), none, true).await;
 }
 
@@ -200,10 +200,11 @@ async fn variables_for_the_loader_are_the_servers_alone() {
     let line = format!("{MARKS}; printenv LD_DEBUG OWN > variables");
     let project = server(&line, &variables);
     let ran = lists().arg("--sandbox=true").file(PROJECT, &project).run().await;
-    // The loader, which is in the sandbox by then, cannot write there and says so before.
+    // The loader is inside the sandbox, so it cannot write its log there, and reports this first.
     let variables = read(&ran, "variables");
     assert!(variables.trim().ends_with("libs\nown"), "{variables}");
-    // What starts the server outside would have written it there.
+    // If the loader of the program that starts the server had read the variables, it would have written its log
+    // there.
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
 }
 
@@ -284,7 +285,7 @@ async fn none_starts_that_would_be_in_it_where_the_sandbox_is_not_understood() {
         ran.stdout
     );
     assert!(!ran.home.path().join("workspace/mark").exists(), "{}", ran.stdout);
-    // The user's own are as close to the user as the agent.
+    // Servers of the user's own settings run outside: the user trusts them like the agent.
     let ran = lists().var("GEMINI_SANDBOX", "bogus").file(USER, &project).run().await;
     assert_eq!(read(&ran, "mark").trim(), "outside");
 }

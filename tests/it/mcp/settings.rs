@@ -82,7 +82,8 @@ async fn a_project_that_nobody_has_judged_is_asked_about_before_it_starts_anythi
         let id = agent.request("initialize", json!({ "protocolVersion": "0.0.9" })).await;
         agent.answer_to(id).await;
         let id = agent.prompt("go").await;
-        // What is asked of the tool itself is allowed: such a project's own trust does not count.
+        // Only the folder's programs are asked about. The project's own `trust` does not count, but the mode allows
+        // the tool.
         let first = agent.call_of("requestToolCallConfirmation").await;
         let runs = first["params"]["confirmation"]["description"].as_str().unwrap();
         assert!(runs.contains("MCP server `s`") && runs.contains("server.sh"), "{runs}");

@@ -151,7 +151,7 @@ impl Cluster {
         let orders = process.stdin.take().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let (answer, answers) = mpsc::channel();
-        // A thread of its own reads, so that a wait for an answer has a limit.
+        // A thread reads the answers, so that a wait for an answer can have a limit.
         thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| answer.send(line)));
         let keeper = Keeper { _process: process, orders, answers };
         keeper.expect("ready");

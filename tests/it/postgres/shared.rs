@@ -56,7 +56,7 @@ async fn sessions_are_active_that_other_nodes_have_or_in_which_a_turn_waits_for_
     }
     database.sql("update tandem.session set busy = false");
     assert_eq!(active(&other).await, []);
-    // Its node is one that there is not any more.
+    // The owner is a node that does not exist.
     database.sql("update tandem.session set owner = 'gone'");
     assert_eq!(active(&other).await, []);
 }
@@ -75,7 +75,7 @@ async fn a_log_is_read_at_another_node_as_it_grows_from_any_place_on() {
     for (from, log) in logs.iter_mut().enumerate().take(4) {
         assert_eq!(read(log, 4 - from).await, indexes(from, 4));
     }
-    // Far more than is read at once, and with a gap.
+    // The log has far more batches than one read returns, and a gap.
     let many: Vec<_> = (0..300).map(|n| batch(6 + n, 1)).collect();
     lease.append([vec![batch(4, 1)], many].concat()).await.unwrap();
     let expected = [vec![4], indexes(6, 306)].concat();
@@ -129,7 +129,7 @@ async fn an_order_is_carried_out_by_the_owner_and_replied_to_whoever_has_put_it(
         let (reply, body) = timeout(HANG, asked).await.unwrap();
         assert_eq!((reply.unwrap().as_str(), body), ("first", order));
     }
-    // What is under way does not come again.
+    // An order that is being carried out is not returned a second time.
     let asked = async {
         let both = async { tokio::join!(first.ask(&id, "a"), second.ask(&id, "b")) };
         let carried_out = async {
@@ -173,7 +173,7 @@ async fn an_order_that_its_owner_has_not_replied_to_is_for_the_next_owner() {
         assert_eq!(second.unowned_by_others(&[&id]).await.unwrap(), std::slice::from_ref(&id));
         let _lease = second.acquire(&id).await.unwrap();
         assert_eq!(first.unowned_by_others(&[&id]).await.unwrap(), [] as [String; 0]);
-        // It has the session no longer.
+        // This node has lost the session, so its reply does not count.
         first.reply(&order, "too late").await.unwrap();
         assert_eq!(carry_out(&second, "in time").await, "go");
     };

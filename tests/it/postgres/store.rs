@@ -73,13 +73,14 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
             })
         })
         .collect();
-    // It is there, and is seen to be.
+    // The frozen node is alive, and the other node has seen so: its session is held.
     other.run(async |store| while !is_held(store.acquire(&ids[0]).await) {});
     let mut leases: Vec<_> =
         ids.iter().map(|id| other.run(async |store| acquire(store, id).await)).collect();
     assert_eq!(leases[0].next(), 2);
     other.run(async |_| leases[0].append(vec![batch(2, 1)]).await.unwrap());
-    // What it adds is refused, and so is all else, and nothing of it is in the log.
+    // The other node has the session now. All that the frozen node does with the session is refused, and nothing of
+    // it is in the log.
     frozen.run(async |store| {
         for _ in 0..2 {
             let refused = zombies[0].append(vec![batch(2, 5)]).await;
@@ -93,7 +94,7 @@ fn what_a_node_adds_that_was_believed_dead_is_refused() {
         zombies[0].renew().await.unwrap();
         assert!(matches!(zombies[0].sync().await, Err(StoreError::TakenOver)));
         zombies[0].release().await;
-        // One that adds nothing is told, too.
+        // A node that adds nothing to its session learns of the takeover, too.
         timeout(HANG, zombies[1].taken_over()).await.unwrap();
     });
     other.run(async |store| {
@@ -109,7 +110,7 @@ fn a_node_whose_other_work_stands_still_is_alive() {
     let database = cluster.database();
     let (busy, other) = (runtime(), runtime());
     let id = new_id();
-    // From here on, nothing runs in its runtime.
+    // Nothing else runs in the runtime of this node from here on.
     let (_store, _lease) = busy.block_on(async {
         let store = database.connect().await;
         let lease = store.create(&head(&id)).await.unwrap();
@@ -135,7 +136,7 @@ fn of_several_nodes_that_find_an_owner_dead_one_gets_its_session() {
         let mut dead = FrozenNode::connect(&database);
         let id = new_id();
         let lease = dead.run(async |store| store.create(&head(&id)).await.unwrap());
-        // Without a word, as if it were killed.
+        // The node ends without releasing its session, as if it were killed.
         std::mem::forget(lease);
         drop(dead.store.take());
         drop(dead);
@@ -191,7 +192,7 @@ impl Proxy {
             };
             let Ok(bytes @ 1..) = bytes else { return };
             let data = if from { &sent[..bytes] } else { &told[..bytes] };
-            // Only of statements that add something.
+            // Only statements that add a batch are lost, and only their answers.
             let counts = if from {
                 find(data, b"chunk")
             } else {
@@ -227,7 +228,7 @@ async fn an_append_whose_request_or_answer_was_lost_is_in_the_log_once() {
         let lost = if n % 2 == 0 { &proxy.requests } else { &proxy.answers };
         lost.store(1, Ordering::SeqCst);
         lease.append(vec![batch(n, 1)]).await.unwrap();
-        // So that what is lost is what this is about.
+        // The counter shows that a request or an answer was lost.
         assert_eq!(lost.load(Ordering::SeqCst), 0);
     }
     assert_eq!(indexes(&store, &id).await, (0..20).collect::<Vec<_>>());
@@ -246,7 +247,7 @@ async fn busy(
         let mut lease = store.create(&head(&id)).await.unwrap();
         for n in 0..events {
             lease.append(vec![batch(n, 1)]).await.unwrap();
-            // Others have their turn.
+            // The pause lets the other sessions append in between.
             sleep(Duration::from_millis(1)).await;
         }
         (id, events)
@@ -269,11 +270,11 @@ async fn when_the_server_crashes_or_freezes_nothing_is_lost_and_nothing_is_there
         }
         sleep(Duration::from_millis(300)).await;
         tokio::task::block_in_place(|| cluster.freeze());
-        // Longer than anybody waits for an answer.
+        // The server is away for longer than any client waits for an answer.
         sleep(Duration::from_secs(3)).await;
         tokio::task::block_in_place(|| cluster.thaw());
     };
-    // A session is begun only when the server is there.
+    // All sessions begin before the first crash, because a session begins only when the server is there.
     let kept = busy(&store, 12, 400, trouble).await;
     let other = database.connect().await;
     for (id, count) in kept {
@@ -292,14 +293,14 @@ async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is
         format!("{url}?target_session_attrs=read-write").parse().unwrap();
     let store = PostgresStore::connect(&address, LIMITS).await.unwrap();
     let trouble = async {
-        // In the middle of the work.
+        // The primary dies in the middle of the work.
         sleep(Duration::from_millis(300)).await;
         tokio::task::block_in_place(|| {
             primary.kill();
             standby.promote();
         });
     };
-    // Each is told that all is kept.
+    // Each append succeeds, so all events must be stored.
     let kept = busy(&store, 12, 200, trouble).await;
     let other = PostgresStore::connect(&address, LIMITS).await.unwrap();
     for (id, count) in kept {
@@ -319,7 +320,7 @@ async fn files_and_secrets_wait_for_a_database_that_does_not_answer() {
     cluster.freeze();
     let mut put = store.put_file(&id, "outputs/a-1.txt", vec![7; 9]);
     let mut kept = lease.store_secrets(&secrets);
-    // What has to be answered is refused by then.
+    // By then, an operation that has no time left would have been refused.
     let waited = timeout(limits.patience * 2, select(&mut put, &mut kept)).await;
     cluster.thaw();
     assert!(waited.is_err(), "one of them was refused");
@@ -341,7 +342,7 @@ async fn append_meanwhile(
     database.sql(refuse);
     database.sql(cut);
     let mut append = lease.append(vec![batch(first, 1)]);
-    // Longer than the connections have for an answer.
+    // The wait is longer than a connection waits for an answer.
     let early = timeout(Duration::from_secs(2), &mut append).await;
     assert!(early.is_err(), "kept, or given up: {early:?}");
     database.sql(relent);
@@ -358,13 +359,14 @@ async fn a_database_that_is_full_or_read_only_for_a_while_has_all_events_afterwa
     let id = new_id();
     let mut lease = store.create(&head(&id)).await.unwrap();
     lease.append(vec![batch(0, 1)]).await.unwrap();
-    // The error that Postgres has for it when no file can grow.
+    // Postgres reports this error when a file cannot grow.
     let full = "create function no_room() returns trigger language plpgsql as $$ begin \
                 raise 'could not extend file' using errcode = '53100'; end $$; \
                 create trigger no_room before insert on tandem.batch execute function no_room()";
     let room = "drop trigger no_room on tandem.batch";
     append_meanwhile(&database, &mut lease, 1, [full, room]).await;
-    // As a primary that has become a standby, or one whose disk is nearly full at a provider.
+    // The database becomes read-only, as on a primary that has become a standby, or on a provider's nearly full
+    // disk.
     let name = database_name(&database);
     let setting = |value: &str| {
         format!(
@@ -388,7 +390,7 @@ async fn each_connection_may_be_cut_at_any_time() {
         let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
                    where datname = current_database() and pid <> pg_backend_pid()";
         assert_ne!(database.sql(cut), "0");
-        // Whoever has a session keeps it: that the connection is gone is not enough.
+        // A lost connection does not end the lease: the session is still held.
         assert!(is_held(other.acquire(&id).await));
     }
     assert_eq!(indexes(&other, &id).await, [0, 1, 2, 3, 4]);
@@ -403,7 +405,7 @@ async fn a_database_that_has_gone_back_is_given_all_that_is_known() {
     let mut lease = store.create(&head(&id)).await.unwrap();
     lease.append(vec![batch(0, 2)]).await.unwrap();
     lease.append(vec![batch(2, 2)]).await.unwrap();
-    // As after a failover to a standby that had not heard of all.
+    // The database lacks the last batch, as after a failover to a standby that had not received all.
     database.sql("delete from tandem.batch where first = 2; update tandem.session set next = 2");
     assert!(matches!(lease.append(vec![batch(4, 1)]).await, Err(StoreError::Lost(_))));
     lease.renew().await.unwrap();
@@ -436,7 +438,7 @@ async fn nodes_that_start_together_make_the_tables_once() {
         assert!(is_held(store.acquire(&id).await));
     }
     assert_eq!(database.sql("select version from tandem.schema_version"), "1");
-    // Rows of nodes that are gone stay for nobody.
+    // A node that starts removes the rows of nodes that have ended.
     drop(stores);
     let _last = database.connect().await;
     let nodes = "select count(*) from tandem.node";
@@ -501,12 +503,12 @@ async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
     let denied = refused(&url("tandem@", "locked:right@")).await;
     expect!["the database `NAME` at 127.0.0.1:PORT: the user `locked` may not do this (permission denied for database NAME); let it own the database, or the schema `tandem`, or grant it the rights that `docs/deploy/roles.sql` grants"].assert_eq(&told(denied));
 
-    // Nobody listens there.
+    // The port is free: no server listens there.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let nobody = refused(&format!("postgres://me:secret@127.0.0.1:{free}/x")).await;
     expect!["the database `x` at 127.0.0.1:FREE: it cannot be reached (Connection refused (os error 111)); is it running, and is its address right?"].assert_eq(&nobody.replace(&free.to_string(), "FREE"));
 
-    // Somebody listens who says nothing.
+    // A server listens, and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = silent.local_addr().unwrap().port();
     let silent_url = format!("postgres://me:secret@127.0.0.1:{at}/x");
@@ -548,7 +550,7 @@ async fn a_node_needs_to_own_nothing() {
     lease.release().await;
     drop(lease);
     store.delete(&id).await.unwrap();
-    // Nothing is left of it, and the tables are out of its reach.
+    // No row of the session is left, and the role `tandem` owns all tables.
     assert_eq!(database.sql("select count(*) from tandem.batch"), "0");
     let owned =
         "select count(*) from pg_tables where schemaname = 'tandem' and tableowner <> 'tandem'";

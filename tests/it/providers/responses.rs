@@ -118,7 +118,7 @@ async fn the_default_model_of_openai_answers_with_tools() {
     let workspace = home.path().join("workspace");
     fs::create_dir(&workspace).unwrap();
     let url = format!("{}/v1", server.address());
-    // No model is named, as `Setup` would.
+    // `Setup` would name a model, so the command is built here.
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_tandem"));
     command
         .env_clear()

@@ -136,7 +136,8 @@ fn holds(mechanism: &str, mode: &str) {
     assert!(wrong.is_empty(), "{mechanism}, {mode}:\n{}", wrong.join("\n"));
     let held = attempts.iter().filter(|attempt| !attempt.reaches).count();
     assert!(held >= FEWEST, "{held} attacks");
-    // Before the canaries remove their own directory, which an ordinary user has there and not in /run.
+    // The trees are compared before the canaries remove their own directories. An ordinary user's canary is in this
+    // tree, and not in `/run`.
     assert_eq!(tree(&outside), before.0);
     let touched = canaries.touched();
     let allowed: &[&str] = if mechanism == "landlock" { &[] } else { &["fifo"] };

@@ -153,7 +153,7 @@ fn the_names_of_what_is_hidden_are_not_seen_and_nothing_is_written_to_the_home()
         let line = "cd; ls -A . .cargo; for path in new .cargo/new .cargo/bin/new; do \
                     echo new > $path; done; mkdir .ssh";
         let output = arena.bash(mechanism, "workspace-write", line);
-        // Landlock has no rule for names.
+        // Landlock has no rule that hides names.
         if mechanism != "landlock" {
             let names = ".:\n.cargo\nworkspace\n\n.cargo:\nbin\n";
             assert_eq!(text(&output), names, "{mechanism}: {output:?}");
@@ -236,7 +236,7 @@ fn settings_of_a_person_open_more_and_those_of_a_project_do_not() {
     for (paths, expected) in [
         (&[][..], &[][..]),
         (&["~/notes", "~/.aws"], &["notes/diary.md"]),
-        // A file with secrets that is named itself is meant.
+        // A file with secrets is shown if the settings name the file itself.
         (&["~/.ssh/config"], &[".ssh/config"]),
         (&["~"], &whole),
         (&["/"], &whole),
@@ -379,7 +379,7 @@ fn programs_of_this_machine_do_in_the_sandbox_as_outside() {
     arena.outside("git init -q && mkdir src && echo 'fn main() {}' > src/main.rs");
     arena.file("workspace/Cargo.toml", "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\n");
     arena.file("workspace/package.json", "{}");
-    // The real home: what is installed there is what people have.
+    // The programs are tried in the real home, with the versions that are installed there.
     let Some(home) = std::env::home_dir() else { return };
     for (program, line) in PROGRAMS {
         let run = |mut command: std::process::Command| {
@@ -392,7 +392,7 @@ fn programs_of_this_machine_do_in_the_sandbox_as_outside() {
         outside.args(["-c", line]);
         let outside = run(outside);
         if !outside.0 {
-            // It is not there, or not set up.
+            // The program is not installed, or not set up.
             continue;
         }
         for mechanism in mechanisms() {

@@ -74,7 +74,7 @@ fn no_more_processes_start_than_may_and_the_agent_lives() {
     let ran = limited(&arena, "namespaces", "sandbox-processes=40", python, BOMB);
     assert!(ran.status.success(), "{ran:?}");
     let started: u32 = String::from_utf8(ran.stdout).unwrap().trim().parse().unwrap();
-    // Itself, and what waits for it.
+    // Of 40 processes, some are the program itself and the helper that waits for it.
     assert!((30..40).contains(&started), "{started}");
 }
 
@@ -123,11 +123,13 @@ fn temporary_files_and_shared_memory_beyond_the_limit_are_refused() {
         let directories: &[_] = match mechanism {
             "namespaces" => &["/tmp", "/var/tmp", "/dev/shm"],
             "bubblewrap" => &["/dev/shm"],
-            // Neither is the command's own, so it cannot write there.
+            // With the other mechanisms, these directories are not the command's own, so the command cannot write
+            // there.
             _ => &[],
         };
         for directory in directories {
-            // What is written counts, not the names: a file that is removed while it is open has none.
+            // The limit counts written bytes and not names: a file that was removed while it is open still takes
+            // space.
             let line = format!(
                 "cd {directory} && head -c 900000 /dev/zero > small && echo fits
                 exec 3> unseen; rm unseen small; head -c 2000000 /dev/zero >&3
@@ -170,12 +172,12 @@ fn temporary_files_of_a_killed_agent_are_gone_with_the_next_start() {
         let mut written = String::new();
         BufReader::new(agent.stdout.as_mut().unwrap()).read_line(&mut written).unwrap();
         assert_eq!(written, "written\n", "{mechanism}");
-        // The command ends with its input.
+        // The command ends when its input is closed.
         let input = agent.stdin.take();
         agent.kill().unwrap();
         agent.wait().unwrap();
         drop(input);
-        // Directories that were made in this moment count as those of agents that begin.
+        // A new directory counts as that of an agent that is just starting, so the test makes the directories older.
         let long_ago = SystemTime::now() - Duration::from_mins(1);
         for directory in session_directories(&arena) {
             let lock = fs::File::options().write(true).open(directory.join("lock")).unwrap();

@@ -94,7 +94,7 @@ fn furnish(arena: &Arena) {
         ("Cargo.toml", "[package]\nname = \"project\"\nversion = \"0.1.0\"\n"),
     ] {
         let path = arena.workspace().join(name);
-        // Something else may have taken its place.
+        // Errors are ignored: a command may have put another file in this place.
         let _ = fs::create_dir_all(path.parent().unwrap());
         let _ = fs::write(path, content);
     }
@@ -126,12 +126,12 @@ fn stays_outside(mechanism: &str, every: usize) {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/policy/commands.txt");
     let table = fs::read_to_string(table).unwrap();
     let lines = table.lines().filter(|line| {
-        // The last is a fork bomb: root is not held to a number of processes.
+        // The last condition leaves out a fork bomb: root has no limit on the number of processes.
         !line.starts_with("    ") && !line.starts_with("--") && !line.contains(":|:")
     });
     let lines: Vec<_> = lines.step_by(every).collect();
     assert!(lines.len() > 1400 / every, "{}", lines.len());
-    // Many lines only wait: for input, for the network, for the end of their time.
+    // Many lines only wait, for input, for the network or for a time limit, so the lines run in parallel.
     thread::scope(|scope| {
         for lines in lines.chunks(lines.len().div_ceil(ARENAS)) {
             scope.spawn(|| stay_outside(mechanism, lines));

@@ -52,7 +52,7 @@ fn a_socket_that_the_settings_name_is_reached_and_its_neighbour_is_not() {
         temporary.path().join("named"),
     ];
     let outside = arena.path().join("outside/named");
-    // The kernel's list has no longer path than the address of a socket.
+    // A path longer than a socket address is not in the kernel's list, so such a place is left out.
     places.extend((outside.as_os_str().len() < 108).then_some(outside));
     let settings = serde_json::json!({ "tools": { "sandboxSockets": &places } });
     arena.file(".gemini/settings.json", &settings.to_string());
@@ -78,12 +78,12 @@ fn a_socket_in_a_directory_that_cannot_be_listed_is_not_reached() {
     let arena = Arena::new();
     let directory = arena.path().join("outside/closed");
     let path = directory.join("socket");
-    // The kernel's list has no longer path than the address of a socket.
+    // A path longer than a socket address is not in the kernel's list, so the test cannot use it.
     if path.as_os_str().len() >= 108 {
         return;
     }
     let listener = listen(&directory, "socket");
-    // To root, each directory can be listed.
+    // The directory can be entered and not listed, except by root.
     fs::set_permissions(&directory, Permissions::from_mode(0o311)).unwrap();
     for mechanism in mounting() {
         let output = arena.bash(mechanism, "read-only", &connecting(&path, python));
@@ -105,7 +105,8 @@ fn a_link_in_the_place_of_a_named_socket_leads_to_no_other() {
     for mechanism in mounting() {
         arena.outside("rm -f named; mkdir -p a; ln -s ../hidden/foreign named");
         let output = arena.bash(mechanism, "workspace-write", &connecting(&path, python));
-        // A command of an earlier session may have made the link.
+        // The test makes the link, as a command of an earlier session could have done. The command must not reach
+        // the other socket.
         assert!(!reached(&foreign), "{mechanism}: {output:?}");
     }
 }

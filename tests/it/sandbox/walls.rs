@@ -43,7 +43,7 @@ fn ends(mut command: Command) -> Output {
 
 /// Directories that commands have another one in place of, each with one of ours in it.
 fn replaced() -> Vec<(&'static str, TempDir)> {
-    // An ordinary user can make none in `/run`.
+    // An ordinary user cannot make a directory in `/run`, so it is left out there.
     let made = |parent| tempfile::Builder::new().prefix("canary").tempdir_in(parent).ok();
     ["/tmp", "/run"].into_iter().filter_map(|parent| Some((parent, made(parent)?))).collect()
 }
@@ -116,7 +116,8 @@ fn a_protected_link_and_what_it_leads_to_inside_are_read_and_not_written() {
         ] {
             let output = arena.bash(mechanism, "workspace-write", line);
             let is_held = !output.status.success();
-            // bubblewrap holds no link; one that was replaced is put back when the command has ended.
+            // bubblewrap cannot protect a link. A link that the command has replaced is restored when the command
+            // has ended.
             assert!(is_held || mechanism == "bubblewrap", "{mechanism}: {line}: {output:?}");
             let output = arena.bash(mechanism, "workspace-write", "cat .vscode/tasks.json");
             assert_eq!(text(&output), "untouched\n", "{mechanism}: {line}: {output:?}");
@@ -173,7 +174,7 @@ fn files_of_a_repository_that_never_end_hold_nothing_up() {
     symlink("/dev/zero", workspace.join("zero/.git")).unwrap();
     for mechanism in mechanisms() {
         let mut command = arena.program("/bin/bash");
-        // More than this is no file of 4 KiB.
+        // The limit on memory makes a reading of `/dev/zero` fail.
         let line = format!(
             "ulimit -v 8000000; exec '{}' sandbox --mechanism {mechanism} -s workspace-write -- echo ok",
             env!("CARGO_BIN_EXE_tandem")
@@ -188,7 +189,7 @@ fn files_of_a_repository_that_never_end_hold_nothing_up() {
 fn a_socket_in_a_hidden_directory_keeps_no_command_from_running() {
     let arena = Arena::new();
     arena.file(".ssh/id_rsa", "canary\n");
-    // The path from the descriptor is short enough for a socket wherever the home is.
+    // The path through the descriptor fits into a socket address, however long the path of the home is.
     let directory = fs::File::open(arena.home().join(".ssh")).unwrap();
     let path = format!("/proc/self/fd/{}/s", directory.as_raw_fd());
     let _listener = UnixListener::bind(path).unwrap();
@@ -213,7 +214,7 @@ fn files_that_go_away_while_the_sandbox_is_made_keep_no_command_from_running() {
         assert!(command().output().unwrap().status.success());
         let whole = begin.elapsed();
         for part in 0..20 {
-            // At another moment for each command, from its beginning to its end.
+            // The keys are moved at 20 different moments, from the command's beginning to its end.
             let (delay, begin) = (whole * part / 20, Instant::now());
             let child = command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             while begin.elapsed() < delay {
@@ -223,7 +224,7 @@ fn files_that_go_away_while_the_sandbox_is_made_keep_no_command_from_running() {
             let output = child.wait_with_output().unwrap();
             let said = (text(&output), String::from_utf8_lossy(&output.stderr).into_owned());
             assert_eq!(said, ("ran\n".to_owned(), String::new()), "{mechanism}, {mode}, {delay:?}");
-            // bubblewrap may have made mount points of their names.
+            // bubblewrap may have made mount points with the names of the keys.
             let _ = fs::remove_dir_all(&keys);
             fs::rename(&moved, &keys).unwrap();
         }
@@ -233,7 +234,7 @@ fn files_that_go_away_while_the_sandbox_is_made_keep_no_command_from_running() {
 #[test]
 fn a_directory_that_cannot_be_listed_is_not_written() {
     let Some((arena, _)) = ordinary() else { return };
-    // Root could list it, and so could the others that ran there before.
+    // The test runs as an ordinary user, in a new place: root could list the directory.
     let run = |mechanism: &str, line: &str| {
         let words = ["sandbox", "--mechanism", mechanism, "-s", "workspace-write", "--"];
         as_ordinary(&arena).args(words).args(["/bin/bash", "-c", line]).output().unwrap()
@@ -243,13 +244,13 @@ fn a_directory_that_cannot_be_listed_is_not_written() {
             let hooks = format!("{directory}.git/hooks");
             let begun = run(mechanism, &format!("mkdir -p {hooks}; chmod 0311 ./{directory}"));
             if begun.status.code() == Some(125) {
-                // Root can use it here, and an ordinary user cannot.
+                // Exit code 125: this mechanism does not work for an ordinary user here.
                 continue;
             }
             let line = format!(
                 "cd ./{directory}; chmod 755 .; echo evil > .git/hooks/pre-commit; chmod 311 ."
             );
-            // A root is refused as a whole: its secrets could not be hidden.
+            // If the root itself cannot be listed, no command runs: secrets in the root could not be hidden.
             let refusal =
                 if directory.is_empty() { "cannot be searched" } else { "could not be searched" };
             let output = run(mechanism, &line);
@@ -258,7 +259,7 @@ fn a_directory_that_cannot_be_listed_is_not_written() {
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(told.contains(refusal), "{mechanism}: {told}");
             fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
-            // Unless it was taken back.
+            // The directory is missing if the command's changes were undone.
             let _ = fs::remove_dir_all(directory.join(".git"));
         }
     }
@@ -280,7 +281,7 @@ fn many_files_and_deep_directories_unprotect_nothing() {
             let output = arena.bash(mechanism, "workspace-write", &format!("echo evil >> {path}"));
             assert!(!output.status.success(), "{mechanism}: {path}: {output:?}");
         }
-        // What is many, and not too many, can be written beside what is protected.
+        // Directories with many files, up to the limit, can be written beside the protected files.
         let line = "echo new > s/new && echo new > 399/new && echo new > full/new; echo $?";
         let output = arena.bash(mechanism, "workspace-write", line);
         assert_eq!(text(&output), "0\n", "{mechanism}: {output:?}");
@@ -314,7 +315,7 @@ fn names_that_are_exchanged_while_the_sandbox_is_made_open_nothing() {
     let arena = Arena::new();
     arena.file(".ssh/id_rsa", "canary\n");
     arena.file("victim", "untouched\n");
-    // The home has a `.git`, as some have: the exchanged name leads somewhere.
+    // The home has a `.git`, so that the exchanged name leads to a file that a command could change.
     arena.file(".git/config", "untouched\n");
     arena.file("workspace/d/.git/config", "untouched\n");
     arena.file("workspace/d/victim", "untouched\n");
@@ -336,7 +337,7 @@ fn names_that_are_exchanged_while_the_sandbox_is_made_open_nothing() {
                 assert_eq!(content, "untouched\n", "{mechanism}: {name}: {output:?}");
             }
         }
-        // bubblewrap works by names: there a command does not run if one has changed.
+        // bubblewrap works with names, so a command does not run if a name has changed meanwhile.
         assert!(refused.is_empty() || mechanism == "bubblewrap", "{mechanism}: {refused:?}");
     }
 }
@@ -377,7 +378,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 fn a_mechanism_says_which_system_call_is_missing_and_the_next_is_tried() {
     let Some(python) = python() else { return };
     let arena = Arena::new();
-    // `open_tree` and `openat2`, whose numbers are the same everywhere.
+    // 428 is `open_tree` and 437 is `openat2` on every processor.
     for (name, number, without) in
         [("open_tree", "428", &["namespaces"][..]), ("openat2", "437", &super::MECHANISMS)]
     {

@@ -142,7 +142,7 @@ fn work_is_done_and_leaves_nothing_behind() {
             let line = &line.replace("PYTHON", needs::python().unwrap_or_default());
             let mut command =
                 arena.sandboxed(mechanism, "workspace-write", &["/bin/bash", "-c", line]);
-            // Toolchains that are installed in the home of whoever runs the tests.
+            // The toolchains are in the home of the user who runs the tests.
             for (variable, directory) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
                 let home = std::env::home_dir().unwrap_or_default().join(directory);
                 command.env(variable, std::env::var_os(variable).unwrap_or(home.into()));
@@ -191,7 +191,7 @@ fn what_runs_by_itself_is_moved_out_when_it_appears() {
             assert!(output.status.success(), "{mechanism}: {line}: {output:?}");
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(told.contains("moved"), "{mechanism}: {line}: {told}");
-            // Empty directories stay.
+            // Empty directories stay, which git does not show.
             assert_eq!(status(&arena), "", "{mechanism}: {line}");
         }
     }
@@ -223,7 +223,7 @@ fn keys_in_a_home_that_is_the_workspace_stay_hidden() {
     arena.file(".config/gh/hosts.yml", "canary\n");
     arena.file("other/file", "read\n");
     for mechanism in mechanisms() {
-        // Its rules cannot take a directory out of one that can be written.
+        // Landlock cannot take a directory out of a writable one.
         let modes: &[_] = match mechanism {
             "landlock" => &["read-only"],
             _ => &["read-only", "workspace-write"],
@@ -245,7 +245,8 @@ fn no_library_of_the_workspace_is_loaded_before_the_command_is_confined() {
     }
     let arena = Arena::new();
     let mark = arena.path().join("loaded");
-    // The agent itself loads it, too, as its user would have wanted.
+    // The library may be loaded into the agent itself, because the agent's user has set the variable. The mark shows
+    // loading into the helper.
     let source = format!(
         "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <string.h>\n#include <unistd.h>\n\
          __attribute__((constructor)) static void load(void) {{\n\
@@ -256,7 +257,7 @@ fn no_library_of_the_workspace_is_loaded_before_the_command_is_confined() {
     );
     arena.file("workspace/evil.c", &source);
     arena.outside("cc -shared -fPIC -o evil.so evil.c");
-    // By a path without a space, which would end it.
+    // A path with a space would end the variable's value, so the path is relative.
     let library = "./evil.so";
     arena.outside(&format!("LD_PRELOAD={library} /bin/bash -c : +sandbox"));
     fs::remove_file(&mark).unwrap();
@@ -290,7 +291,7 @@ fn a_command_that_ends_its_whole_group_does_not_end_the_program_that_started_it(
     for mechanism in mechanisms() {
         let words = ["/bin/bash", "-c", "kill -KILL 0"];
         let mut command = arena.sandboxed(mechanism, "read-only", &words);
-        // Whatever the command reaches, this test is not in it.
+        // The command gets a process group of its own, which this test is not in.
         let status = command.process_group(0).status().unwrap();
         assert_eq!(status.code(), Some(137), "{mechanism}: {status}");
     }
@@ -307,7 +308,7 @@ fn a_signal_is_passed_on_to_the_command() {
         assert_eq!(output.next().unwrap().unwrap(), "ready", "{mechanism}");
         let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
-        // bwrap obeys the signal itself, and takes the command with it.
+        // `bwrap` itself obeys the signal, and ends the command.
         let is_obeyed = mechanism == "bubblewrap";
         if !is_obeyed {
             assert_eq!(output.next().unwrap().unwrap(), "caught", "{mechanism}");
@@ -362,12 +363,12 @@ fn what_a_command_leaves_running_ends_with_the_sandbox() {
     let Some(python) = python() else { return };
     for mechanism in mechanisms() {
         if mechanism == "landlock" {
-            // The guard of a session ends it there; `tandem sandbox` has none.
+            // With Landlock, the guard of a session ends such processes. `tandem sandbox` has no guard.
             continue;
         }
         let fifo = arena.workspace().join(format!("alive-{mechanism}"));
         arena.outside(&format!("mkfifo '{}'", fifo.display()));
-        // Reads until the last writer has gone, that is the process that was left.
+        // `cat` reads until the last writer has ended, which is the process that the command left running.
         let reader = arena.program("/bin/cat").arg(&fifo).spawn().unwrap();
         let line = format!(
             "exec 9> '{0}'; setsid -f {python} -c 'import time; time.sleep(1000)'; exit 0",

@@ -61,7 +61,7 @@ async fn what_comes_up_while_one_runs_is_told_and_stays() {
     let told = told(&stage).await;
     let [told] = &told[..] else { panic!("{told:?}") };
     assert!(told.contains(".vscode` came up while `cat go; mkdir .vscode"), "{told}");
-    // A person may have made it.
+    // The file stays, because a person may have made it.
     assert_eq!(fs::read_to_string(stage.path(".vscode/tasks.json")).unwrap(), "task\n");
 }
 
@@ -72,7 +72,7 @@ async fn later_commands_cannot_change_it() {
     }
     let makes = "mkdir .vscode; echo made > .vscode/tasks.json; touch ready; cat go";
     let changes = "until test -e ready; do sleep 0.01; done; echo changed > .vscode/tasks.json";
-    // Two commands: the first begins before the file is there for sure.
+    // A command outside the sandbox waits for the file, so that the file exists before the next command begins.
     let waits = "until test -e ready; do sleep 0.01; done";
     let mut stage =
         stage(&[behind(makes), with(waits, json!({ "sandbox": "outside" })), run(changes)]);
@@ -80,7 +80,7 @@ async fn later_commands_cannot_change_it() {
     assert!(!made[2].is_done(), "{}", made[2].told());
     assert_eq!(fs::read_to_string(stage.path(".vscode/tasks.json")).unwrap(), "made\n");
     go(&stage).await;
-    // The command after it has found it; it is not told twice.
+    // The next command has found the new file and told the model. The end of the command tells nothing more.
     assert_eq!(told(&stage).await.len(), 1);
 }
 

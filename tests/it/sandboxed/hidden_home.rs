@@ -88,7 +88,7 @@ async fn a_command_that_names_a_file_of_the_home_is_asked_about_and_sees_it() {
         ] {
             let (why, told) = asked(mode, line).await;
             let why = why.unwrap_or_else(|| panic!("{mode}: {line}: {told}"));
-            // A mechanism that keeps little from commands has a reason of its own before this one.
+            // Some mechanisms put another reason before this one, so the test searches the text.
             assert!(why.contains(paths), "{mode}: {line}: {why}");
             assert!(told.contains("needle") && !told.contains("canary"), "{mode}: {line}: {told}");
         }
@@ -375,7 +375,7 @@ async fn to_delete_a_file_of_the_home_is_asked_about_as_that_and_deletes_it_afte
             }
         }
     }
-    // What is only read, or is not there, does not leave the sandbox.
+    // Files that are only read, or do not exist, give the command no reason to leave the sandbox.
     for line in ["cp ~/notes/diary.md .", "rm ~/none", "touch a.txt"] {
         let mut stage = stage(Mode::AutoEdit, &[line]);
         let made = stage.go(ONCE).await.remove(0);

@@ -55,7 +55,7 @@ async fn a_command_whose_children_take_too_much_together_is_ended_and_the_model_
     }
     for mechanism in mechanisms() {
         for background in [false, true] {
-            // Each is allowed as much by itself.
+            // Each of the four processes stays below the limit: only the sum exceeds it.
             let made = made(mechanism, background, "4 100000000 1000").await;
             let told = made[0].told();
             assert!(
@@ -63,7 +63,7 @@ async fn a_command_whose_children_take_too_much_together_is_ended_and_the_model_
                 "{mechanism}: {told}"
             );
         }
-        // Less is left alone, however often it is looked at.
+        // Two processes stay below the limit together, and are never ended.
         let made = made(mechanism, false, "2 50000000 1.2").await;
         assert!(
             made[0].is_done() && made[0].told().contains(".."),

@@ -78,7 +78,7 @@ async fn an_unknown_host_is_asked_about_while_the_command_waits() {
     .await;
     let made = stage.go(once()).await;
     let asked = questions(&made);
-    // For each command, and not for each connection.
+    // Each of the two commands has one question, although the first makes two connections.
     assert_eq!(asked.len(), 2);
     let Made { started, outcome } = asked[0];
     let label = &started.summary.label;
@@ -139,7 +139,8 @@ async fn a_no_is_told_and_holds_until_the_command_ends() {
     let why =
         "blocked by the sandbox: bad.test (the user did not allow it, and said: use the mirror)";
     assert!(told.contains(why) && told.contains("Exit Code: 7"), "{told}");
-    // The model reads each attempt.
+    // Each of the three attempts gets an answer from the proxy: the first has the reason, and the others refer to
+    // it.
     assert_eq!(told.matches("bad.test").count(), 1, "{told}");
     assert_eq!(told.matches("blocked by the sandbox, as before").count(), 2, "{told}");
 }
@@ -163,7 +164,7 @@ async fn a_blocked_host_is_told_once_whether_or_not_the_program_says_so() {
     assert_eq!(silent.told().matches("bad.test").count(), 1, "{}", silent.told());
     assert!(!shown.told().contains(note), "{}", shown.told());
     assert_eq!(shown.told().matches("bad.test").count(), 1, "{}", shown.told());
-    // Of long output the model may be given the end.
+    // A long output is cut, so the model may read only its end. The note is therefore added.
     assert!(long.told().contains(note), "{}", long.told());
 }
 
@@ -286,7 +287,7 @@ async fn nothing_goes_past_the_proxy() {
     assert!(made[0].told().contains("Network is unreachable"), "{}", made[0].told());
     assert!(made[0].told().contains("other than through the proxy in `HTTP_PROXY`"));
     let told = made[1].told();
-    // The setup reaches this machine, so that there is a server at all; but no metadata.
+    // The setup allows this machine's addresses, so that the test has a server. The metadata address stays blocked.
     assert!(told.contains("blocked by the sandbox: 169.254.169.254 (it is a link-local"), "{told}");
 }
 

@@ -72,7 +72,7 @@ impl Home {
 
 #[tokio::test]
 async fn a_link_in_the_place_of_the_sessions_temporary_directory_shows_nothing() {
-    // With `namespaces`, it is in memory and has no path.
+    // With `namespaces`, the directory is in memory and has no path that could be replaced.
     for mechanism in mechanisms().into_iter().filter(|it| *it != "namespaces") {
         let home = Home::with(mechanism.parse().ok(), "", "cache");
         assert!(home.bash(r#"echo kept > "$TMPDIR/kept""#).await.status.success());

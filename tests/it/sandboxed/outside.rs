@@ -257,7 +257,7 @@ async fn stores_of_secrets_and_what_is_no_file_of_the_machine_stay_closed_in_eve
         fs::create_dir_all(path("other")).unwrap();
         fs::write(path("other/.env"), "canary\n").unwrap();
         let calls = [
-            // What is read first opens nothing else.
+            // Reading this file is allowed without a question, and allows no other file.
             reads(&path(".cargo/registry/src/a-1.0.0/src/lib.rs")),
             reads(&path(".cargo/credentials.toml")),
             reads(&path(".config/git/credentials")),
@@ -318,7 +318,7 @@ async fn a_search_from_above_the_home_does_not_enter_what_is_hidden_of_it() {
     if lacking(Need::Sandbox) {
         return;
     }
-    // Not in a directory of this machine, which may take a minute to search.
+    // The home is in a small directory, because searching a directory of this machine may take a minute.
     let outer = seen_in_sandbox();
     let home = filled(TempDir::new_in(outer.path()).unwrap());
     let above = outer.path().to_owned();
@@ -382,7 +382,7 @@ async fn a_mention_of_a_file_outside_goes_by_the_rule_of_read_file() {
         assert!(made.why().contains("notes/diary.md` is outside"), "{}", made.why());
         assert_eq!(tells_of_notes(&made.outcome), is_read);
     }
-    // A no leaves the other files of the prompt read.
+    // After a "no" for one file, the other file of the prompt is still read.
     let home = home();
     let prompt = format!("see @a.txt and @\"{}\"", home.path().join("notes/diary.md").display());
     let made = in_home(home, Mode::Default, &[]).prompted(&prompt, |_| Answer::Reject).await;
@@ -393,7 +393,7 @@ async fn a_mention_of_a_file_outside_goes_by_the_rule_of_read_file() {
     let source = ".cargo/registry/src/a-1.0.0/src/lib.rs";
     let (made, _) = mentions(Mode::Default, source, Answer::Reject).await;
     assert!(!made[0].is_asked() && made[0].told().contains("needle"), "{}", made[0].told());
-    // What read_file reads in no mode is not read for a mention either.
+    // A mention reads no file that `read_file` reads in no mode.
     for file in [".ssh/id_rsa", ".local/share/tandem/sessions/a/log.jsonl", ".ssh"] {
         let (made, notices) = mentions(Mode::Yolo, file, ONCE).await;
         let [notice] = &notices[..] else { panic!("{file}: {notices:?}") };
@@ -415,7 +415,7 @@ async fn an_always_for_a_mention_counts_for_tools_and_directories_are_read_if_th
     assert_eq!(made.iter().map(Made::is_asked).collect::<Vec<_>>(), [true, false]);
     let made = stage.prompted(&format!("see @\"{folder}\""), |_| Answer::Reject).await;
     assert!(!made[0].is_asked() && made[0].told().contains("needle"), "{}", made[0].told());
-    // Code says `@/lib` of a directory of its own, and means none of the machine's.
+    // Without quotes, `@/usr` counts as code that imports from the project.
     let mut stage = in_home(self::home(), Mode::Default, &[]);
     for word in ["@/usr", "@/usr/*/*.md", "@/"] {
         assert!(stage.prompted(&format!("see {word} there"), |_| ONCE).await.is_empty(), "{word}");

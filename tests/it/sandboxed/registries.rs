@@ -47,7 +47,7 @@ async fn answer(mut stream: TcpStream, files: Arc<BTreeMap<String, Vec<u8>>>) {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n"
     );
-    // A client that has what it wants may go.
+    // An error is ignored: the client may close the connection once it has what it needs.
     let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
 }
 

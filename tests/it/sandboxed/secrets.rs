@@ -69,7 +69,7 @@ async fn check(mode: Mode, mechanism: Option<Mechanism>) {
     let calls: Vec<_> = lines.iter().map(|line| run(line)).collect();
     let change = |setup| match mechanism {
         Some(_) => SandboxSetup { mechanism, ..setup },
-        // One that does not work.
+        // Without a mechanism, the sandbox is broken: its helper always fails.
         None => SandboxSetup {
             mechanism: Some(Mechanism::Namespaces),
             helper: PathBuf::from("/bin/false"),
@@ -83,7 +83,8 @@ async fn check(mode: Mode, mechanism: Option<Mechanism>) {
     }
     symlink(".env", stage.path("link")).unwrap();
     let mut calls = stage.go(Answer::Reject).await;
-    // npm looks for a newer version of itself now and then: the question about its host is a call of the agent's.
+    // npm sometimes looks for a newer version of itself. The question about its host is a call of the agent, which
+    // is left out.
     calls.retain(|made| made.started.call.name == "run_shell_command");
     assert_eq!(calls.len(), lines.len());
     let why = format!("{mode} {mechanism:?}");
@@ -132,7 +133,7 @@ async fn the_program_prints_no_secret_whatever_the_spelling() {
     for mode in ["default", "auto_edit"] {
         let home = TempDir::new().unwrap();
         let lines = spellings(&home.path().canonicalize().unwrap().join("workspace"));
-        // Not more rounds than a turn has.
+        // The calls are spread over fewer rounds than a turn may have.
         let mut answers: Vec<Value> =
             lines.chunks(10).map(|lines| lines.iter().map(|line| run(line)).collect()).collect();
         answers.push(json!([{ "text": "done" }]));
@@ -150,7 +151,7 @@ async fn the_program_prints_no_secret_whatever_the_spelling() {
         let events: Vec<_> = events.collect();
         let of =
             |kind: &str| events.iter().filter(|event| event["type"] == kind).collect::<Vec<_>>();
-        // A program may want a host besides.
+        // A program may also connect to a host, which is a call of the agent and left out here.
         let is_command = |event: &&&Value| event["tool_name"] == "run_shell_command";
         let uses: Vec<_> = of("tool_use").into_iter().filter(|it| is_command(&it)).collect();
         let results = of("tool_result");
@@ -263,7 +264,7 @@ async fn what_git_tracks_is_seen_and_what_it_does_not_is_hidden() {
             git(project, &["commit", "-qm", "x"]);
             git(project, &["update-index", "--skip-worktree", "later.pem"]);
             git(project, &["update-index", "--index-version", version]);
-            // A repository that is no submodule may be a command's own.
+            // This repository is no submodule. A command could have made it, so its index hides no files.
             git(project, &["init", "-q", &format, "nested"]);
             git(&project.join("nested"), &["add", "-f", "."]);
         });
@@ -282,7 +283,7 @@ async fn what_git_tracks_is_seen_and_what_it_does_not_is_hidden() {
                 "{format} {version} {name}: {told}"
             );
         }
-        // Of another format git is asked about.
+        // In a repository of this format, `git` commands are asked about.
         assert_eq!(made[1].is_asked(), format == "sha256", "{format} {version}");
         if !made[1].is_asked() {
             let told = made[1].told();

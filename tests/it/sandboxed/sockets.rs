@@ -36,7 +36,7 @@ async fn a_socket_of_an_earlier_command_is_reached_and_one_from_outside_is_not()
             ..setup
         });
         let _foreign = UnixListener::bind(stage.path("foreign")).unwrap();
-        // Its name is a word of every line.
+        // A session may connect to this socket only if the line names it, as each line does.
         let elsewhere = seen_in_sandbox();
         let _socket = UnixListener::bind(elsewhere.path().join("socket")).unwrap();
         let made = stage.go(Answer::Reject).await;
@@ -69,7 +69,7 @@ async fn a_socket_in_a_folder_of_the_home_that_is_shown_is_masked_though_no_list
         mechanism: Some(Mechanism::Namespaces),
         ..setup
     });
-    // The kernel's list has the path at which it was bound.
+    // The kernel's list still has the path at which the socket was bound, before it was moved.
     let _foreign = UnixListener::bind(notes.join("deep/bound")).unwrap();
     std::fs::rename(notes.join("deep/bound"), notes.join("moved")).unwrap();
     let made = stage.go(Answer::Once { edited: None }).await.remove(0);

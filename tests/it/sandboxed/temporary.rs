@@ -95,9 +95,9 @@ async fn a_link_there_is_judged_as_what_it_leads_to() {
     assert!(!made[5].told().contains("root:x"), "{}", made[5].told());
     check(&made[6], &["a"]);
     assert!(!stage.path(".env").exists());
-    // It does not exist, but would be asked about if it did.
+    // The file does not exist, so the call fails. The user would be asked if the file existed.
     assert!(!made[7].is_done());
-    // Commands see it, too.
+    // Commands see the file in `/tmp` as well.
     check(&made[8], &["root"]);
 }
 
@@ -156,11 +156,12 @@ async fn nothing_of_it_is_left_when_the_session_has_ended() {
                 sandbox.confine(SandboxMode::ReadOnly, &ShownFiles::default()).await.unwrap();
             let words = ["/bin/bash", "-c", line].map(OsString::from);
             let mut command = confinement.command(&words).unwrap();
-            // The test itself may work below `/tmp`, which commands see another one of.
+            // The test may itself run in a directory below `/tmp`, and commands see another `/tmp`. So the command
+            // runs in the home.
             let ran = command.current_dir(home.path()).output().unwrap();
             assert!(ran.status.success(), "{mechanism}: {ran:?}");
         }
-        // In memory there is nothing from the start.
+        // With `namespaces`, the temporary files are in memory, so there is no directory on the disk.
         assert_eq!(on_disk(), usize::from(mechanism != "namespaces"), "{mechanism}");
         drop(sandbox);
         assert_eq!(on_disk(), 0, "{mechanism}");

@@ -56,7 +56,7 @@ fn a_project_is_asked_about_and_replaces_nothing() {
         settings.executables(Path::new("/nowhere")).iter().map(ToString::to_string).collect();
     expect![[r#"agent `other`: https://(7 characters hidden)@other.test/ token="$TOKEN" headers={"X-Key":"(12 characters hidden)"}"#]]
         .assert_eq(&executables.join("\n"));
-    // What decides where something is sent decides whether the user is asked again.
+    // The address is a part of what the user agrees to, so another address is asked about again.
     let moved = theirs.to_string().replace("other.test", "moved.test");
     let place = Place::new().with(PROJECT, &moved);
     assert_ne!(

@@ -137,7 +137,7 @@ fn what_is_harmless_or_stricter_counts() {
     assert_eq!(settings.context.file_name, ["RULES.md"]);
     assert_eq!(settings.tools.exclude, ["glob", "run_shell_command"]);
     assert!(settings.security.disable_yolo_mode);
-    // Back to the default is looser than what the user has.
+    // A project must not loosen the user's mode, not even to the default.
     let looser = json!({ "general": { "defaultApprovalMode": "default" } });
     let user = json!({ "general": { "defaultApprovalMode": "plan" } });
     let place = Place::new().with(PROJECT, &looser.to_string()).with(OWN, &user.to_string());
@@ -168,7 +168,7 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     expect![[r#"
         :2: `mcpServers.own` is ignored: it would replace your own, and counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`).
         :3: `mcpServers.new.trust` is ignored: it counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`)."#]].assert_eq(&remarks.join("\n"));
-    // In a folder that is trusted the project's counts.
+    // In a folder that the user trusts, the project's settings count.
     let settings = read(&trusted(place));
     assert_eq!(settings.mcp_servers["own"].command.as_deref(), Some("evil"));
     assert!(settings.mcp_servers["new"].trust && !settings.mcp_servers["new"].entry.unjudged());
@@ -226,7 +226,7 @@ fn a_person_agrees_to_the_scripts_that_a_server_is_started_with_as_they_are() {
     fs::write(project.join("serve"), "two").unwrap();
     let second = runs();
     assert_ne!(first[0], second[0]);
-    // It has come up.
+    // The program `serve` did not exist before, so it is named with its content now.
     assert!(second[1].contains("/serve=") && !second[1].contains("outside.js="), "{second:?}");
     fs::write(project.join("tools/server.js"), "one").unwrap();
     assert_eq!(runs()[0], first[0]);

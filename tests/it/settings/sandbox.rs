@@ -132,12 +132,12 @@ fn a_project_can_only_make_it_stricter_also_if_it_is_trusted() {
             assert!(settings.tools.sandbox_allowed_paths.is_empty(), "{project}");
         }
     }
-    // What a project takes away it does not give back to the user's own file.
+    // The project has taken the network away, which counts although the user's file allows it.
     let place = Place::new()
         .with(USER, r#"{ "tools": { "sandbox": true, "sandboxNetworkAccess": true } }"#)
         .with(PROJECT, r#"{ "tools": { "sandboxNetworkAccess": false } }"#);
     assert!(!read(&place).tools.sandbox_network_access);
-    // The owner of the machine has the last word.
+    // The settings of the system, whose owner is the machine's, outweigh all others.
     let place = place.with(SYSTEM, r#"{ "tools": { "sandbox": "read-only" } }"#);
     assert_eq!(read(&place).tools.sandbox, Mode(ReadOnly));
     assert_eq!(read(&Place::new().with(OWN, r#"{ "sandbox": true }"#)).tools.sandbox, Automatic);

@@ -27,7 +27,7 @@ fn hosts_are_names_those_below_a_name_and_the_registries() {
     assert_eq!(read.sandbox.network.allowed_ports, [8080]);
     assert!(read.sandbox.network.allow_private);
     assert!(read.remarks().is_empty(), "{:?}", read.remarks());
-    // The group has the former name of a switch.
+    // The group `sandbox` has the name that a switch once had. It must not change that switch.
     assert_eq!(read.tools.sandbox, SandboxChoice::default());
 }
 

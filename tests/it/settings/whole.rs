@@ -53,7 +53,7 @@ async fn a_gemini_cli_users_settings_work_unchanged() {
     );
 
     let setup = Setup::answers(json!([[{ "text": "fine" }]])).file(USER, settings);
-    // Its servers are elsewhere.
+    // The servers of these settings are not installed here, so none is allowed.
     let setup = setup.file("../shared/", "").arg("--allowed-mcp-server-names").arg("none");
     let ran = prompt(setup).await;
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.code), ("fine\n", "", Some(0)));
@@ -93,12 +93,12 @@ async fn the_model_is_that_of_the_settings_unless_a_variable_or_flag_says_otherw
     };
     let answer = async |setup: Setup, more: &[&str]| {
         let home = TempDir::new().unwrap();
-        // It is `--model` that would be added.
+        // `command` only writes the files of the setup: it would add `--model`, which the test must not have.
         let mut command = setup.clone().arg("--model").arg("").command(home.path());
         let mut plain = tokio::process::Command::new(env!("CARGO_BIN_EXE_tandem"));
         plain.env_clear().env("HOME", home.path()).args(more).args(["-p", "go"]);
         plain.envs(setup.vars).current_dir(home.path().join("workspace")).stdin(Stdio::null());
-        // The files are there now; this one does not run.
+        // The files of the setup exist now. `command` itself is not run.
         command.kill_on_drop(true);
         let output = timeout(HANG, plain.output()).await.expect("it does not end").unwrap();
         String::from_utf8(output.stdout).unwrap()

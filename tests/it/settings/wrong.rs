@@ -219,7 +219,7 @@ proptest! {
     fn no_json_and_no_text_is_too_much(json in any_json(), text in "[\\PC\n]{0,60}") {
         let place = Place::new().with(USER, &json.to_string()).with(super::OWN, &text);
         let settings = read(&place);
-        // Every remark says where.
+        // Every remark names the place in the file.
         for remark in settings.remarks() {
             prop_assert!(remark.contains("settings.json:"), "{}", remark);
         }

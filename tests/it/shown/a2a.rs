@@ -12,7 +12,7 @@ use crate::a2a::socket::{Socket, event};
 
 /// Returns what a client on a WebSocket is told, which follows the session; `new`: it speaks 1.0.
 pub(super) async fn shown(case: &Case, new: bool) -> Vec<String> {
-    // From then on, somebody who has shown no token is told nothing: it would be waited for in vain.
+    // After this event, a client without a token gets no events, so a wait for one would not end.
     if matches!(case.event, Event::Task(TaskEvent::Owned { .. })) {
         return Vec::new();
     }

@@ -17,7 +17,7 @@ pub(super) async fn old(case: &Case) -> Vec<String> {
         stage.begin_elsewhere();
     }
     stage.prepare(case).await;
-    // What was sent so far is answered before the event.
+    // Two requests are answered before the event happens, so that all earlier messages have been read.
     editor.send(json!({ "id": "sync", "method": "initialize" })).await;
     until(&mut editor, |message| message["id"] == "sync" && message["method"].is_null()).await;
     editor.send(json!({ "id": "sync again", "method": "initialize" })).await;
@@ -66,7 +66,7 @@ pub(super) async fn new(case: &Case) -> Vec<String> {
     until(&mut editor, |message| has(message, BEFORE)).await;
     let mut sent = until(&mut editor, |message| has(message, AFTER)).await;
     sent.pop();
-    // Read from the disk beside everything else, and sent whenever that is done.
+    // The list of commands is read from the disk beside the other messages, and may come at any place.
     sent.retain(|message| !has(message, "available_commands_update"));
     stage.session.close();
     sent.iter().map(of_new).collect()

@@ -97,7 +97,7 @@ impl Stage {
     pub(super) async fn act(&self, case: &Case) {
         self.happen(Event::Notice(BEFORE.to_owned()));
         match &case.event {
-            // A question that the session does not wait for is no question.
+            // The session must wait for the answer, or the front ends would not show a question.
             Event::CallStarted(started) if started.question.is_some() => self.ask().await,
             event => self.happen(event.clone()),
         }

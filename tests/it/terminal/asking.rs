@@ -65,7 +65,7 @@ fn the_models_reason_to_leave_the_sandbox_is_shown() {
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("go");
     let asked = terminal.until("Yes, this once");
-    // The words may be on several lines.
+    // The terminal may have broken the words over several lines.
     let words = asked.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("outside the sandbox; the model says:"), "{asked}");
     assert!(words.contains(REASON), "{asked}");

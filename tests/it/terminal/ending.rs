@@ -50,7 +50,7 @@ fn a_stopped_agent_goes_on() {
 #[test]
 fn nothing_of_it_is_kept_in_the_scrollback_while_it_is_stopped() {
     let Some(terminal) = Terminal::open() else { return };
-    // Its rows begin at the top of the screen.
+    // After `clear`, the rows of the program begin at the top of the screen.
     terminal.line(&format!("clear; {}", terminal.command("", "--model replay")));
     terminal.until(HINT);
     terminal.keys(&["C-z"]);
@@ -137,13 +137,13 @@ fn an_editor_has_the_terminals_signals() {
     terminal.keys(&["C-z"]);
     terminal.check_given_back();
     terminal.line("fg");
-    // Before, the key would be for the shell, which would forget what it has been told.
+    // An earlier key would reach the shell, and the shell would drop its line.
     block_until("the job", || terminal.has_job());
     terminal.keys(&["C-c"]);
     terminal.wait("another signal", |seen| seen.matches("interrupted").count() == 3);
     fs::write(terminal.home.path().join("done"), "").unwrap();
     let seen = terminal.until("› edited");
-    // The turn still runs.
+    // The turn is still running.
     assert!(seen.contains("answering, "), "{seen}");
     terminal.keys(&["C-c", "C-c"]);
     terminal.check_given_back();
@@ -180,7 +180,7 @@ fn a_terminal_that_takes_nothing_does_not_keep_it_from_ending() {
         .unwrap();
     block_until("the first frame", || rustix::io::ioctl_fionread(controller.as_fd()).unwrap() > 0);
     rustix::io::write(&controller, b"go\r").unwrap();
-    // Nobody reads what comes: at last nothing more does.
+    // The test reads no output, so the terminal becomes full and the program cannot write any more.
     let mut waiting = 0;
     let mut since = Instant::now();
     block_until("a full terminal", || {

@@ -17,7 +17,7 @@ fn a_new_line_is_made_in_every_way() {
     terminal.text("one");
     terminal.keys(&["S-Enter"]);
     terminal.text("two");
-    // Kitty's protocol, and xterm's.
+    // Shift+Enter in the form of Kitty's protocol, and in that of xterm.
     terminal.bytes("\x1b[13;2u");
     terminal.text("three");
     terminal.bytes("\x1b[27;2;13~");

@@ -43,7 +43,7 @@ fn a_killed_turn_is_shown_as_interrupted_and_enter_goes_on() {
     terminal.until("Half of it.");
     terminal.signal("KILL");
     terminal.until("Killed");
-    // The agent could not give the terminal back. Until it is sane, Enter ends no line.
+    // The killed agent has left the terminal in its own mode, in which Enter ends no line.
     terminal.text("stty sane; echo $((6 * 7))");
     terminal.keys(&["C-j"]);
     terminal.until("42");
@@ -82,7 +82,7 @@ fn another_session_is_found_by_its_title_and_shown() {
     assert!(seen.contains("› Fruit of a tree"), "{seen}");
     terminal.keys(&["Escape"]);
     terminal.wait("the line to type in", |seen| !seen.contains("1 of 2 sessions"));
-    // What is said now belongs to the session that was opened.
+    // The next prompt belongs to the session that was opened.
     terminal.ask_and_quit("more", "Pears it is.");
     terminal.again(&says("Hello."), "-c");
     terminal.until("Apples it is.");
@@ -146,7 +146,7 @@ fn a_session_is_chosen_before_there_is_one() {
     let seen = pick();
     assert!(seen.contains("› about plums") && seen.contains("  about apples"), "{seen}");
     assert!(!seen.contains(HINT), "{seen}");
-    // What was said is searched, and not the titles alone.
+    // The search covers prompts and answers, not only titles.
     terminal.text("APPLES IT IS.");
     terminal.until("No session has these words in its title");
     terminal.keys(&["C-r"]);

@@ -9,7 +9,7 @@ fn who_goes_on_typing_does_not_answer_a_question() {
     let answers = json!([[write_file()], [{ "text": "Not written." }]]);
     let Some(terminal) = Terminal::start(answers, "") else { return };
     terminal.line("write it");
-    // Longer than a question waits, and never so long without a key.
+    // The user types for longer than the grace period of a question, without a pause of that length.
     for _ in 0..12 {
         terminal.text("y");
         std::thread::sleep(std::time::Duration::from_millis(150));

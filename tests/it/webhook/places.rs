@@ -20,7 +20,7 @@ fn a_webhook_in_the_open_is_accepted_and_shown_without_its_path() {
     check("https://93.184.215.14/x", false, Ok("https://93.184.215.14:443"));
     check("https://[2606:4700::1111]/x", false, Ok("https://[2606:4700::1111]:443"));
     check("https://localhost.example.com", false, Ok("https://localhost.example.com:443"));
-    // Just beside what is refused.
+    // These addresses lie just beside refused ranges.
     for near in ["9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"] {
         check(&format!("http://{near}/"), false, Ok(&format!("http://{near}:80")));
     }
@@ -91,7 +91,7 @@ fn addresses_inside_a_network_are_refused_even_where_loopback_is_allowed() {
         ("[fec0::1]", "private"),
         ("[ff02::1]", "multicast"),
         ("[64:ff9b:1::808:808]", "reserved"),
-        // IPv4 in IPv6.
+        // Addresses of IPv4 in forms of IPv6.
         ("[::ffff:10.0.0.1]", "another form of 10.0.0.1, a private"),
         ("[::ffff:127.0.0.1]", "another form of 127.0.0.1"),
         ("[::ffff:0:0]", "another form of 0.0.0.0"),
@@ -103,7 +103,7 @@ fn addresses_inside_a_network_are_refused_even_where_loopback_is_allowed() {
         ("[2002:a9fe:a9fe::1]", "another form of 169.254.169.254"),
         ("[64:ff9b::10.0.0.1]", "another form of 10.0.0.1"),
         ("[64:ff9b::7f00:1]", "another form of 127.0.0.1"),
-        // IPv4 as nobody writes it.
+        // Addresses of IPv4 in unusual forms.
         ("0xa9fea9fe", "169.254.169.254: that is a link-local"),
         ("2852039166", "169.254.169.254: that is a link-local"),
         ("0xa.1", "10.0.0.1: that is a private"),

@@ -37,7 +37,7 @@ async fn check(remote: &Remote, url: &str, setup: Setup) {
     let clone = remote.clone_in("clones");
     let config = fs::read_to_string(clone.join(".git/config")).unwrap();
     assert!(config.contains("127.0.0.1") && !config.contains("p%40ss"), "{config}");
-    // As on a machine that has not seen it.
+    // Without the clone, the server is like one on another machine.
     fs::remove_dir_all(remote.home.path().join("clones")).unwrap();
     let clones = remote.home.path().join("clones");
     let setup = setup.arg("--workspace-git").arg(url).arg("--workspaces");
@@ -150,7 +150,7 @@ async fn whether_snapshots_may_be_pushed_is_checked_before_anybody_works() {
             ["--port", "0", "--workspaces", clones.to_str().unwrap(), "--workspace-git", url];
         serve_check::check(remote.home.path(), &flags).await
     };
-    // Git's own program takes nothing from callers that have not shown who they are.
+    // `git http-backend` takes pushes only from callers that have authenticated.
     let (text, status) = check(&format!("http://127.0.0.1:{readable}/remote.git#main")).await;
     assert!(
         text.contains("ok       git: http://127.0.0.1:PORT/remote.git#main can be read"),

@@ -231,8 +231,8 @@ async fn check_beginning(office: &Office, port: u16, ids: &[String]) {
             for (call, id) in [(call, id), (&same, &nobodys)] {
                 count += 1;
                 let name = format!("new-{count}");
-                // Not that of the administrator, who has the sessions of all of the tenant: of those that
-                // are loaded already, a list has the names that their owners have given.
+                // The stranger is no administrator of the tenant: an administrator's list has all sessions of the
+                // tenant, and the owners' names for loaded ones.
                 let tenant = if count % 4 < 2 { "acme" } else { "third" };
                 let somebody = office.add(tenant, &name, PrincipalRole::Member);
                 told.push(Person { port, ..somebody }.told(call, id).await);
@@ -252,7 +252,7 @@ fn described(call: &Call) -> String {
 
 #[tokio::test]
 async fn nobody_finds_a_session_of_somebody_else() {
-    // Connections that are closed count until the server has seen it.
+    // A closed connection counts until the server has noticed its end, so the limit is high.
     let limits = ["a2a-connections=10000", "principal-requests=100000"];
     let setup = limits.iter().fold(asking(), |setup, limit| setup.arg("--limit").arg(limit));
     let mut office = Office::open(setup.clone()).await;
@@ -276,12 +276,12 @@ async fn nobody_finds_a_session_of_somebody_else() {
     }
     let port = office.server.client.port;
     check_beginning(&office, port, &ids).await;
-    // Alice's sessions are as they were, and her questions are hers to answer.
+    // Alice's sessions are unchanged, and she can answer her questions.
     assert_eq!(alice.call("ListTasks", json!({ "historyLength": 10 })).await, before);
     let answered = within(&json!(NAME), answer(&json!("write_file-1"), "proceed_once"));
     let done = alice.result("message/send", answered).await;
     assert_eq!(done["status"]["state"], "completed");
-    // The same when nobody has loaded them.
+    // After a restart no session is loaded, and strangers are told the same.
     let setup = setup.arg("--tokens").arg(office.file().to_str().unwrap());
     office.server = office.server.killed(&setup).await;
     let port = office.server.client.port;
@@ -306,7 +306,7 @@ async fn nobody_finds_a_session_of_somebody_else_that_another_node_has() {
     let alice = office.member("alice");
     let strangers = [office.member("bob"), office.add("other", "root", PrincipalRole::Admin)];
     alice.begin(NAME).await;
-    // It is followed there, and she is answered.
+    // The other node follows Alice's session for her, and answers.
     let elsewhere = Person { port, ..alice.clone() };
     let task = elsewhere.result("tasks/get", json!({ "id": NAME })).await;
     assert_eq!(task["status"]["state"], "input-required");

@@ -51,7 +51,7 @@ async fn each_algorithm_with_a_public_key_counts_and_no_other() {
         encoded(claims.to_string())
     );
     refused(&it, &unsigned, "it is no JWT").await;
-    // The secret of an HMAC is not to be what everybody can read.
+    // The token is signed by HMAC with a public key as the secret: everybody can read that key.
     let message = format!(
         "{}.{}",
         encoded(header("HS256", &keys[2]).to_string()),
@@ -64,7 +64,7 @@ async fn each_algorithm_with_a_public_key_counts_and_no_other() {
     for other in ["RS384", "ES384", "HS512"] {
         refused(&it, &keys[0].signed(&header(other, &keys[0]), &claims), "its algorithm").await;
     }
-    // A key of another kind than the token says, and an algorithm that the key is not for.
+    // The key is of another kind than the token's header says, or is not meant for this algorithm.
     refused(&it, &keys[2].signed(&header("RS256", &keys[2]), &claims), "no such key").await;
     let mut only = keys[0].public();
     only["alg"] = json!("RS256");
@@ -136,13 +136,13 @@ async fn new_keys_are_fetched_withdrawn_ones_are_forgotten_and_lost_ones_are_kep
     let it = open(&issuer, hello(), &[]).await;
     let claims = issuer.claims("alice");
     assert_eq!(status(&it, &old.token(&claims)).await, 200);
-    // A set may have keys that are good for nothing here.
+    // A key set may contain keys that this server cannot use.
     let odd = json!({ "kty": "XYZ", "kid": "odd" });
     let for_secrets = json!({ "kty": "oct", "k": "c2VjcmV0", "kid": "oct" });
     issuer.publish(vec![odd, for_secrets, new.public()]);
     assert_eq!(status(&it, &new.token(&claims)).await, 200);
     refused(&it, &old.token(&claims), "no such key").await;
-    // What is not answered, or by another, changes nothing.
+    // If the issuer does not answer, or another server does, the known keys stay.
     issuer.set_down(true);
     refused(&it, &old.token(&claims), "no such key").await;
     assert_eq!(status(&it, &new.token(&claims)).await, 200);
@@ -177,7 +177,7 @@ async fn an_issuer_that_does_not_answer_at_first_is_asked_again() {
     let person = it.holder(token.clone());
     let response = person.get("/listCommands").await;
     assert_eq!((response.status, response.header("retry-after")), (503, "1"));
-    // Others are served meanwhile.
+    // Other principals are served meanwhile.
     assert_eq!(it.member("bob").get("/listCommands").await.status, 200);
     issuer.set_down(false);
     assert_eq!(status(&it, &token).await, 200);
@@ -210,8 +210,8 @@ async fn subjects_have_sessions_of_their_own() {
         assert_eq!(code, -32001);
         assert_eq!(stranger.result("ListTasks", json!({})).await["totalSize"], 0);
     }
-    // Another token of the same subject, and one of the server's own for the same name, are the same
-    // person's; an administrator has all of the tenant.
+    // The session belongs to the tenant and the name: another token of the subject, a token of the server for this
+    // name, and an administrator all reach it.
     let admin = person("root", "acme", &["people", "bosses"]);
     for owner in [person("alice", "acme", &[]), it.member("alice"), admin] {
         assert_eq!(owner.result("ListTasks", json!({})).await["totalSize"], 1);
@@ -227,7 +227,7 @@ async fn streams_end_when_their_token_expires() {
     let it = open(&issuer, asking(), &[]).await;
     let alice = it.holder(key.token(&issuer.claims("alice")));
     alice.begin("a").await;
-    // It has expired, and counts for some more seconds: the clocks may differ by a minute.
+    // The token has expired, but counts for 60 seconds more, because clocks may differ.
     let mut claims = issuer.claims("alice");
     claims["exp"] = json!(now() - 56);
     let short = it.holder(key.token(&claims));
@@ -238,7 +238,7 @@ async fn streams_end_when_their_token_expires() {
     let mut socket = short.socket("/ws").await.unwrap();
     while stream.event().await.is_some() {}
     assert_eq!(socket.frame().await, Err(1008));
-    // The other's goes on.
+    // The stream of the other token goes on.
     let stopped = alice.result("tasks/cancel", json!({ "id": "a" })).await;
     assert_eq!(stopped["status"]["state"], "canceled");
     assert!(lasting.next().await.is_some());

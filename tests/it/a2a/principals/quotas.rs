@@ -36,7 +36,7 @@ fn asked_often(setup: Setup) -> Setup {
 fn quota(response: &Value) -> (i64, &str, u64, bool) {
     let error = &response["error"];
     let data = &error["data"];
-    // In 1.0, data are a list of details.
+    // In version 1, `data` is a list of details.
     let data = if data.is_array() { &data[0] } else { data };
     let again = data["retryAfterSeconds"].as_u64().is_some_and(|seconds| seconds > 0);
     let limit = data["limit"].as_str().unwrap_or_default();
@@ -54,7 +54,7 @@ async fn turns_at_once_are_limited_for_each_principal() {
         alice.post("/executeCommand", &json!({ "command": "about", "contextId": "a" })).await;
     assert_eq!((rest.status, rest.header("retry-after")), (429, "5"), "{}", rest.text());
     bob.begin("a").await;
-    // An answer begins nothing.
+    // An answer to a question begins no turn, so the quota of turns does not refuse it.
     let answered = within(&json!("a"), answer(&json!("write_file-1"), "proceed_once"));
     assert_eq!(alice.result("message/send", answered).await["status"]["state"], "completed");
     alice.begin("b").await;
@@ -100,7 +100,8 @@ async fn of_many_prompts_for_one_new_context_only_the_first_needs_room_for_a_ses
     let calls = (0..8).map(|_| {
         let alice = alice.clone();
         let mut sent = in_context("a", prompt("go"));
-        // The turns wait for a question of the first, which is not answered.
+        // The first turn asks a question that no client answers, so the other turns wait. The calls therefore do not
+        // block.
         sent["configuration"] = json!({ "blocking": false });
         tokio::spawn(async move { alice.call("message/send", sent).await })
     });
@@ -140,7 +141,7 @@ async fn tokens_of_a_day_are_counted_for_all_nodes_together() {
     alice.begin("a").await;
     let used = "select count(*) from tandem.usage where tokens > 0 and tenant = 'acme' and name =";
     until_sql(&database, &format!("{used} 'alice'"), "1").await;
-    // More than all that is used here.
+    // Far more tokens than the test uses: the quota is reached by this row alone.
     database.sql(
         "insert into tandem.usage select day, 'elsewhere', tenant, name, 1000000000000 from tandem.usage",
     );
@@ -200,7 +201,7 @@ async fn turns_at_once_are_counted_for_all_nodes_that_live() {
     let refused = say_until(&elsewhere, true).await;
     assert_eq!(quota(&refused), (USED_UP, "principal-turns", 1, true), "{refused}");
     bob.at(second.client.port).begin("a").await;
-    // One that has died uses nothing.
+    // A dead node uses nothing of the quota.
     it.server.child.kill().await.unwrap();
     say_until(&elsewhere, false).await;
 }
@@ -222,7 +223,7 @@ async fn sessions_in_use_are_counted_for_all_nodes() {
     let refused = say_until(&elsewhere, true).await;
     assert_eq!(quota(&refused), (USED_UP, "principal-sessions", 2, true), "{refused}");
     bob.at(second.client.port).begin("a").await;
-    // Those that are not in use any more give way.
+    // Sessions that are no longer in use make room for others.
     for context in ["a", "b"] {
         alice.result("tasks/cancel", json!({ "id": context })).await;
     }

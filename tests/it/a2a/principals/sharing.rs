@@ -56,7 +56,7 @@ async fn a_role_says_what_may_be_done() {
     let done = within(&json!("a"), answer(call, "proceed_once"));
     let done = bob.result("message/send", done).await;
     assert_eq!(done["status"]["state"], "completed", "{done}");
-    // Nothing was asked about that call.
+    // The answer names a call without a question, so it is refused as wrong, and not as forbidden.
     check(&bob, [0, -32602, NOT_ALLOWED, NOT_ALLOWED]).await;
     say(&alice, "/share bob drive").await;
     let driven = bob.result("message/send", in_context("a", prompt("go"))).await;
@@ -82,7 +82,7 @@ async fn a_shared_session_hides_no_own_one_of_the_same_name_that_is_not_loaded()
     bob.result("message/send", in_context("work", prompt("/share alice drive"))).await;
     let sent = alice.result("message/send", in_context("work", prompt("more"))).await;
     assert_eq!(sent["history"][0]["parts"][0]["text"], "alice's", "{sent}");
-    // By a name that Alice has not given, the session that is shared with her is meant.
+    // Alice has no session of her own with this name, so the name leads to Bob's session, which is shared with her.
     bob.result("message/send", in_context("bobs", prompt("bob's"))).await;
     bob.result("message/send", in_context("bobs", prompt("/share alice drive"))).await;
     let task = alice.result("tasks/get", json!({ "id": "bobs" })).await;
@@ -126,7 +126,7 @@ async fn allow(person: &Person, asked: &Value) {
 
 #[tokio::test]
 async fn somebody_is_invited_to_a_question_that_is_open() {
-    // The turn that runs is all that alice may have.
+    // The limit is one turn, and Alice's turn is running. Sharing must be possible nevertheless.
     let it = Office::open(asking().arg("--limit").arg("principal-turns=1")).await;
     let (alice, bob) = (it.member("alice"), it.member("bob"));
     let asked = alice.begin("a").await;
@@ -137,7 +137,7 @@ async fn somebody_is_invited_to_a_question_that_is_open() {
     assert!(said(&first).contains("`bob` of the tenant `acme` may watch, and answer"), "{first}");
     let asked = bob.result("tasks/get", json!({ "id": "a" })).await;
     assert_eq!(asked["status"]["state"], "input-required", "{asked}");
-    // Each kind of call does it; who answers last is bob.
+    // Each kind of call can share and unshare. After the last one, Bob may answer.
     let listed = json!({ "command_path": ["share"], "contextId": "a" });
     let listed = alice.result("command/execute", listed).await;
     let task = alice.result("tasks/get", json!({ "id": listed["execution_id"] })).await;
@@ -151,7 +151,7 @@ async fn somebody_is_invited_to_a_question_that_is_open() {
     let shared = alice.result("SendMessage", json!({ "message": message })).await;
     assert_eq!(shared["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{shared}");
     allow(&bob, &asked).await;
-    // Those who follow the turn see its end, and no other one.
+    // Alice's stream shows the end of its own turn, and nothing of the turns of the commands.
     let seen = watching.rest().await;
     assert!(!json!(seen).to_string().contains("may watch, and answer"), "{seen:?}");
     assert!(ends(seen.last().unwrap()), "{seen:?}");
@@ -261,7 +261,7 @@ async fn a_shared_session_that_is_not_loaded_is_found_in_the_list() {
     let id = &listed["tasks"][0]["contextId"];
     let found = bob.result("tasks/get", json!({ "id": id })).await;
     assert_eq!(found["history"].as_array().unwrap().len(), 4, "{found}");
-    // From then on it is loaded, and has the name that its events have.
+    // Reading the task has loaded the session. A loaded session goes by the name in its events.
     check(&bob, [0, NOT_ALLOWED, NOT_ALLOWED, NOT_ALLOWED]).await;
 }
 

@@ -319,7 +319,8 @@ fn what_was_made_before_a_failure_is_taken_back() {
     let host = host_with(workspace, ToolLimits::default());
     let files = Arc::new(FaultyDisk(host.disk.clone()));
     place.cx.host = Arc::new(Host { files, ..host });
-    // Removing `b.txt` fails and is the last step: files are written, moved, and then removed in the order of the patch.
+    // Removing `b.txt` fails and is the last step: files are written,
+    // moved, and then removed in the order of the patch.
     let parts: Vec<_> = ALL.splitn(2, "*** Delete File: b.txt\n").collect();
     let lines = format!("{}{}\n*** Delete File: b.txt", parts[0], parts[1]);
     let call = place.prepare("apply_patch", patch(&lines)).unwrap();
