@@ -91,7 +91,8 @@ proptest! {
     }
 }
 
-/// Messages in short: `u:text`, `m:text`, `m:text(a b)` with calls, `r:a b` results.
+/// Returns a message from its short form: `u:text` (user), `m:text` (model), `m:text(a b)` (model with calls `a` and
+/// `b`), or `r:a b` (results).
 fn message(short: &str) -> Arc<Message> {
     let (kind, rest) = short.split_once(':').unwrap();
     let ids = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

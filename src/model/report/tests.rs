@@ -1,4 +1,4 @@
-//! The bodies of errors, as different servers write them.
+//! Bodies of errors, in the forms of different servers.
 
 use serde_json::json;
 

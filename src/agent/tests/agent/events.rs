@@ -1,9 +1,9 @@
-//! The format of events, which outlives the program: what is written today is read by every later
-//! version, and what a later one writes is not lost here.
+//! The format of events, which outlives the program. Later versions read every event that this version writes, and
+//! this version keeps events of later versions unchanged.
 //!
-//! `fixtures/store/v1/events.jsonl` has a line for each shape of an event, in the order of
-//! [`every`]. A new variant or field adds lines (`UPDATE_EVENTS=1 cargo test -p tandem-agent events`
-//! appends them); a line that is there is never changed.
+//! `fixtures/store/v1/events.jsonl` has a line for each shape of an event, in the order of [`every`]. A new variant
+//! or field adds lines, which `UPDATE_EVENTS=1 cargo test -p tandem-agent events` appends. An existing line is never
+//! changed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ fn write(event: &Event) -> String {
     serde_json::to_string(event).unwrap()
 }
 
-/// Fails to compile when there is a variant that is not here: then [`every`] needs one, too.
+/// Returns `true` for each event that this version knows. A new variant does not compile here: [`every`] then needs
+/// the variant, too.
 #[expect(clippy::match_same_arms, reason = "it is a list")]
 fn is_listed(event: &Event) -> bool {
     match event {
@@ -546,7 +547,7 @@ fn answer_ends() -> Vec<Event> {
     ]
 }
 
-/// An event of every shape.
+/// Returns an event of every shape.
 fn every() -> Vec<Event> {
     let turn = TurnId(1);
     let id = "019a0000-0000-7000-8000-000000000000".to_owned();
@@ -728,7 +729,7 @@ fn a_clients_name_is_short_and_gives_no_orders() {
     assert!(name.starts_with("a[2Jä") && name.len() <= 128, "{name}");
 }
 
-/// A session that has seen a bit of everything.
+/// Returns a session whose log has most kinds of events.
 async fn lived() -> Arc<Session> {
     let tool = || Fake::new("t", ToolKind::Other, other());
     let call = |id: &str| json!([{ "call": { "name": "t", "id": id } }]);

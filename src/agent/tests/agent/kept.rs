@@ -1,4 +1,4 @@
-//! Sessions that are kept: what is in the store when, and how a session goes on after a restart.
+//! Stored sessions: the times at which events are stored, and sessions that go on after a restart.
 
 mod checkpoints;
 mod going_on;
@@ -32,7 +32,7 @@ use test_fakes::{Fake, Spy, host, is_end, next, parts, text, until};
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// A store in a directory of its own.
+/// A directory with a store.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -67,7 +67,8 @@ fn calls(ids: &[&str]) -> Vec<Result<Chunk, Error>> {
     chunks
 }
 
-/// A registry whose sessions are kept in this store, and work in one directory; returns what the model is told, too.
+/// Returns a registry whose sessions are stored in `store` and work in one directory, and the list of messages that
+/// the model is told.
 fn registry(
     store: Arc<dyn Store>,
     answers: Answers,
@@ -97,7 +98,7 @@ async fn load(sessions: &Sessions, id: &str) -> Leased<LoadedSession> {
     sessions.load(id, Vec::new(), |_| ()).await.unwrap().unwrap()
 }
 
-/// Has a prompt answered.
+/// Sends a prompt, and waits for the end of its turn.
 async fn ask(loaded: &LoadedSession, prompt: &str) {
     let session = loaded.session();
     let mut log = session.events(session.position());
@@ -105,7 +106,7 @@ async fn ask(loaded: &LoadedSession, prompt: &str) {
     until(&mut log, is_end).await;
 }
 
-/// Ends a registry as the program does.
+/// Ends all sessions, as the program does at its end.
 async fn end(sessions: &Sessions) {
     sessions.close("the test is over");
     timeout(LONG, sessions.wait_all_stored()).await.unwrap();
@@ -145,8 +146,8 @@ async fn a_session_without_a_prompt_leaves_nothing() {
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
 }
 
-/// Returns the messages of the last request in a conversation of two prompts, with a restart
-/// between them or not. Without the words of the restart.
+/// Returns the messages of the last request in a conversation of two prompts, without the notice of a restart.
+/// `restarts`: a restart comes between the prompts.
 async fn told_at_the_end(restarts: bool) -> Vec<String> {
     let place = Place::new();
     let before = vec![calls(&["a", "b"]), says("done")];
@@ -500,7 +501,8 @@ async fn a_log_of_which_a_part_is_lost_is_saved_anew_and_whole() {
     ends_everything(&events(loaded.session()));
 }
 
-/// Says a word each time so many milliseconds have passed; returns after how many each was shown.
+/// Runs a turn whose model says a word every `gap` milliseconds. Returns the times in milliseconds at which the
+/// words were shown.
 async fn shown_at(gap: u64, words: usize) -> Vec<u128> {
     let place = Place::new();
     let step = [json!({ "delay": gap }), json!({ "text": "word " })];

@@ -25,7 +25,7 @@ use tandem_tools as tools;
 
 use test_fakes::{Chunks, Fake, calls, is_end, next, parts, says, text, until};
 
-/// A model that answers as a function does, and keeps what it is told.
+/// A model whose answers come from a function, and that keeps each prompt.
 struct Says {
     answer: Box<dyn Fn(&Prompt) -> Chunks + Send + Sync>,
     limit: Option<u64>,
@@ -40,7 +40,7 @@ impl Says {
         Arc::new(Self { answer: Box::new(answer), limit, told: Mutex::default() })
     }
 
-    /// All that it was told, as text, a prompt each.
+    /// Returns the text of each prompt that the model got.
     fn told(&self) -> Vec<String> {
         self.told.lock().unwrap().iter().map(all_text).collect()
     }
@@ -97,7 +97,7 @@ fn goes_on(prompt: &Prompt) -> bool {
     matches!(prompt.messages.last().map(|last| &**last), Some(Message::Results(_)))
 }
 
-/// Every message, a line or more each, the system instruction first.
+/// Returns all messages of a prompt as text, the system instruction first.
 fn all_text(prompt: &Prompt) -> String {
     let messages = prompt.messages.iter().map(|message| match &**message {
         Message::User(parts) => parts.iter().map(part).collect::<Vec<_>>().concat(),
@@ -116,7 +116,7 @@ fn part(part: &Part) -> String {
     }
 }
 
-/// A conversation that every provider takes needs no repair, but where a turn was cancelled.
+/// Checks that `harden` changes nothing in a prompt, except after a cancelled turn.
 fn check(prompt: &Prompt) {
     let hardened = harden(&prompt.messages, |_, _| true);
     let is_repair =
@@ -127,12 +127,12 @@ fn check(prompt: &Prompt) {
     assert!(same, "{:#?}\nis not\n{hardened:#?}", prompt.messages);
 }
 
-/// A session with a tool `t` whose results are of so many characters, each of its own.
+/// Returns a session with a tool `t`, each of whose results has `chars` characters and a number of its own.
 fn session(model: Arc<dyn Model>, chars: usize) -> Arc<Session> {
     session_in(model, chars, |parts| parts)
 }
 
-/// The same, but for what is changed of it.
+/// Returns a session as [`session`] does, with changed parts.
 fn session_in(
     model: Arc<dyn Model>,
     chars: usize,
@@ -164,7 +164,8 @@ fn compressions(events: &[Arc<Event>]) -> Vec<Arc<Compressed>> {
     events.iter().filter_map(short).collect()
 }
 
-/// A model with this window that calls `t` so often a turn, and writes a summary as `summary` says.
+/// Returns a model that calls `t` in each turn `rounds` times, and whose summaries come from `summary`. `limit`:
+/// window in tokens.
 fn model(
     limit: Option<u64>,
     rounds: usize,
@@ -217,7 +218,7 @@ async fn output(session: &Arc<Session>, command: &str) -> String {
     output.unwrap_or_else(|| panic!("{events:?}"))
 }
 
-/// Returns the numbers of the results of `t` that a prompt has.
+/// Returns the numbers of all results of `t` in a prompt.
 fn results_in(prompt: &Prompt) -> Vec<usize> {
     let results = prompt.messages.iter().filter_map(|message| match &**message {
         Message::Results(results) => Some(results),
@@ -227,9 +228,9 @@ fn results_in(prompt: &Prompt) -> Vec<usize> {
     results.flatten().filter_map(|result| number(&result.text)).collect()
 }
 
-/// The message with which a compressed conversation begins.
+/// The first message of a compressed conversation.
 struct Beginning {
-    /// The user's words, a message each.
+    /// Words of the user, one item for each message.
     said: Vec<String>,
     snapshot: String,
 }
@@ -253,7 +254,7 @@ fn last_prompt(model: &Says) -> Prompt {
     model.told.lock().unwrap().last().unwrap().clone()
 }
 
-/// The messages that the model was told last.
+/// Returns the messages of the model's last prompt.
 fn last_told(model: &Says) -> Vec<Message> {
     last_prompt(model).messages.iter().map(|message| (**message).clone()).collect()
 }
@@ -265,10 +266,10 @@ fn user(message: &Message) -> String {
     }
 }
 
-/// Model that plays a script, and checks that each prompt keeps every promise about prompts.
+/// A model that plays a script, and checks each prompt.
 struct Checked {
     replay: Replay,
-    /// Texts that each prompt must have in it, word for word.
+    /// Texts that each prompt must contain word for word.
     said: Mutex<Vec<String>>,
     asked: Mutex<usize>,
 }

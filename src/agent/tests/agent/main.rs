@@ -1,4 +1,4 @@
-//! Sessions, as front ends hold them: turns, calls and questions, and what the model is told.
+//! Tests of sessions through the functions that front ends use: turns, calls, questions, and the model's prompts.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::too_many_lines, reason = "a table of cases is as long as it is")]

@@ -1,4 +1,4 @@
-//! Calls in the words of other agents: what runs, and what the model is told.
+//! Calls that name tools as other agents do: which tool runs, and what the model is told.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use test_fakes::{Spy, calls, host, is_end, parts, says, text, until};
 
-/// A session that works in a directory, and the calls that were made: tool, arguments and result.
+/// Runs a session in a directory. Returns each call with the tool, the arguments and the result.
 async fn made(dir: &TempDir, asked: &[(&str, Value)]) -> Vec<(Call, String)> {
     let answers = asked.iter().map(|(name, args)| calls(name, args.clone()));
     let (spy, told) = Spy::new(answers.chain([says("done")]).collect());

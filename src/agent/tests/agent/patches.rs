@@ -1,4 +1,4 @@
-//! Patches in a session: asked about once, undone as one call, and offered to the models that know them.
+//! Patches in a session: one question, one undo, and an offer only to models that know patches.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn files(dir: &Path) -> String {
     paths.iter().filter_map(|path| Some(format!("{path}: {}", read(path)?))).collect()
 }
 
-/// A session in which the model calls a tool, and what follows until the end of the turn. Each question is answered so.
+/// Runs a turn in which the model makes one call, and gives this answer to each question.
 async fn turn(dir: &TempDir, mode: Mode, call: (&str, Value), answer: Answer) -> Turn {
     let (spy, _) = Spy::new(vec![calls(call.0, call.1), says("done")]);
     let session =
@@ -145,7 +145,7 @@ async fn a_command_line_with_a_patch_is_not_allowed_by_what_allows_commands() {
     assert_eq!(files(dir.path()), before);
 }
 
-/// A model that is only asked for its id.
+/// A model of which only the id is asked.
 struct Named(&'static str);
 
 impl Model for Named {

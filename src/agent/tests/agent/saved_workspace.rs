@@ -1,4 +1,4 @@
-//! Directories of sessions that are brought up to date before each turn, and saved after it.
+//! Directories of sessions that are brought up to date before each turn, and saved after each turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,21 +15,21 @@ use tokio_util::sync::CancellationToken;
 use test_fakes::{Spy, is_end, parts, says, text, until};
 use test_support::limit::HANG;
 
-/// Behaviour of a workspace, once.
+/// Behaviour of a workspace the first time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Once {
     Panics,
     WaitsForCancel,
 }
 
-/// A workspace that does something else the first times.
+/// A workspace whose first restore and first save may fail or wait.
 struct FakeWorkspace {
     origin: GitOrigin,
     restores: Option<Once>,
     saves: Option<Once>,
     restored: AtomicUsize,
     saved: AtomicUsize,
-    /// Told when it waits to be cancelled.
+    /// Notified when the workspace begins to wait for a cancel.
     waits: Notify,
 }
 
@@ -102,7 +102,7 @@ impl Place {
         Self { session, workspace, log }
     }
 
-    /// Returns the notices up to the end of a turn, and the reason of that.
+    /// Returns the notices until the end of the turn, and the reason of the end.
     async fn end(&mut self) -> (Vec<String>, StopReason) {
         let events = until(&mut self.log, is_end).await;
         let notices = events.iter().filter_map(|event| match &**event {
@@ -121,7 +121,7 @@ impl Place {
         self.end().await
     }
 
-    /// Begins a turn, and cancels it whenever its workspace waits for that, so often.
+    /// Begins a turn, and cancels the turn `times` times, each time that the workspace waits for a cancel.
     async fn cancelled(&mut self, times: usize) -> (Vec<String>, StopReason) {
         let turn = self.session.prompt(text("hi"), Origin::Terminal);
         for _ in 0..times {

@@ -1,4 +1,4 @@
-//! One session, driven from several sides.
+//! A session with several front ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ fn call(name: &str, id: &str) -> Value {
     json!({ "call": { "name": name, "id": id } })
 }
 
-/// Two answers: one with these calls, and one that ends.
+/// Returns two answers: the first has these calls, and the second ends the turn.
 fn calls(calls: &[Value]) -> Value {
     json!([calls, [{ "text": "done" }]])
 }
 
-/// The events of one turn, in short. Every call that is started is finished, once.
+/// Runs a turn and returns its events as short lines. Checks that each call that has started is finished once.
 async fn turn(session: &Arc<Session>) -> Vec<String> {
     let mut log = session.events(0);
     session.prompt(text("go"), Origin::Editor);

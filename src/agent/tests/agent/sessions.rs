@@ -24,7 +24,7 @@ use test_support::limit::in_time;
 const IDLE: Duration = Duration::from_hours(1);
 const LONG: Duration = Duration::from_secs(20);
 
-/// A registry whose sessions answer so to every prompt.
+/// Returns a registry whose sessions give this answer to every prompt.
 fn answering(answers: Value, loaded: usize) -> Arc<Sessions> {
     let tool = Fake::new("t", ToolKind::Other, other());
     let make: MakeSession = Arc::new(move |_, _| Ok(session(answers.clone(), vec![tool.clone()])));
@@ -35,7 +35,7 @@ fn registry(loaded: usize) -> Arc<Sessions> {
     answering(json!([[{ "text": "hello" }]]), loaded)
 }
 
-/// Answers that ask about a call, which nobody answers.
+/// Returns answers that ask a question, which no test answers.
 fn questions() -> Value {
     json!([[{ "call": { "name": "t" } }], [{ "text": "done" }]])
 }
@@ -44,7 +44,7 @@ fn create(sessions: &Sessions) -> Leased<LoadedSession> {
     sessions.create(&SessionRequest::default(), |_| ()).unwrap()
 }
 
-/// Makes a session that nobody watches; returns its id.
+/// Creates a session without a lease; returns its id.
 fn unwatched(sessions: &Sessions) -> String {
     create(sessions).id().to_owned()
 }
@@ -53,7 +53,7 @@ fn prompt(loaded: &LoadedSession, text: &str) -> TurnId {
     loaded.session().prompt(vec![PromptPart::Text(text.to_owned())], Origin::Terminal)
 }
 
-/// Waits until a session asks.
+/// Waits until a session asks a question.
 async fn asked(loaded: &LoadedSession) {
     let mut log = loaded.session().events(0);
     while loaded.session().questions().open_now().is_empty() {

@@ -18,7 +18,7 @@ fn says(text: &str) -> Result<Chunk, Error> {
     Ok(Chunk::Text(text.to_owned()))
 }
 
-/// Returns the messages that the model gets with the last of these prompts.
+/// Returns the messages of the request for the last of these prompts.
 async fn told(answers: Vec<Vec<Result<Chunk, Error>>>, prompts: &[&str]) -> Vec<String> {
     let (spy, told) = Spy::new(answers);
     let session = with_model(spy, vec![Fake::new("t", ToolKind::Read, Access::Read)]);
@@ -104,7 +104,8 @@ async fn an_answer_that_is_tried_again_is_told_once() {
     );
 }
 
-/// Returns the model's results of two calls, of which the first is asked about and answered so.
+/// Returns the results of two calls in the model's next request. The first call is asked about, and gets this
+/// answer.
 async fn told_after(answer: Answer) -> String {
     let (spy, told) = Spy::new(vec![vec![asks("c1"), asks("c2")], vec![says("on")]]);
     let never = Fake::new("t", ToolKind::Other, other()).running(|cx| async move {

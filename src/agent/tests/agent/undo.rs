@@ -1,4 +1,4 @@
-//! `/restore`: what calls changed in files is taken back, and nothing else.
+//! `/restore`: it undoes the changes that calls have made to files, and no other changes.
 
 mod announced;
 mod random;
@@ -30,8 +30,8 @@ struct Stage {
     dir: TempDir,
 }
 
-/// The model's answers to a prompt: it reads files, if they are there, and writes them, each
-/// `(call, file, content)`.
+/// Returns the model's answers to a prompt: it reads the files, if they exist, and then writes them. Each item: id
+/// of the call, file, content.
 fn writes(calls: &[(&str, &str, &str)]) -> Vec<Chunks> {
     let call =
         |id: String, name: &str, args| Ok(Chunk::Call(Call { id, name: name.to_owned(), args }));
@@ -75,7 +75,7 @@ impl Stage {
         self.dir.path().join("project").join(name)
     }
 
-    /// Returns the content of a file, if there is one.
+    /// Returns the content of a file; `None` if the file does not exist.
     fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.path(name)).ok()
     }
@@ -84,7 +84,7 @@ impl Stage {
         fs::write(self.path(name), content).unwrap();
     }
 
-    /// Says something, and what a command answers.
+    /// Sends a prompt, waits for the end of its turn, and returns the output of a command.
     async fn say(&self, prompt: &str) -> String {
         let mut log = self.session.events(self.session.position());
         self.session.prompt(text(prompt), Origin::Editor);

@@ -1,4 +1,4 @@
-//! Questions that come up while a call runs.
+//! Questions that a running call asks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn question(danger: bool) -> UserQuestion {
     }
 }
 
-/// A session whose model calls a tool once, which asks so often and says the answers.
+/// Returns a session whose model calls a tool once. The tool asks `times` questions, and its result has the answers.
 fn session(times: usize, danger: bool, mode: Mode) -> Arc<Session> {
     let run = move |cx: ToolContext| async move {
         let mut answers = Vec::new();
@@ -43,7 +43,8 @@ fn with_tool(tool: Fake, mode: Mode) -> Arc<Session> {
     Session::new(Parts { tools: vec![Arc::new(tool)], mode, ..parts(spy) })
 }
 
-/// The questions of a turn that are answered so, and the outcomes of all calls by name.
+/// Runs a turn in which `answer` answers the questions. Returns the number of questions, and the outcome of each
+/// call by name.
 async fn turn(
     session: &Session,
     answer: impl Fn(&CallStarted) -> Option<Answer>,
@@ -77,7 +78,7 @@ async fn turn(
     (asked, outcomes)
 }
 
-/// The text of the last outcome.
+/// Returns the text of the last outcome.
 fn said(outcomes: &[(String, ToolOutcome)]) -> &str {
     match outcomes.last().unwrap() {
         (_, ToolOutcome::Done(output)) => &output.text,

@@ -1,4 +1,4 @@
-//! The same conversation on every API, and a conversation that goes from one to another.
+//! The same conversation over every API, and a conversation that goes from one API to another.
 
 mod compression;
 mod list;
@@ -14,10 +14,10 @@ use test_support::api_server::{Reply, Server};
 
 use self::list::{WIRES, Wire};
 
-/// Reasoning and signatures: nothing of it is for another model.
+/// Reasoning and signature of the stand-ins: no other model may get them.
 const OWN: &[&str] = &["c2lnbmVk", "I must look"];
 
-/// A model to go on with.
+/// A model for the rest of a conversation.
 struct Next(Arc<dyn Model>);
 
 impl Models for Next {
@@ -105,7 +105,7 @@ async fn the_same_conversation_with_tools_is_the_same_on_every_api() {
     }
 }
 
-/// Names as tools of MCP servers have them; the third is one that was too long.
+/// Names as MCP servers' tools have them. The third name was shortened, because it was too long.
 const NAMES: [&str; 4] = [
     "mcp_git_git_log",
     "mcp_my-server_do-it",
@@ -113,7 +113,7 @@ const NAMES: [&str; 4] = [
     "mcp_ssssssssssssssssssssssssss...tttttttttttttttttttttttttttt_2",
 ];
 
-/// The names under which a request declares tools.
+/// Returns the names under which a request declares tools.
 fn declared(body: &serde_json::Value) -> Vec<String> {
     match body {
         serde_json::Value::Object(fields) => {
@@ -177,7 +177,7 @@ async fn a_conversation_goes_on_with_a_model_of_any_other_api() {
     }
 }
 
-/// Returns what the last request says of thinking, wherever the API has it.
+/// Returns the thinking settings of the last request, wherever the API has them.
 fn thinking(server: &Server) -> Vec<serde_json::Value> {
     let body = server.asked().pop().unwrap().body;
     let fields = [

@@ -11,8 +11,8 @@ use super::*;
 /// Time between two pieces of one key on a slow line, in milliseconds.
 const SLOW_LINE: u64 = 60;
 
-/// Sends pieces, each so many milliseconds after the one before; returns the keys, each with the number of milliseconds
-/// after which it was reported.
+/// Sends pieces, each this number of milliseconds after the piece before. Returns the keys, each with the time in
+/// milliseconds at which it was reported.
 async fn told(pieces: &[(u64, &[u8])]) -> Vec<String> {
     let (send, bytes) = unbounded_channel();
     let mut keys = KeyStream::new(bytes, || false);

@@ -1,4 +1,4 @@
-//! The workspace and the network proxy, as tools use them.
+//! Tests of the workspace and of the network proxy, through the functions that tools use.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 

@@ -1,4 +1,4 @@
-//! The proxy of commands in the sandbox, as a client of it sees it.
+//! The proxy of commands in the sandbox, from the side of a client.
 
 mod limits;
 mod upstream;
@@ -32,7 +32,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Every name leads to this machine, which can be reached at the port `server`.
+    /// Returns a stage where every name leads to this machine. `server`: port of a server that can be reached.
     fn new(server: u16, admission: Admission) -> Self {
         Self::with(server, &["127.0.0.1"], admission, |setup| setup)
     }
@@ -70,14 +70,14 @@ impl Stage {
         TcpStream::connect((self.access.address(), self.port)).await.unwrap()
     }
 
-    /// Sends this, and returns all that is answered.
+    /// Sends these bytes, and returns the whole answer.
     async fn send(&self, bytes: &[u8]) -> String {
         let mut stream = self.connection().await;
         stream.write_all(bytes).await.unwrap();
         read(stream).await
     }
 
-    /// Asks for a tunnel; if there is one, sends a request through it.
+    /// Asks for a tunnel. If the proxy opens one, sends a request through it.
     async fn tunnel(&self, target: &str) -> String {
         let mut stream = self.connection().await;
         stream.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
@@ -101,7 +101,7 @@ impl Stage {
     }
 }
 
-/// Reads to the end.
+/// Reads until the connection ends.
 async fn read(mut stream: TcpStream) -> String {
     let mut read = Vec::new();
     timeout(HANG, stream.read_to_end(&mut read)).await.expect("it hangs").unwrap();

@@ -1,4 +1,4 @@
-//! Paths inside and outside of the workspace, and ignored ones.
+//! Paths inside and outside of the workspace, and ignored paths.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tandem_host::workspace::{Respect, WalkEntry, Workspace};
 use tempfile::TempDir;
 
-/// `work` and `outside` beside each other, with some files.
+/// Makes the directories `work` and `outside` beside each other, with these files.
 fn place(files: &[(&str, &str)]) -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();

@@ -4,16 +4,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A server's way to send the pieces of calls.
+/// A way in which servers stream the pieces of calls.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// Pieces have numbers from some number on, and the first piece has the id.
+    /// Each piece has a number, counted from `from`, and the first piece of a call has the id.
+    /// `repeated`: all pieces have the id.
     Numbered { from: u64, repeated: bool },
     /// Each piece has an id, and none has a number.
     Named,
     /// Pieces have neither ids nor numbers, and the calls follow each other.
     Bare,
-    /// All pieces have the same number, and only the ids differ.
+    /// All pieces have the number 0, and only the ids differ.
     AllZero,
     /// Each call comes in one piece, with or without an id.
     Whole { ids: bool },
@@ -32,7 +33,7 @@ fn ways() -> impl Strategy<Value = Way> {
     ]
 }
 
-/// Names and arguments.
+/// Returns a strategy for calls: names and arguments.
 fn calls() -> impl Strategy<Value = Vec<(String, Value)>> {
     let text = prop_oneof!["[ -~]{0,12}", "[\"\\\\{}\\[\\]日🦀\n]{0,8}"];
     let args = prop::collection::btree_map("[a-c{\"]{1,3}", text, 0..4);
@@ -40,7 +41,7 @@ fn calls() -> impl Strategy<Value = Vec<(String, Value)>> {
     prop::collection::vec(("[a-z_]{1,8}", args), 1..6)
 }
 
-/// The arguments of a call in pieces that end at these places.
+/// Cuts the arguments of a call at these places.
 fn cut(text: &str, places: &[prop::sample::Index]) -> Vec<String> {
     let letters: Vec<char> = text.chars().collect();
     let mut places: Vec<_> = places.iter().map(|place| place.index(letters.len() + 1)).collect();
@@ -100,8 +101,8 @@ fn sent(calls: &[(String, Value)], way: Way, places: &[prop::sample::Index]) -> 
     sent.collect()
 }
 
-/// The pieces in the order in which they arrive: calls that say which they are may mix, as long as
-/// they begin in their order.
+/// Returns the pieces in the order in which they arrive. Pieces of different calls may mix if each piece tells its
+/// call, but the calls begin in order.
 fn mixed(sent: Vec<Vec<Value>>, way: Way, order: &[prop::sample::Index]) -> Vec<Value> {
     if !matches!(way, Way::Numbered { .. } | Way::Named) {
         return sent.into_iter().flatten().collect();
@@ -129,7 +130,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Any JSON.
+/// Returns a strategy for any JSON.
 fn garbage() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

@@ -1,8 +1,8 @@
-//! Tests of any stream: its parts are preserved as they were received, and the same chunks are shown.
+//! Tests of any stream: its parts are preserved as received, and its chunks are the same.
 
 use super::*;
 
-/// Returns the answer after these parts, which came in one event each, and the chunks that it has shown.
+/// Returns the answer that these parts make, one part an event, and the chunks that the answer has emitted.
 fn take(parts: &[Value]) -> (GeminiAnswer, Vec<Chunk>) {
     let mut answer = GeminiAnswer::new(100_000);
     let mut out = Vec::new();

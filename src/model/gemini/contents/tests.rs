@@ -18,7 +18,7 @@ static LISTENING_TARGET: LazyLock<GeminiTarget<'_>> = LazyLock::new(|| GeminiTar
     refused: &NONE_REFUSED,
 });
 
-/// Converts messages.
+/// Returns the contents that a request has for these messages.
 fn wire(messages: &[Arc<Message>], target: GeminiTarget<'_>) -> Vec<Value> {
     let prompt = Prompt { messages: messages.to_vec(), ..Prompt::default() };
     let request = GenerateContentRequest {

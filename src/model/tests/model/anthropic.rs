@@ -38,12 +38,12 @@ fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Anthropic 
     Anthropic::new(model, connect, options).unwrap()
 }
 
-/// A recorded stream.
+/// Returns a reply with a recorded stream.
 fn recorded(name: &str) -> Reply {
     Reply::stream(api::recorded(&format!("anthropic/{name}.sse")))
 }
 
-/// Asks once, and gets these replies.
+/// Sends a prompt to a server with these replies. Returns the lines of the answer, and the server.
 async fn play(replies: Vec<Reply>) -> (Vec<String>, Server) {
     let server = Server::start(replies).await;
     let lines = ask(&anthropic(&server, options()), prompt(vec![user("hi")])).await;

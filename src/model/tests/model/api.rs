@@ -1,4 +1,4 @@
-//! Stand-ins for the APIs of models, and what comes of asking one.
+//! Stand-ins for the APIs of models, and functions that send prompts to a model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use test_support::limit::HANG;
 /// Number of times that a stream is cut at random.
 const CUTS: u64 = 40;
 
-/// Waits as short as they can be, and everything else as it is.
+/// Returns options with the shortest possible waits, and defaults otherwise.
 pub(crate) fn options() -> RequestOptions {
     let quick = |RetryPolicy { attempts, backoff, patience }| {
         let (first, longest) = (Duration::from_millis(5), Duration::from_millis(20));
@@ -57,7 +57,7 @@ pub(crate) async fn ask(model: &dyn Model, prompt: Prompt) -> Vec<String> {
     lines
 }
 
-/// The same without what is kept as it came, and the end itself.
+/// Returns the lines of the answer to one prompt, without those of the native form, and the end of the answer.
 pub(crate) async fn ask_for_all(
     model: &dyn Model,
     prompt: Prompt,
@@ -104,7 +104,7 @@ fn finished(Finish { reason, usage, .. }: &Finish) -> String {
     format!("{reason} {input}/{cached}/{output}/{thoughts}")
 }
 
-/// Returns the lines for the provider's own form of an answer.
+/// Returns the lines for the native form of an answer.
 fn kept(Native { backend, model, parts }: &Native, asked: &str) -> Vec<String> {
     // A model id without a provider is an id of the Gemini API.
     let provider = backend.trim_end_matches("-responses");
@@ -118,7 +118,7 @@ pub(crate) fn assert_lines(lines: &[String], expected: &[&str]) {
     assert_eq!(lines, expected, "\n{}\n", lines.join("\n"));
 }
 
-/// Plays a recorded stream whole, with other line ends, and cut at random: the same comes of it.
+/// Checks that a recorded stream gives the same lines when it is whole, has other line ends, or is cut at random.
 pub(crate) async fn plays_however_cut<M: Model>(
     path: &str,
     model: impl FnOnce(&Server) -> M,

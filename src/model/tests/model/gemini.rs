@@ -40,12 +40,12 @@ fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Gemini {
     Gemini::new(Catalog::embedded().lookup(id), connect, options).unwrap()
 }
 
-/// A recorded stream.
+/// Returns a reply with a recorded stream.
 fn recorded(name: &str) -> Reply {
     Reply::stream(api::recorded(&format!("gemini/{name}.sse")))
 }
 
-/// Asks once, and gets these replies.
+/// Sends a prompt to a server with these replies. Returns the lines of the answer, and the server.
 async fn play(replies: Vec<Reply>, options: RequestOptions) -> (Vec<String>, Server) {
     let server = Server::start(replies).await;
     let lines = ask(&gemini(&server, options), prompt(vec![user("hi")])).await;
@@ -58,7 +58,7 @@ async fn error_of(gemini: &Gemini) -> Error {
     chunks.into_iter().last().unwrap().unwrap_err()
 }
 
-/// The contents of a recorded request.
+/// Returns the contents of a recorded request.
 fn contents(body: &Value) -> &[Value] {
     body["contents"].as_array().unwrap()
 }

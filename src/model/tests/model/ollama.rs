@@ -37,7 +37,7 @@ fn shown(capabilities: &[&str]) -> Value {
         "model_info": { "general.architecture": "qwen3", "qwen3.context_length": 40960 } })
 }
 
-/// A server of a model that can do everything.
+/// Starts a server of a model with all capabilities.
 async fn start(replies: Vec<Reply>) -> Server {
     able(replies, &["completion", "tools", "vision", "thinking"]).await
 }
@@ -47,7 +47,7 @@ async fn able(replies: Vec<Reply>, capabilities: &[&str]) -> Server {
     Server::with_pages(replies, &pages).await
 }
 
-/// One line of an answer.
+/// Returns one line of an answer.
 fn line(message: Value) -> String {
     json!({ "model": MODEL, "created_at": "x", "message": message, "done": false }).to_string()
         + "\n"
@@ -122,7 +122,7 @@ async fn the_context_is_known_once_it_was_asked_for() {
     assert_eq!(model.input_limit(), Some(32768));
 }
 
-/// An answer with two calls, and the conversation after it.
+/// Plays an answer with two calls. Returns the lines, the conversation after them, and the server.
 async fn with_calls() -> (Vec<String>, Prompt, Server) {
     let call = |name: &str, args: Value| json!({ "function": { "name": name, "arguments": args } });
     let lines = vec![

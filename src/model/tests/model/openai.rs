@@ -1,4 +1,4 @@
-//! Chat completions, against a stand-in that has every server's ways.
+//! Chat completions, against a stand-in that behaves like each of many servers.
 
 mod calls;
 mod context;
@@ -44,7 +44,7 @@ async fn start(replies: Vec<Reply>) -> Server {
     Server::with_pages(replies, &[]).await
 }
 
-/// Deltas with these tool calls, one each.
+/// Returns deltas, each with one of these pieces of tool calls.
 fn pieces(pieces: Vec<Value>) -> Vec<Value> {
     pieces.into_iter().map(|piece| json!({ "tool_calls": [piece] })).collect()
 }
@@ -54,7 +54,7 @@ fn tool(name: &str, parameters: Value) -> ToolDeclaration {
     ToolDeclaration::new(name, description, parameters)
 }
 
-/// Asks once, and gets these replies.
+/// Sends a prompt to a server with these replies. Returns the lines of the answer, and the server.
 async fn play(replies: Vec<Reply>) -> (Vec<String>, Server) {
     let (lines, _, server) = play_to(replies, prompt(vec![user("hi")]), options()).await;
     (lines, server)

@@ -51,12 +51,12 @@ fn model(server: &Server, options: RequestOptions) -> OpenAi {
     of_model(MODEL, endpoint(server), options)
 }
 
-/// A stand-in that refuses nothing but what the replies refuse.
+/// Starts a stand-in that refuses only what the replies refuse.
 async fn lenient(replies: Vec<Reply>) -> Server {
     Server::with_pages(replies, &[]).await
 }
 
-/// Asks once, and gets these replies.
+/// Sends a prompt to a server with these replies. Returns the lines, the end of the answer, and the server.
 async fn play(replies: Vec<Reply>) -> (Vec<String>, Option<Finish>, Server) {
     let server = start(replies).await;
     let (lines, end) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;

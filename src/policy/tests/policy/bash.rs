@@ -1,4 +1,4 @@
-//! Bash itself is asked what it runs of a line, with programs that only say that they were run.
+//! Comparison with bash: which programs bash runs of a line. The programs only record that they were run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,16 +12,16 @@ use tandem_policy::findings::AssessedCommand;
 use super::lines::{gravest, pieces, sensible};
 use super::{Workspace, repository_file};
 
-/// Programs that run others, and are what they are; the judge looks through them.
+/// Programs that run others, and are the real ones here. The policy judges the programs that they run.
 const WRAPPERS: &[&str] =
     &["env", "ionice", "nice", "nohup", "setsid", "stdbuf", "timeout", "xargs"];
 
-/// A workspace whose programs say that they were run and do nothing else.
+/// A workspace whose programs only record that they were run.
 struct Stage {
     workspace: Workspace,
-    /// The programs.
+    /// Directory of the programs.
     bin: PathBuf,
-    /// Takes the names of those that were run.
+    /// File with the names of the programs that were run.
     ran: PathBuf,
     before: BTreeMap<PathBuf, Vec<u8>>,
 }
@@ -52,7 +52,8 @@ impl Stage {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The programs that bash runs of a line. A restricted one goes nowhere and writes no file.
+    /// Runs a line with bash; returns the programs that were run. `restricted`: bash changes no directory and writes
+    /// no file.
     fn run(&self, line: &str, restricted: bool) -> BTreeSet<String> {
         let mut bash = Command::new("/usr/bin/timeout");
         bash.args(["-s", "KILL", "2", "/bin/bash"]).env_clear();
@@ -67,13 +68,13 @@ impl Stage {
         names.lines().map(str::to_owned).collect()
     }
 
-    /// `true` if all files are as they were.
+    /// Returns `true` if all files are unchanged.
     fn is_untouched(&self) -> bool {
         files(self.workspace.root.parent().unwrap()) == self.before
     }
 }
 
-/// All files below a directory, links as such.
+/// Returns all files below a directory with their contents. Links are not followed.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -87,7 +88,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The programs that were not named in a verdict.
+/// Returns the programs that were run and that the verdict does not name.
 fn not_named(ran: &BTreeSet<String>, parts: &[AssessedCommand]) -> Vec<String> {
     let named =
         |name: &&String| parts.iter().any(|part| part.name.rsplit('/').next() == Some(name));
@@ -129,8 +130,8 @@ fn bash_runs_of_each_line_in_the_table_what_the_table_names() {
     assert!(judged > 500, "{judged}");
 }
 
-/// Number of lines that are tried, if `POLICY_CASES` is not in the environment: as many as a test after each edit can
-/// wait for. `.ci/run` tries more.
+/// Number of lines that are tried unless `POLICY_CASES` is set, small enough for a test after each edit. `.ci/run`
+/// tries more.
 const CASES: u32 = 4_000;
 
 proptest! {

@@ -1,5 +1,5 @@
-//! Connections of commands in the sandbox, and addresses that `web_fetch` reads: both are judged alike, by
-//! the mode, by rules on `connect` and by what was always allowed.
+//! Connections of commands in the sandbox, and addresses that `web_fetch` reads. Both are decided alike: by the
+//! mode, by rules on `connect`, and by earlier "always" answers.
 
 use serde_json::{Value, json};
 use tandem_host::Access;
@@ -8,7 +8,7 @@ use tandem_policy::{Environment, Mode, PolicyRequest, PolicySetup, Scope, Verdic
 use super::questions::{Session, question};
 use super::written::under;
 
-/// Returns the verdict on a connection, in a word; that on an address of the host is the same.
+/// Returns the verdict on a connection as a word. Checks that the verdict on an address of the host is the same.
 fn verdict(session: &Session, host: &str, is_allowed: bool) -> &'static str {
     let args = json!({ "host": host, "port": 443 });
     let access = Access::Connect {

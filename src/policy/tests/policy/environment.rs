@@ -1,5 +1,4 @@
-//! The environment of commands: a name that stands for a program of the workspace, and variables
-//! that lead there.
+//! The environment of commands: names that stand for programs of the workspace, and variables that lead there.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,7 +9,7 @@ use tandem_policy::findings::{Environment, assess};
 
 use super::Workspace;
 
-/// A workspace with programs of its own that have the names of others.
+/// Returns a workspace with programs that have the names of well-known ones.
 fn workspace() -> Workspace {
     let workspace = Workspace::new();
     for dir in ["", "node_modules/.bin", ".venv/bin", "sub"] {

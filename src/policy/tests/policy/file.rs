@@ -1,4 +1,4 @@
-//! Files of rules: what is wrong in one is named, and fails on the safe side.
+//! Files of rules: each fault is reported, and fails on the safe side.
 
 use serde_json::{Value, json};
 use tandem_host::{Access, Hints};
@@ -9,7 +9,7 @@ use super::own_environment;
 use super::questions::{Session, call, question};
 use super::written::under;
 
-/// Checks what is said of a file that is not right: where that is, what comes of it, and why.
+/// Checks the message about a faulty file: the line, the effect of the fault, and the reason.
 fn check_wrong(text: &str, line: u32, comes: &str, why: &str) {
     let session = under(Mode::Yolo, text, "x.toml");
     let comes = if comes.is_empty() {
@@ -136,12 +136,12 @@ fn of_a_file_that_cannot_be_read_anything_may_have_been_denied() {
     );
 }
 
-/// Applies the policy of a session.
+/// Returns the verdict of a session's policy on a request.
 fn ruled(session: &Session, request: &PolicyRequest<'_>) -> Verdict {
     session.permissions.check(request, &own_environment()).verdict
 }
 
-/// Verdicts of rules on a call, in the modes default, `auto_edit`, yolo and plan.
+/// Returns the verdicts of rules on a call, in the modes default, `auto_edit`, yolo and plan.
 fn verdicts(rules: &str, request: &PolicyRequest<'_>) -> String {
     let verdicts = Mode::ALL.map(|(_, mode)| match ruled(&under(mode, rules, "x.toml"), request) {
         Verdict::Allow => "allow",
@@ -152,7 +152,7 @@ fn verdicts(rules: &str, request: &PolicyRequest<'_>) -> String {
     verdicts.join(" ")
 }
 
-/// Checks what a rule (without its priority) says of a call of a tool.
+/// Checks the verdicts of a rule, given without its priority, on a call of a tool.
 fn check(rule: &str, tool: &str, access: Access, expected: &str) {
     let rules = format!("[[rule]]\n{}\npriority = 100\n", rule.replace("; ", "\n"));
     let args = match &access {

@@ -1,4 +1,4 @@
-//! Reading with git: what a repository names is not run without a question.
+//! Commands of git that read: no program that a repository names runs without a question.
 
 use std::ffi::OsString;
 use std::fs;
@@ -73,7 +73,7 @@ const KEYS: &[(&str, &str)] = &[
     ("web.browser", "{canary}"),
 ];
 
-/// Lines that only read, unless the repository makes more of them.
+/// Lines that only read, unless the repository's settings make them run programs.
 const LINES: &[&str] = &[
     "git status",
     "git diff",
@@ -86,7 +86,7 @@ const LINES: &[&str] = &[
     "git grep --cached one",
 ];
 
-/// A repository with a program in it that says when it was run.
+/// A repository with a program that records that it was run.
 struct Repository {
     dir: TempDir,
     root: PathBuf,
@@ -131,7 +131,7 @@ impl Repository {
         fs::set_permissions(self.root.join(name), mode).unwrap();
     }
 
-    /// The environment of a user who has set nothing up.
+    /// Returns the environment of a user without settings of git.
     fn environment(&self) -> Vec<(OsString, OsString)> {
         let home = self.dir.path().join("home");
         [
@@ -190,7 +190,7 @@ impl Repository {
         permissions.check(&request, &Environment::new(self.environment()))
     }
 
-    /// Runs a line with these variables besides, and returns what it ran of the repository's.
+    /// Runs a line with additional variables. Returns the names of the repository's programs that were run.
     fn run(&self, directory: &Path, line: &str, variables: Vec<(String, String)>) -> String {
         // Git runs filters and hooks only for a changed file, so the file changes before each run.
         self.file("a", &format!("{}four\n", fs::read_to_string(self.root.join("a")).unwrap()));
@@ -205,7 +205,7 @@ impl Repository {
         ran
     }
 
-    /// Checks that a line runs nothing of the repository's unless it is asked about.
+    /// Checks that a line that is not asked about runs no program of the repository.
     #[track_caller]
     fn check(&self, directory: &Path, line: &str, what: &str) -> Verdict {
         let verdict = self.verdict(directory, line);
@@ -266,7 +266,7 @@ fn an_ordinary_repository_is_read_without_a_question() {
     }
 }
 
-/// Checks that reading is asked about, and that git would have run something.
+/// Checks that a line is asked about, and that git would have run a program of the repository.
 #[track_caller]
 fn check_asked(repository: &Repository, directory: &Path, line: &str, what: &str) {
     assert!(matches!(repository.verdict(directory, line), Verdict::Ask(_)), "{what}: {line}");

@@ -1,4 +1,4 @@
-//! Command lines: which commands they would run, and how grave that is.
+//! Command lines: the commands that they run, and the gravity of each.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -105,7 +105,7 @@ fn a_long_line_is_no_trouble() {
     check("ls ", "a", &" b".repeat(LONG), 3);
 }
 
-/// The grammar's scanner, which is C, looks characters up in a table of 384 after a brace.
+/// The scanner of the grammar, written in C, looks up the character after a brace in a table of 384.
 #[test]
 fn a_character_of_any_number_is_no_trouble() {
     let workspace = Workspace::new();
@@ -215,12 +215,12 @@ const PIECES: &[&str] = &[
     "xargs -I% ",
 ];
 
-/// Lines made of such pieces.
+/// Returns a strategy for lines made of such pieces.
 pub(super) fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PIECES), 0..12).prop_map(|pieces| pieces.concat())
 }
 
-/// Lines that can be made out.
+/// Returns a strategy for lines that the parser can read.
 pub(super) fn sensible() -> impl Strategy<Value = String> {
     let command = prop::sample::select(vec![
         "ls",
@@ -256,7 +256,7 @@ pub(super) fn sensible() -> impl Strategy<Value = String> {
     })
 }
 
-/// Gravity of a line. A line that cannot be analysed is asked about every time.
+/// Returns the gravity of a line. A line that cannot be analysed has the gravity of a question each time.
 pub(super) fn gravest(verdict: &Result<Vec<AssessedCommand>, String>) -> u8 {
     let Ok(parts) = verdict else { return 3 };
     let grave = parts.iter().map(|part| match gravity(&part.findings) {
@@ -270,7 +270,7 @@ pub(super) fn gravest(verdict: &Result<Vec<AssessedCommand>, String>) -> u8 {
 
 thread_local!(static WORKSPACE: Workspace = Workspace::new());
 
-/// Judges a line in the workspace that the cases of a test share.
+/// Assesses a line in the workspace that all cases of a test share.
 fn judge(line: &str) -> Result<Vec<AssessedCommand>, String> {
     WORKSPACE.with(|workspace| workspace.judge(line))
 }

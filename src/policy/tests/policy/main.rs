@@ -34,18 +34,18 @@ fn repository_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }
 
-/// The environment of this process.
+/// Returns the environment of this process.
 fn own_environment() -> Environment {
     Environment::new(std::env::vars_os())
 }
 
-/// The environment of this process, with another home.
+/// Returns the environment of this process, with another home.
 fn environment_at_home(home: &Path) -> Environment {
     let others = std::env::vars_os().filter(|(name, _)| name != "HOME");
     Environment::new(others.chain([("HOME".into(), home.into())]))
 }
 
-/// A workspace with something of everything.
+/// A workspace with all kinds of files.
 struct Workspace {
     root: PathBuf,
     _dir: TempDir,

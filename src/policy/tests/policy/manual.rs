@@ -1,5 +1,5 @@
-//! The manual's table of what is asked about: that of the policy, for each fact in each approval mode, without a
-//! sandbox and with one.
+//! The manual's table of what is asked about. It must be that of the policy, for each fact in each approval mode,
+//! without a sandbox and with one.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,7 +20,7 @@ use super::sandbox::{WHOLE, check};
 const PAGE: &str = "docs/permissions.md";
 const HEADER: &str = "| a call that | for example |";
 
-/// Calls with the same facts: the first is shown in the manual, and each is decided as the table of the policy says.
+/// Calls with the same facts. The manual shows the first call, and the table of the policy decides each.
 struct Row {
     name: &'static str,
     facts: &'static [Fact],
@@ -33,9 +33,9 @@ enum Call {
     Leaving(&'static str),
     Edit(&'static str),
     Read(&'static str),
-    /// Of a file outside of the workspace, with its folder for an "always".
+    /// A call that reads this file outside of the workspace. The question offers an "always" for the folder.
     ReadOutside(&'static str),
-    /// Of a tool with this name.
+    /// A call of the tool with this name.
     Tool(&'static str, fn() -> Access),
 }
 

@@ -1,4 +1,4 @@
-//! Patches: one question for all of their files, and the rules about edits hold for each file.
+//! Patches: one question for all files of a patch, and rules about edits for each file.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -57,7 +57,7 @@ impl Session {
     }
 }
 
-/// Returns the verdict on a call of a tool. The arguments are those that tools have.
+/// Returns the verdict on a call of a tool, with arguments such as the tool has.
 pub(super) fn call(permissions: &Permissions, tool: &str, access: &Access) -> Verdict {
     let args = match access {
         Access::Execute { command, .. } => json!({ "command": command }),
@@ -125,7 +125,7 @@ fn each_mode_allows_what_it_says() {
     check("gibberish", run("ls '"), "ask! ask! allow deny");
 }
 
-/// Checks the question about a line of which `always` was said of some commands.
+/// Checks the question about a line in a session where an "always" covers some commands.
 #[expect(clippy::needless_pass_by_value, reason = "the way expectations are written")]
 fn check_question(always: &[&str], line: &str, expected: Expect) {
     let session = Session::new(Mode::Default);

@@ -53,7 +53,7 @@ fn always_for_git_does_not_cover_another_repository() {
     question(session.run("git -C bare fetch"));
 }
 
-/// Checks that the narrowest "always" that is offered for a line lets it pass, and others not.
+/// Checks that the narrowest "always" for a line allows the lines `passes`, and not the lines `asks`.
 fn check_scope(mode: Mode, line: &str, passes: &[&str], asks: &[&str]) {
     let session = Session::new(mode);
     let narrowest = question(session.run(line)).scopes.swap_remove(0);
@@ -203,7 +203,7 @@ fn where_it_is_not_known_what_is_run_the_question_says_so() {
     }
 }
 
-/// The scope that is offered for a line of which this is said.
+/// Returns the first scope that the question about a line offers and for which `is` returns `true`.
 fn offered(session: &Session, line: &str, is: impl Fn(&Scope) -> bool) -> Option<Scope> {
     question(session.run(line)).scopes.into_iter().find(is)
 }

@@ -1,4 +1,4 @@
-//! Command lines of a session that has a sandbox: where they run, and which are asked about.
+//! Command lines of a session with a sandbox: where each line runs, and which lines are asked about.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use super::questions::{SHELL, Session, commands, question};
 use super::written::under;
 use super::{own_environment, repository_file};
 
-/// A sandbox that holds all it can, with the mode that the approval mode has.
+/// A sandbox with full protection, in the mode that follows from the approval mode.
 pub(super) const WHOLE: SandboxSituation =
     SandboxSituation { mode: None, protects: true, network: false };
 
@@ -63,7 +63,7 @@ fn outside(prefixes: &[&str]) -> Scope {
     Scope::Outside(prefixes.iter().map(|prefix| (*prefix).to_owned()).collect())
 }
 
-/// A verdict and a mode in a word.
+/// Returns a verdict and a mode as a word.
 fn word(Checked { verdict, sandbox, .. }: &Checked) -> String {
     let sandbox = match sandbox {
         ReadOnly => "read",
@@ -247,7 +247,7 @@ fn what_changes_things_outside_is_asked_about_or_held() {
     }
 }
 
-/// What is known of every line of `commands.txt`, whatever it says.
+/// Holds for every line of `commands.txt`, whatever the line does.
 #[test]
 fn no_line_leaves_without_a_question_and_none_is_asked_about_that_was_not_before() {
     let path = repository_file("fixtures/policy/commands.txt");
@@ -283,7 +283,7 @@ enum Step {
     Run(&'static str),
 }
 
-/// Fifteen calls of a model that looks into a bug, mends it and commits.
+/// Fifteen calls of a model that finds a bug, corrects it and commits.
 const FLOW: [Step; 15] = [
     Step::Run("git status --short && git log --oneline | head -5"),
     Step::Run("cargo --version; rustc --version"),

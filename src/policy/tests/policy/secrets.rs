@@ -1,4 +1,4 @@
-//! Files with secrets in them: who may read them without a question, in which mode.
+//! Files with secrets: the calls that may read them without a question, by mode.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -30,7 +30,7 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("wrappers", "wrapper", "name"),
 ];
 
-/// Tables without.
+/// Tables that have no names of programs.
 const OTHERS: &[(&str, &str)] = &[
     ("environment", "reading"),
     ("git_config", "harmless"),
@@ -84,7 +84,7 @@ fn every_program_in_a_table_has_a_golden_command_line() {
     assert!(missing.is_empty(), "{}", missing.join("\n"));
 }
 
-/// The beginnings of the commands that a table is about.
+/// Returns the beginnings of the commands that a table is about.
 fn commands(file: &str, kind: &str, rows: &Value) -> Vec<Vec<String>> {
     let rows: Vec<&Table> = match rows {
         Value::Array(rows) => rows.iter().filter_map(Value::as_table).collect(),

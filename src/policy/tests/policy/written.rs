@@ -1,4 +1,4 @@
-//! Rules that people have written: tables of command lines under several files of them.
+//! Rules that people have written: verdicts on command lines under several files of rules.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use super::lines::{pieces, sensible};
 use super::questions::{Session, question};
 use super::repository_file;
 
-/// What is written down, as it would be read.
+/// Rules of a test, in place of those in files.
 struct Fixed(LoadedRules);
 
 impl RuleStore for Fixed {
@@ -31,7 +31,7 @@ impl RuleStore for Fixed {
     }
 }
 
-/// A session under the rules of a text.
+/// Returns a session with the rules of a text.
 pub(super) fn under(mode: Mode, rules: &str, place: &str) -> Session {
     let parsed = parse(rules, place, Tier::User);
     let policy = RuleSet::new(parsed.rules, parsed.broken);
@@ -94,7 +94,7 @@ fn a_question_of_a_rule_about_the_whole_line_has_the_reasons_for_its_commands_to
     assert!(asked.every_time());
 }
 
-/// A verdict in a word, and what is said of it.
+/// Returns a verdict as a word, and its text.
 fn described(verdict: &Verdict) -> (&'static str, String) {
     match verdict {
         Verdict::Allow => ("allow", String::new()),
@@ -105,7 +105,7 @@ fn described(verdict: &Verdict) -> (&'static str, String) {
     }
 }
 
-/// How strict a verdict is.
+/// Returns the strictness of a verdict; a larger number is stricter.
 fn strictness(verdict: &Verdict) -> u8 {
     match verdict {
         Verdict::Allow => 0,
@@ -115,7 +115,7 @@ fn strictness(verdict: &Verdict) -> u8 {
     }
 }
 
-/// Rules of all decisions that meet each other, and lines that they are about.
+/// Rules with every decision that overlap, and lines that they are about.
 const MIXED: &str = r#"
 rule = [
   { toolName = "run_shell_command", commandPrefix = ["rm", "git push", "cat"], decision = "allow", priority = 100 },

@@ -1,4 +1,4 @@
-//! Commands in terminals of a client: the model is told what it is told of commands that run here.
+//! Commands in terminals of a client: the model is told the same as of commands that run here.
 
 use std::fs;
 use std::process::Command;
@@ -15,11 +15,11 @@ use tempfile::TempDir;
 
 use test_support::host::{context, host_with};
 
-/// A client that runs each command to its end at once, or answers as it is told to.
+/// A client that runs each command to its end at once, or answers as the test says.
 #[derive(Default)]
 struct Client {
     answers: Option<(CommandExit, ClientOutput)>,
-    /// The commands that it has run.
+    /// Commands that the client has run.
     run: Mutex<Vec<ClientCommand>>,
 }
 
@@ -64,7 +64,7 @@ impl ClientTerminal for Terminal {
     }
 }
 
-/// Runs a command with this client, or without one.
+/// Runs a command with this client; `None`: without a client.
 async fn run(
     client: Option<&Arc<Client>>,
     command: &str,

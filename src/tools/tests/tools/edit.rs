@@ -1,4 +1,4 @@
-//! Changing files: what is asked about, what is written, and what is left alone.
+//! Tools that change files: what is asked about, what is written, and what stays unchanged.
 
 mod bytes;
 mod editor;
@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 
 use test_support::host::context;
 
-/// A workspace, `ws`, in a directory of its own that also has things outside the workspace.
+/// A directory with a workspace, `ws`, and files outside the workspace.
 struct Place {
     dir: TempDir,
     cx: ToolContext,
@@ -29,7 +29,7 @@ struct Place {
 }
 
 impl Place {
-    /// A workspace with files that the model has read.
+    /// Makes a workspace with files that the model has read.
     fn new(files: &[(&str, &[u8])]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("ws");
@@ -72,7 +72,8 @@ impl Place {
         self.run(self.prepare(tool, args)?, None)
     }
 
-    /// The call is shown, not asked about, fails so, and leaves everything as it is.
+    /// Checks that a call shows no change, needs no question, fails with this kind, and changes no file. Returns the
+    /// message.
     fn check_failing(&self, tool: &str, args: Value, kind: &str) -> String {
         let before = everything(self.dir.path());
         let call = self.prepare(tool, args).unwrap();
@@ -86,7 +87,7 @@ impl Place {
     }
 }
 
-/// No temporary file is left behind.
+/// Checks that no temporary file is left.
 fn check_clean(dir: &Path) {
     for (path, _) in everything(dir) {
         let name = path.file_name().unwrap().to_string_lossy();
@@ -94,7 +95,7 @@ fn check_clean(dir: &Path) {
     }
 }
 
-/// All files below a directory, with what is in them.
+/// Returns all files and directories below a directory, with the contents of the files.
 fn everything(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -117,7 +118,7 @@ fn replace_args(old: &str, new: &str) -> Value {
     json!({ "file_path": "a.txt", "instruction": "test", "old_string": old, "new_string": new })
 }
 
-/// The model's report without the change itself.
+/// Returns the model's report without the change itself.
 fn report(said: &str) -> &str {
     said.split_once(" What changed:\n").expect("no change is shown").0
 }

@@ -1,5 +1,4 @@
-//! Files of a workspace in which a directory and a link that leads out change places all the time, as a command
-//! can have it.
+//! Workspaces in which a directory and a link that leads outside change places all the time, as a command could do.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +14,7 @@ use tokio::runtime::Runtime;
 use test_support::exchange::Exchange;
 use test_support::host::context;
 
-/// Number of calls during the exchanges: without the repair, some of so few lead out.
+/// Number of calls during the exchanges. Without the protection, some of these calls would read files outside.
 const CALLS: usize = 150;
 
 /// Text of the files outside.
@@ -23,7 +22,7 @@ const OUTSIDE: &str = "said outside";
 
 /// A workspace in which `a/sub` and `link`, a link to a directory outside, change places.
 struct Place {
-    /// Dropped first.
+    /// Dropped first, so that the exchanges end before the directory is removed.
     exchange: Exchange,
     dir: TempDir,
     cx: ToolContext,
@@ -69,7 +68,7 @@ impl Place {
     }
 }
 
-/// Calls a tool, and returns all that is said of the call.
+/// Calls a tool, and returns all texts about the call.
 fn call(runtime: &Runtime, cx: &ToolContext, name: &str, args: &Value) -> String {
     let tool = all().into_iter().find(|tool| tool.spec().name == name).unwrap();
     runtime.block_on(async {

@@ -69,7 +69,8 @@ impl Project {
         mknodat(CWD, self.root().join(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }
 
-    /// A file that nobody may read; false if that stops nobody, since the superuser runs this.
+    /// Makes a file without read permission. Returns `false` if the file can be read nevertheless, because root runs
+    /// the test.
     fn unreadable(&self, name: &str) -> bool {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.write(name, "secret\n");
@@ -105,12 +106,12 @@ impl Project {
         })
     }
 
-    /// A call as people and the model see it.
+    /// Returns a call as people and the model see it.
     fn see(&self, tool: &str, args: Value) -> String {
         self.name_places(&self.call(tool, args).to_string())
     }
 
-    /// Several calls that come to the same.
+    /// Checks that several calls give the same result, and returns the result.
     #[track_caller]
     fn see_same(&self, tool: &str, all: &[Value]) -> String {
         let first = self.see(tool, all[0].clone());
@@ -139,7 +140,7 @@ impl Project {
     }
 }
 
-/// Result of a call, and its summary.
+/// A call's summary and result.
 struct Called {
     summary: Option<Summary>,
     result: Result<ToolOutput, ToolError>,
@@ -150,7 +151,7 @@ impl Called {
         self.result.unwrap().text
     }
 
-    /// Returns the text for the model, of a call that failed too.
+    /// Returns the text for the model, also of a failed call.
     fn told(self) -> String {
         self.result.map_or_else(|error| format!("{}:\n{error}", error.kind), |output| output.text)
     }

@@ -1,4 +1,4 @@
-//! Reading the web: what is got from where, and how it is read.
+//! Reading the web: which addresses are read, and how their content is read.
 
 mod places;
 mod reading;
@@ -20,7 +20,7 @@ use test_support::host::context;
 use test_support::limit::HANG;
 use test_support::limit::wait_until;
 
-/// Somebody who reads.
+/// Settings of a `web_fetch` tool.
 struct Web {
     reach: Reach,
     lookup: Lookup,
@@ -58,23 +58,23 @@ impl Web {
     }
 }
 
-/// A page or file of this type.
+/// Returns a reply with a page or file of this type.
 fn page(content_type: &str, body: impl Into<Vec<u8>>) -> Reply {
     Reply::error(200, body).header("content-type", content_type)
 }
 
-/// A redirection.
+/// Returns a redirection.
 fn moved(to: &str) -> Reply {
     Reply::error(302, "").header("location", to)
 }
 
-/// Reads one reply of a server.
+/// Reads a reply of a server.
 async fn read(reply: Reply) -> Result<ToolOutput, ToolError> {
     let server = Server::start(vec![reply]).await;
     Web::default().read(&format!("{}/x", server.address())).await
 }
 
-/// The text of one page, without what is around it.
+/// Returns the text of a page, without the text that the tool adds.
 async fn text(reply: Reply) -> String {
     let output = read(reply).await.unwrap();
     let (_, text) = output.text.split_once("<web_content>\n").unwrap();

@@ -1,4 +1,4 @@
-//! Connections, as front ends use them.
+//! Tests of connections, through the functions that front ends use.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 

@@ -1,4 +1,4 @@
-//! A JSON-RPC connection: peers that do not read, notifications, cancellation.
+//! A JSON-RPC connection: peers that do not read, notifications, and cancellation.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Says which methods were called, and answers with a megabyte.
+/// A handler that reports each called method, and answers with a megabyte.
 struct Megabytes(mpsc::UnboundedSender<String>);
 
 impl Handler for Megabytes {
@@ -25,7 +25,7 @@ impl Handler for Megabytes {
     }
 }
 
-/// A connection, and the other end of it.
+/// A connection, and its other end.
 struct Connection {
     /// The end that the peer writes to.
     input: DuplexStream,
@@ -96,7 +96,7 @@ async fn a_peer_that_reads_slowly_loses_nothing() {
     connection.served.await.unwrap().unwrap();
 }
 
-/// Answers each method in another way; `finish` ends the work of all that still run.
+/// A handler that answers each method in another way. `finish` ends the work of all methods that still run.
 #[derive(Default)]
 struct Worker {
     finish: CancellationToken,
@@ -134,7 +134,7 @@ impl Handler for Worker {
     }
 }
 
-/// Checks all lines that are answered to these, on a connection with or without cancellation.
+/// Checks all answers to these lines, on a connection with or without cancellation.
 async fn check_answers(cancellation: bool, lines: &[&str], expected: &[&str]) {
     let ((mut input, theirs), (mut output, ours)) = (duplex(1 << 20), duplex(1 << 20));
     for line in lines {
@@ -195,7 +195,7 @@ async fn an_errors_data_has_any_shape() {
     check_answers(true, &[r#"{"id":1,"method":"missing"}"#], &[missing]).await;
 }
 
-/// The other side of a connection.
+/// The peer's side of a connection.
 struct Other {
     input: DuplexStream,
     lines: Lines<BufReader<DuplexStream>>,
@@ -220,7 +220,7 @@ impl Other {
         self.input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// Checks the lines that come next, up to a notification that is sent for this.
+    /// Checks the next lines, up to a notification that this function sends.
     async fn check_lines(&mut self, expected: &[&str]) {
         self.peer.notify("end", &json!({}));
         let mut lines = Vec::new();

@@ -6,7 +6,7 @@ use super::*;
 use tandem_agent::session::ClientName;
 use tandem_agent::sessions::checkpoints;
 
-/// Has a command run; returns what it says, also of a failure.
+/// Runs a command; returns its output, or the message of its failure as an error.
 async fn said(loaded: &LoadedSession, prompt: &str) -> Result<String, String> {
     let from = loaded.session().position();
     ask(loaded, prompt).await;
@@ -27,7 +27,7 @@ async fn tagged(place: &Place, loaded: &LoadedSession, tag: &str) -> Vec<String>
     all.into_iter().map(|listed| listed.head.id).collect()
 }
 
-/// Returns the sessions that are no checkpoints, but for one.
+/// Returns all stored sessions that are no checkpoints, without the session `but`.
 async fn copies(place: &Place, but: &str) -> Vec<Listed> {
     let query = Query { checkpoints: Some(false), ..Query::default() };
     let mut listed = place.store().list(&query).await.unwrap();

@@ -1,4 +1,4 @@
-//! A session that goes on where it was cut off, and the title by which it is found again.
+//! A session that goes on where a kill cut it off, and the title by which a person finds it again.
 
 use serde_json::Value;
 use tandem_agent::session::ClientName;
@@ -27,8 +27,8 @@ fn cut_before(place: &Place, id: &str, kind: &str) {
     panic!("no {kind} in {log}");
 }
 
-/// Returns what the model is told with `/continue`, after an agent was killed that had answered
-/// `answers`, before the first line that has `cut` in it was written.
+/// Returns the messages that the model is told after `/continue`, in a session whose agent was killed. The log ends
+/// before the first line that contains `cut`.
 async fn told_when_going_on(answers: Answers, cut: &str) -> Vec<String> {
     let place = Place::new();
     let (sessions, _) = registry(place.store(), answers, vec![look()]);

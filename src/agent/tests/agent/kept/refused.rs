@@ -1,4 +1,4 @@
-//! Sessions of clients whose store refuses what happens: they wait, and then end.
+//! Sessions of clients whose store refuses events: such a session waits, and then ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::{Faulty, LONG, Place, calls, create, end, events, load, registry, says, stored};
 use test_fakes::{Fake, is_end, text, until};
 
-/// Time for which a session waits that was given no other.
+/// Default time for which a session waits for its store.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 fn client() -> Origin {
@@ -37,7 +37,7 @@ async fn the_model_is_asked_for_a_client_when_the_prompt_is_stored() {
     end(&sessions).await;
 }
 
-/// Returns sessions whose model calls a tool, and how often the tool has run.
+/// Returns sessions whose model calls a tool, and the number of runs of the tool.
 fn calling(store: &Arc<Faulty>) -> (Arc<Sessions>, Arc<AtomicUsize>) {
     let ran = Arc::new(AtomicUsize::new(0));
     let runs = Arc::clone(&ran);

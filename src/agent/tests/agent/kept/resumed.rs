@@ -30,12 +30,13 @@ fn started(turn: u64) -> Event {
     Event::TurnStarted { turn: TurnId(turn) }
 }
 
-/// A turn whose prompt the model has been told.
+/// Returns the events of a turn whose prompt was sent to the model.
 fn told() -> Vec<Event> {
     vec![queued(1, "go"), started(1), Event::MessageCompleted]
 }
 
-/// The model has called a tool; `kind`: of the tool.
+/// Returns the events of a turn in which the model has called a tool of this kind. `asks`: the call waits for the
+/// user's answer.
 fn called(kind: ToolKind, asks: bool) -> Vec<Event> {
     let call = Call { id: "c1".to_owned(), name: "look".to_owned(), args: json!({}) };
     let question = asks.then(|| Question { why: "it writes".to_owned(), ..Question::default() });
@@ -54,7 +55,7 @@ fn answered() -> Event {
     Event::QuestionClosed { call: "c1".to_owned(), answer }
 }
 
-/// A store with a session that a process has left with these events.
+/// Returns a store with a session whose process was killed after these events.
 async fn left(after: Vec<Event>) -> Place {
     let place = Place::new();
     let head = Head {
@@ -113,7 +114,7 @@ fn brief(event: &Event) -> Option<String> {
     })
 }
 
-/// Checks what happens when a session that was left so is loaded, and what the model was told last.
+/// Loads a session that was left after these events, and compares the new events and the model's last messages.
 async fn check(policy: ResumePolicy, after: Vec<Event>, expected: Expect) {
     let turns = after.iter().filter(|event| matches!(event, Event::TurnQueued { .. })).count();
     let place = left(after).await;

@@ -1,4 +1,4 @@
-//! A summary that is written beside the turns, and takes effect when it is there.
+//! A summary that is written beside the turns, and takes effect once it is ready.
 
 mod given_up;
 
@@ -15,18 +15,18 @@ use test_support::limit::HANG;
 
 const WINDOW: u64 = 30_000;
 
-/// A model whose summaries are there when they are let go, and not before.
+/// A model whose summaries become ready only when the test releases them.
 struct Slow {
     says: Arc<Says>,
     go: Arc<Semaphore>,
     /// Number of summaries that are being written.
     written: watch::Sender<usize>,
-    /// Number of summaries that have been asked for.
+    /// Number of summaries that were requested.
     asked: Arc<AtomicUsize>,
 }
 
 impl Slow {
-    /// One that answers as a function does that knows how many summaries have been asked for.
+    /// Returns a model whose answers come from a function of the prompt and of the number of requested summaries.
     fn saying(answer: impl Fn(&Prompt, usize) -> Chunks + Send + Sync + 'static) -> Arc<Self> {
         let asked = Arc::new(AtomicUsize::new(0));
         let so_far = Arc::clone(&asked);
@@ -39,8 +39,8 @@ impl Slow {
         })
     }
 
-    /// One that calls `t` until a summary is asked for, so often after that, and then ends the turn.
-    /// In every other turn it only answers.
+    /// Returns a model that calls `t` until a summary is requested, then `more` times, and then ends the turn. In
+    /// every later turn it only answers.
     fn new(more: usize, summary: impl Fn(&Prompt) -> Chunks + Send + Sync + 'static) -> Arc<Self> {
         let left = AtomicUsize::new(more);
         let is_left = move || {
@@ -62,7 +62,7 @@ impl Slow {
         self.go.add_permits(1);
     }
 
-    /// Waits until so many are being written.
+    /// Waits until the model writes this number of summaries.
     async fn writes(&self, count: usize) {
         let mut written = self.written.subscribe();
         let writes = written.wait_for(|written| *written == count);
@@ -86,7 +86,7 @@ impl Slow {
     }
 }
 
-/// Counts as being written until it is dropped.
+/// A summary counts as being written until this value is dropped.
 struct Written(watch::Sender<usize>);
 
 impl Drop for Written {
@@ -126,7 +126,8 @@ impl Model for Slow {
     }
 }
 
-/// A model that calls `t` until a summary is asked for, and refuses some of what it is told then.
+/// Returns a model that calls `t` until a summary is requested. After that it refuses the prompts for which
+/// `refuses` returns `true`.
 fn refusing(
     refuses: impl Fn(&Prompt) -> bool + Send + Sync + 'static,
     summary: impl Fn(&Prompt) -> Chunks + Send + Sync + 'static,
@@ -153,7 +154,7 @@ fn is_answer(event: &Event) -> bool {
     matches!(event, Event::AnswerFinished { .. })
 }
 
-/// A turn in which a summary is begun, that ends before it is there.
+/// Runs a turn in which a summary begins, and which ends before the summary is ready.
 async fn begun(model: &Slow, session: &Arc<Session>) {
     let events = turn(session, "The first.").await;
     assert_eq!(reason(&events), StopReason::EndTurn);

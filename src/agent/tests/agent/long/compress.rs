@@ -187,7 +187,7 @@ async fn what_people_have_written_is_never_summed_up() {
     assert!(system.contains(of_project) && system.contains(of_sub), "{system}");
 }
 
-/// A session whose model reads a file, with what the user says, and ends each turn then.
+/// Returns a session whose model reads one file in each turn, with a text, and then ends the turn.
 fn one_call_a_turn() -> (Arc<Says>, Arc<Session>) {
     let model = model(Some(60_000), 1, |_| snapshot("Short."));
     let session = session(Arc::clone(&model) as _, 2000);

@@ -1,12 +1,12 @@
-//! A model that goes round in circles.
+//! Models that repeat themselves.
 
 use expect_test::expect;
 use tandem_agent::session::{Answer, Scope, ToolOutcome, Upkeep};
 
 use super::*;
 
-/// A session whose model makes the same call until it is told otherwise so often, with a tool whose
-/// results are as `result` has them.
+/// Returns a model that makes the same call again and again, until it was told to stop `stops_when_told` times, and
+/// its session. `result`: text of the call's n-th result.
 fn stubborn(
     stops_when_told: usize,
     result: impl Fn(usize) -> String + Send + Sync + 'static,
@@ -29,7 +29,7 @@ fn stubborn(
 
 const TOLD: &str = "[From the agent, not the user: You have made the same calls again and again";
 
-/// Runs a turn, in which each question is answered so.
+/// Runs a turn, and gives this answer to each question.
 async fn turn_with(session: &Arc<Session>, answer: &Answer) -> Vec<Arc<Event>> {
     let mut log = session.events(session.position());
     session.prompt(text("go"), Origin::Editor);
@@ -175,7 +175,7 @@ async fn who_does_not_want_it_is_left_alone() {
     assert_eq!((counts(&events), reason(&events)), ((50, 0), StopReason::MaxRounds(50)));
 }
 
-/// A model that says the same for ever, until it has been told so often.
+/// Returns a model that repeats the same text until it was told to stop `stops_when_told` times.
 fn babbling(stops_when_told: usize) -> Arc<Says> {
     Says::new(Some(60_000), move |prompt| {
         if is_summary(prompt) {
@@ -190,7 +190,7 @@ fn babbling(stops_when_told: usize) -> Arc<Says> {
     })
 }
 
-/// All that the model said.
+/// Returns the text that the model wrote.
 fn said(events: &[Arc<Event>]) -> String {
     let said = events.iter().filter_map(|event| match &**event {
         Event::Text(text) => Some(text.as_str()),

@@ -1,10 +1,10 @@
-//! Old results that are told in short, and what the model is told staying as it is otherwise.
+//! Old results that are masked, while the rest of the prompt stays unchanged.
 
 use std::fs;
 
 use super::*;
 
-/// The results that the model was told last, oldest first.
+/// Returns the results in the model's last prompt, oldest first.
 fn results(model: &Says) -> Vec<String> {
     let told = last_told(model).into_iter().filter_map(|message| match message {
         Message::Results(results) => Some(results.into_iter().map(|result| result.text)),

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::*;
 use test_fakes::terminals;
 
-/// The path of the file that a result says all of it is in.
+/// Returns the path of the file that has the whole result, as the result names it.
 fn kept_in(result: &str) -> PathBuf {
     let (_, rest) = result.split_once("all of it is in ").unwrap_or_else(|| panic!("{result}"));
     rest.split_once(", which").unwrap().0.into()
@@ -26,7 +26,7 @@ fn last_result(prompt: &Prompt) -> String {
     }
 }
 
-/// A session that keeps what is too long in this directory, and its workspace.
+/// Returns a session that saves long outputs in `state`, and its workspace.
 fn in_yolo_mode(model: &Arc<Says>, state: &Path) -> (Arc<Session>, TempDir) {
     let workspace = tempfile::tempdir().unwrap();
     let parts = Parts {

@@ -1,5 +1,5 @@
-//! Random conversations: whatever happens, the model is told something that every provider takes, with
-//! all that the user said, and the turn ends.
+//! Random conversations. Every prompt must obey the rules of all providers and have all words of the user, and every
+//! turn must end.
 
 use std::time::Duration;
 
@@ -13,19 +13,20 @@ use super::*;
 
 const WINDOW: u64 = 16_000;
 
-/// A model that does anything.
+/// A model with random answers.
 struct Wild {
     rng: Mutex<fastrand::Rng>,
-    /// The user's words that are still to be told.
+    /// Words of the user that each prompt must contain.
     said: Mutex<Vec<String>>,
-    /// Number of times that all was forgotten. A summary says after how many it was asked for.
+    /// Number of times that the conversation was cleared. A summary contains this number.
     forgotten: Mutex<usize>,
-    /// Number of prompts of turns.
+    /// Number of prompts, without requests for summaries.
     asked: watch::Sender<usize>,
 }
 
 impl Wild {
-    /// Nothing is lost, told twice, or back that was forgotten.
+    /// Panics if a prompt lacks words of the user, repeats them, or has a summary from before the conversation was
+    /// cleared.
     fn check(&self, prompt: &Prompt) {
         let told = all_text(prompt);
         let said = self.said.lock().unwrap();
@@ -190,7 +191,7 @@ fn wild_session(rng: &mut fastrand::Rng) -> (Arc<Wild>, Arc<Session>) {
     (model, session)
 }
 
-/// One prompt, which is perhaps cancelled on the way, to the end of its turn.
+/// Sends a prompt, cancels its turn perhaps, and waits for the end of the turn.
 async fn step(
     model: &Wild,
     session: &Arc<Session>,
@@ -235,7 +236,7 @@ async fn step(
     }
 }
 
-/// Returns the numbers of late summaries that were used and that were not.
+/// Returns the numbers of summaries that were ready late: those that were used, and those that were not.
 fn late(events: &[Arc<Event>]) -> (usize, usize) {
     let (mut late, mut unused, mut since) = (0, 0, None);
     for event in events {

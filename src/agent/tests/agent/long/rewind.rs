@@ -1,5 +1,5 @@
-//! Going back to before an earlier prompt: what the model is told then is what it would be told if
-//! nothing had come since.
+//! Rewinding the conversation. Afterwards the model is told what it would be told if the removed turns had never
+//! happened.
 
 use std::fs;
 use std::path::Path;
@@ -18,29 +18,29 @@ use test_fakes::terminals;
 
 const WINDOW: u64 = 12_000;
 
-/// Characters of a result: three of them and their prompts are too much for half of the window.
+/// Length of a result in characters: three results with their prompts fill more than half of the window.
 const RESULT: usize = 9000;
 
-/// Something that is done in a session.
+/// A step of a random session.
 #[derive(Debug, Clone)]
 enum Step {
-    /// Says something, which is a turn.
+    /// A prompt, or a command.
     Say(String),
-    /// Sets the approval mode.
+    /// Setting the approval mode.
     Set(Mode),
 }
 
-/// The time of a restart in a session that goes back.
+/// Time of a restart in a session with a rewind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Restart {
     Never,
     Before,
     After,
-    /// By a kill, right after the conversation went back.
+    /// A kill right after the rewind.
     Killed,
 }
 
-/// Returns a script of anything that changes what the model is told.
+/// Returns random steps that change the model's prompt.
 fn script(rng: &mut fastrand::Rng) -> Vec<Step> {
     let step = |n: usize, rng: &mut fastrand::Rng| match rng.u8(..16) {
         0 => Step::Say("/clear".to_owned()),
@@ -57,7 +57,7 @@ fn script(rng: &mut fastrand::Rng) -> Vec<Step> {
     (0..rng.usize(4..12)).map(|n| step(n, rng)).collect()
 }
 
-/// A model whose answer follows from its prompt alone.
+/// Returns a model whose answer depends only on its prompt.
 fn replies() -> Arc<Says> {
     Says::new(Some(WINDOW), |prompt| {
         if is_summary(prompt) {
@@ -79,7 +79,7 @@ fn replies() -> Arc<Says> {
     })
 }
 
-/// A session in a directory, which is stored in another.
+/// A session in a directory, stored in another directory.
 struct Stage {
     model: Arc<Says>,
     session: Arc<Session>,
@@ -114,7 +114,7 @@ impl Stage {
         self.session.persistence().wait_released().await;
     }
 
-    /// Ends the session, and goes on with it as another process would.
+    /// Ends the session, and loads it as another process would.
     async fn restart(&mut self) {
         self.end().await;
         let store: Arc<dyn Store> = Arc::new(FileStore::new(self.store.path().to_owned()));
@@ -127,7 +127,7 @@ impl Stage {
         self.session.wait_durable().await;
     }
 
-    /// Ends the session, and takes what was stored after the conversation went back away again.
+    /// Ends the session, and removes the events after the rewind from the stored log.
     async fn kill(&self) {
         self.end().await;
         let path = self.store.path().join(self.session.id()).join("log.jsonl");
@@ -148,7 +148,7 @@ impl Stage {
         fs::write(path, log).unwrap();
     }
 
-    /// Returns the prompts that the session can go back to.
+    /// Returns the prompts to which the session can go back.
     fn earlier(&self) -> Vec<TurnId> {
         let (mut log, mut prompts) = (self.session.events(0), EarlierPrompts::default());
         while let Some(entry) = log.try_next_entry() {
@@ -157,7 +157,7 @@ impl Stage {
         prompts.list().iter().map(|prompt| prompt.turn).collect()
     }
 
-    /// Returns all that the model is told with another prompt, in the same words for each directory.
+    /// Returns the model's prompt for one more message, with paths replaced by fixed words.
     async fn told(&self) -> String {
         self.session.modes().set(Mode::Default).unwrap();
         turn(&self.session, "What now?").await;

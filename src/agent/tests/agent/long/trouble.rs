@@ -94,7 +94,7 @@ async fn a_cancelled_summary_leaves_everything_as_it_was() {
 struct Hanging(Arc<Says>);
 
 impl Says {
-    /// Waits until a summary is asked for.
+    /// Waits until the model is asked for a summary.
     async fn wait_for_summary(&self, log: &mut tandem_agent::session::Reader) {
         while !self.told.lock().unwrap().iter().any(is_summary) {
             next(log).await;

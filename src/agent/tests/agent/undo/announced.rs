@@ -1,4 +1,4 @@
-//! Changes that were announced and then not made, or cut off: they are in nobody's way.
+//! Changes that were announced and then not made, or cut off: they do not prevent an undo of earlier changes.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// A disk on which some writes go wrong, told by what would be written.
+/// A disk on which a write fails if its content is one of a few fixed words.
 struct FaultyDisk(Disk);
 
 #[async_trait]
@@ -62,7 +62,7 @@ impl Files for FaultyDisk {
     }
 }
 
-/// A session in which `w1` has written `one` to `a`, and then `w2` writes this there.
+/// Returns a session in which `w1` has written `one` to `a`, and then `w2` writes `content` there.
 async fn stage(content: &str) -> Stage {
     let answers = vec![writes(&[("w1", "a", "one\n")]), writes(&[("w2", "a", content)])];
     let stage = Stage::with(answers, |mut parts| {

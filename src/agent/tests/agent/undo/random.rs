@@ -8,22 +8,22 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::{Stage, writes};
 
-/// Something that happens to files `0` to `2`.
+/// A change or an undo in the files `0` to `2`.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The agent writes these, in one turn.
+    /// The agent writes these files in one turn.
     Edit(Vec<u8>),
-    /// The user writes one.
+    /// The user writes a file.
     Write(u8),
-    /// The user removes one.
+    /// The user removes a file.
     Remove(u8),
-    /// The user writes back what an earlier change had written.
+    /// The user writes the content of an earlier change back.
     Rewrite(prop::sample::Index),
-    /// One change is taken back.
+    /// One change is undone.
     Call(prop::sample::Index),
-    /// Those of a turn are.
+    /// The changes of a turn are undone.
     Turn(prop::sample::Index),
-    /// Those of a turn and all after it are.
+    /// The changes of a turn and of all later turns are undone.
     Since(prop::sample::Index),
 }
 
@@ -48,7 +48,7 @@ struct Change {
     taken_back: bool,
 }
 
-/// The files and changes that there should be.
+/// The expected files and changes.
 #[derive(Default)]
 struct Expected {
     files: BTreeMap<u8, String>,
@@ -67,7 +67,7 @@ impl Expected {
         }
     }
 
-    /// Takes changes back, and returns how many are left alone.
+    /// Undoes changes; returns the number of changes that are left alone.
     fn restore(&mut self, selected: impl Fn(usize, &Change) -> bool) -> usize {
         self.turns += 1;
         let mut left = 0;
@@ -103,7 +103,7 @@ fn name(file: u8) -> String {
     format!("file-{file}")
 }
 
-/// All that the agent will be asked to write, in turns.
+/// Returns the model's answers for all steps, by turn.
 fn answers(steps: &[Step]) -> Vec<Vec<super::Chunks>> {
     let mut written = 0;
     let edits = steps.iter().filter_map(|step| match step {
@@ -168,7 +168,8 @@ async fn play(steps: Vec<Step>) {
     }
 }
 
-/// Does what a `/restore` says; how many changes it leaves alone.
+/// Does what the `/restore` command says. Returns the number of changes that are left alone; `None` for another
+/// prompt.
 fn undo(expected: &mut Expected, prompt: &str) -> Option<usize> {
     let selection = prompt.strip_prefix("/restore ")?;
     let number = |word: &str| selection.strip_prefix(word).and_then(|n| n.parse::<usize>().ok());

@@ -1,5 +1,4 @@
-//! `/rewind`: the conversation goes back to before an earlier prompt, and the files with it, if
-//! wanted.
+//! `/rewind`: the conversation goes back to before an earlier prompt, with or without the files.
 
 use tandem_agent::session::{StopReason, TurnId};
 use tandem_host::Tool;

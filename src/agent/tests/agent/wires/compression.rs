@@ -1,4 +1,4 @@
-//! A compression leaves items of the Responses API as they came.
+//! A compression keeps the items of the Responses API unchanged.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use test_support::api_server::responses::{answer, call, input, message, reasonin
 
 use super::list::responses_model;
 
-/// A step whose ids are its own, with a long text before its call.
+/// Returns the items of a step with ids of its own and a long text before the call.
 fn long_step(n: usize) -> [Value; 3] {
     let id = |kind: &str| format!("{kind}_{n}");
     // Each word is different, because a text that repeats itself would be cut off as a loop.

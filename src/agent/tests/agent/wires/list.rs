@@ -1,4 +1,4 @@
-//! The APIs: each with a stand-in's answers, in its own words.
+//! The APIs, each with the answers of a stand-in server in its own format.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use test_support::api_server::anthropic::blocks;
 use test_support::api_server::{Check, Reply, Server, responses};
 use test_support::limit::HANG;
 
-/// An API, and a conversation on it.
+/// An API, and the answers of a conversation with it.
 pub(super) struct Wire {
     pub(super) name: &'static str,
     pub(super) model: fn(&Server) -> Arc<dyn Model>,
     /// Answers of the server at other paths.
     pub(super) pages: fn() -> Vec<(&'static str, Value)>,
-    /// The check of each request, of a stand-in that is strict.
+    /// Check of each request by a strict stand-in.
     pub(super) check: Option<Check>,
-    /// It thinks `I must look`, says `Looking.` and calls `glob` with `{"pattern": "a"}` and `{}`;
-    /// that costs 20 and 10 tokens. If it can sign anything, the signature is `c2lnbmVk`.
+    /// The first answer: thinks `I must look`, says `Looking.`, and calls `glob` with `{"pattern": "a"}` and with
+    /// `{}`. It costs 20 tokens of input and 10 of output. If the API signs answers, the signature is `c2lnbmVk`.
     pub(super) step: fn() -> Reply,
-    /// It says `All is well.` That costs 30 and 5.
+    /// The last answer, `All is well.`, which costs 30 tokens of input and 5 of output.
     pub(super) last: fn() -> Reply,
 }
 
@@ -220,7 +220,7 @@ fn openai(deltas: Vec<Value>, reason: &str, (input, output): (u64, u64)) -> Repl
     Reply::stream(deltas.chain(rest).collect::<String>())
 }
 
-/// `blocks`: how each begins, and what comes after.
+/// Returns a streamed answer. `blocks`: the beginning of each block, and its deltas.
 fn anthropic(blocks: Vec<(Value, Vec<Value>)>, reason: &str, (input, output): (u64, u64)) -> Reply {
     let event = |json: Value| {
         let name = json["type"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tests of decoded keys, in every encoding and with every cut of the bytes.
+//! Tests of the key decoder, with every encoding and every cut of the bytes.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests with growing texts: of the parts that are cut off, and that no text is lost or shown twice.
+//! Tests with growing texts: settled parts are cut off, and no text is lost or shown twice.
 
 use super::super::{Growing, render, render_rest};
 use super::{CutPoint, settled};
@@ -31,8 +31,8 @@ fn items_of_a_list_and_lines_of_code_settle_one_by_one() {
     cut("text\n```rust\n", Some("text\n"), "");
 }
 
-/// Lets a text grow by `step` bytes at a time, and settles it each time. Returns all rows, and the maximum length in
-/// bytes of the part that did not settle.
+/// Lets a text grow by `step` bytes at a time, and settles the text each time. Returns all rows, and the maximum
+/// length in bytes of the unsettled part.
 fn grown(text: &str, step: usize) -> (Vec<String>, usize) {
     let (mut rows, mut most) = (Vec::new(), 0);
     let mut add = |growing: &Growing| {
@@ -60,7 +60,8 @@ fn words(rows: &[String]) -> Vec<&str> {
     rows.iter().flat_map(|row| row.split_whitespace()).filter(|word| *word != "▏").collect()
 }
 
-/// Checks that little of a long text made of this block is drawn anew, and that its words are shown once and in order.
+/// Checks that a growing text of 2,000 such lines is drawn anew only in a small part, and that its words are shown
+/// once and in order. `most`: maximum length in bytes of the part that is drawn anew.
 #[track_caller]
 fn check(begin: &str, line: &str, most: usize) {
     let lines = |n: usize| line.replace("{n}", &n.to_string());

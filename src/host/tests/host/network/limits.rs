@@ -1,4 +1,4 @@
-//! Bounds of the proxy, and what is no request.
+//! Limits of the proxy, and input that is no request.
 
 use std::time::Duration;
 

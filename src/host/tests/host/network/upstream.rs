@@ -1,10 +1,10 @@
-//! Machines that reach the network by a proxy of their own.
+//! Machines that reach the network through an upstream proxy.
 
 use tandem_host::network::UpstreamProxies;
 
 use super::*;
 
-/// A stage behind another proxy.
+/// Returns a stage behind an upstream proxy.
 fn behind(proxy: &str, server: u16, found: &[&str]) -> Stage {
     let proxies = UpstreamProxies::all(proxy);
     Stage::with(server, found, admitted(), |setup| NetworkSetup { proxies, ..setup })

@@ -58,7 +58,7 @@ fn sent(messages: &[Arc<Message>], model: &str, refused: &RefusedReasoning) -> V
     body["input"].as_array().unwrap().clone()
 }
 
-/// Target that takes everything that the API does.
+/// Target that accepts everything that the API accepts.
 static TEST_TARGET: LazyLock<ResponsesTarget<'static>> = LazyLock::new(|| ResponsesTarget {
     model: TEST_MODEL,
     quirks: &NO_QUIRKS,
@@ -83,7 +83,7 @@ fn is_of_model(item: &Value) -> bool {
     !is_output && item["role"] != "user"
 }
 
-/// Panics unless the API takes the input.
+/// Panics if the API would refuse the input.
 fn obeys(input: &[Value]) {
     let mut open: Vec<&Value> = Vec::new();
     let mut seen = HashSet::new();
@@ -133,7 +133,8 @@ fn natives(messages: &[Arc<Message>]) -> Vec<Value> {
     own.flat_map(|native| native.parts.clone()).collect()
 }
 
-/// A conversation in which the model has called a custom tool, in its own words and in those of another API.
+/// Returns a conversation in which the model has called a custom tool. `is_native`: the call is in the form of this
+/// API.
 fn patched(is_native: bool) -> Vec<Arc<Message>> {
     let call = Call {
         id: "c1".to_owned(),

@@ -1,4 +1,4 @@
-//! Conversations over several requests: what the model said goes back, or is left out.
+//! Conversations over several requests: earlier answers are sent back, or left out.
 
 use tandem_model::{Assistant, Call, Chunk, Finish, FinishReason, Message, Model, Native, Part};
 
@@ -20,13 +20,13 @@ async fn answer(model: &dyn Model, prompt: Prompt) -> Arc<Message> {
     Arc::new(Message::Assistant(answer))
 }
 
-/// The kinds of an assistant's blocks.
+/// Returns the kinds of the blocks in an answer.
 fn kinds(turn: &Value) -> Vec<&str> {
     assert_eq!(turn["role"], "assistant");
     turn["content"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect()
 }
 
-/// A user's message, what the model thinks and calls, and the results.
+/// Returns a user's message, an answer with thinking and calls, and the results of the calls.
 async fn looped(id: &str) -> Vec<Arc<Message>> {
     let server = Server::start(vec![recorded("calls")]).await;
     let model = of_model(id, endpoint(&server), options());

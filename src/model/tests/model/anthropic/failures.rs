@@ -1,4 +1,4 @@
-//! Failures: their errors, and the ones that are tried again.
+//! Failures: their errors, and those after which the request is sent again.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tandem_model::retry::RetryPolicy;
 use super::*;
 use crate::api::assert_lines;
 
-/// A spend limit, which has the type of a rate limit.
+/// A spend limit, in the form of a rate limit.
 const SPENT: &str = r#"{"type":"error","error":{"type":"rate_limit_error","message":"This request would exceed","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
 
 fn error(kind: &str, message: &str) -> String {
@@ -21,14 +21,14 @@ fn http(status: u16, kind: &str, message: &str) -> Reply {
     Reply::error(status, error(kind, message))
 }
 
-/// It is tried again, for this reason.
+/// Checks that the request is sent again after this reply, and the reason that people are told.
 async fn passes(reply: Reply, reason: &str) {
     let (lines, _) = play(vec![reply, says("ok")]).await;
     let expected = [&format!("retry: {reason}, 2/10"), "text: ok", "finish: Stop 1/0/1/0"];
     assert_eq!(lines, expected, "{reason}");
 }
 
-/// It is final, and of this kind; returns the error.
+/// Checks that this reply ends the answer with an error of this kind. Returns the error.
 async fn ends(reply: Reply, kind: &str) -> String {
     let (lines, server) = play(vec![reply, says("ok")]).await;
     let [line] = &lines[..] else { panic!("{lines:?}") };

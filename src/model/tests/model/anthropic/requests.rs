@@ -6,7 +6,7 @@ use tandem_model::{Assistant, Call, Message, Model as _, Part, ToolDeclaration, 
 
 use super::*;
 
-/// Calls, each with a name and an id.
+/// Returns an answer with these calls, each with a name and an id.
 pub(super) fn calls(calls: &[(&str, &str)]) -> Arc<Message> {
     let calls = calls.iter().map(|(name, id)| Call {
         id: (*id).to_owned(),

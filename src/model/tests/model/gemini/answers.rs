@@ -1,4 +1,4 @@
-//! Recorded streams: the same comes of them however they are cut.
+//! Recorded streams, which give the same chunks however they are cut.
 
 use super::*;
 use crate::api::plays_however_cut;

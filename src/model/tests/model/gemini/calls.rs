@@ -6,7 +6,7 @@ use tandem_model::{Assistant, Call, ToolResult};
 
 use super::*;
 
-/// The bodies of all requests for an answer.
+/// Returns the bodies of all requests for an answer.
 fn bodies(server: &Server) -> Vec<Value> {
     server.asked().into_iter().map(|asked| asked.body).collect()
 }
@@ -96,7 +96,7 @@ async fn any_model_id_is_one_segment_of_the_address() {
     }
 }
 
-/// An answer with the calls and native parts that a session makes of a stream.
+/// Returns the answer that a session makes of a stream, with its calls and native parts.
 async fn answer(gemini: &Gemini, messages: &[Arc<Message>]) -> (Arc<Message>, Vec<Call>) {
     let mut answer = Assistant::default();
     let mut chunks = gemini.stream(prompt(messages.to_vec()));

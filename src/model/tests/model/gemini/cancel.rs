@@ -1,4 +1,4 @@
-//! Dropping the stream ends everything at once.
+//! Dropping the stream of an answer, which ends the request at once.
 
 use tandem_net::Backoff;
 use test_support::limit::in_time;

@@ -1,4 +1,4 @@
-//! Keys: where they go, and where they never do.
+//! Keys: the requests that have them, and the requests that must not.
 
 use expect_test::expect;
 use tandem_model::gemini::{check, models};

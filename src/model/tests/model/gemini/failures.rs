@@ -1,4 +1,4 @@
-//! Failures, and answers that are cut off or make no sense.
+//! Failures, and answers that are cut off or unusable.
 
 use expect_test::expect;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::*;
 
 const STOP: &str = "finish: Stop 0/0/0/0";
 
-/// The last text of what the model was told.
+/// Returns the last text in a request.
 fn nudge(server: &Server, request: usize) -> String {
     let body = &server.asked()[request].body;
     let parts = contents(body).last().unwrap()["parts"].as_array().unwrap().clone();

@@ -1,10 +1,10 @@
-//! Tool calls, numbered, named and cut as every server does it.
+//! Tool calls, numbered, named and cut in the ways of many servers.
 
 use super::*;
 
 const A: &str = r#"call: glob({"pattern":"a"}) "#;
 
-/// These deltas are these calls, cut anywhere on their way.
+/// Checks that these deltas give these calls, wherever the stream is cut.
 async fn check(deltas: Vec<Value>, reason: &str, expected: &[&str]) {
     let mut expected: Vec<_> = expected.iter().map(|call| format!("call: {call}")).collect();
     expected.push(STOP.to_owned());

@@ -1,4 +1,4 @@
-//! Context windows, asked of each server in its own words.
+//! Context windows, requested from each server in its own way.
 
 use expect_test::expect;
 use futures::StreamExt as _;
@@ -91,7 +91,7 @@ async fn what_the_file_of_models_says_counts() {
     );
 }
 
-/// Asks a server whose context window is of so many tokens.
+/// Sends a prompt to a server whose context window has this size in tokens.
 async fn ask_with_window(tokens: u64, replies: Vec<Reply>) -> (Vec<String>, Server) {
     let list = list(json!({ "id": MODEL, "max_model_len": tokens }));
     let server = Server::with_pages(replies, &[("/v1/models", list)]).await;

@@ -1,4 +1,4 @@
-//! Failures: passing ones, lasting ones, and their errors.
+//! Failures: those that pass, those that last, and their errors.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn what_the_server_asks_for_is_waited_for() {
     }
 }
 
-/// The answer of a server that does not have the Responses API.
+/// Returns the reply of a server without the Responses API.
 fn other_api() -> Reply {
     Reply::error(404, "File Not Found")
 }

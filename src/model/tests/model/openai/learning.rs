@@ -1,4 +1,4 @@
-//! Differences of servers, which are found out from their errors, once, and remembered.
+//! Differences of servers, learned once from their errors.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,8 +9,8 @@ use tandem_model::{Assistant, Call, Part, ToolResult};
 
 use super::*;
 
-/// The first request is refused with this; the next one, and all after it, differ from it as
-/// `check` says: it is given the body before and the body after.
+/// Checks what is learned from a refusal of the first request. `check` gets the bodies of the first request and of a
+/// later one.
 async fn check(asked: Prompt, refusal: Reply, check: impl Fn(&Value, &Value)) {
     check_at(|server| format!("{}/v1", server.address()), asked, refusal, check).await;
 }
@@ -37,7 +37,7 @@ fn plain() -> Prompt {
     prompt(vec![user("hi")])
 }
 
-/// A conversation with a call and no text, and an image in the result.
+/// Returns a conversation with a call without text, and an image in the result.
 fn with_call() -> Prompt {
     let call = Call { id: "c1".to_owned(), name: "glob".to_owned(), args: json!({}) };
     let result = ToolResult {
@@ -172,7 +172,7 @@ async fn reasoning_may_be_refused_or_wanted() {
     assert!(messages(&server, 2)[2].get("reasoning_content").is_none());
 }
 
-/// An instruction and a schema that tell a near server from others.
+/// Returns a prompt with a schema that local servers get in a simpler form.
 fn with_schema() -> Prompt {
     let schema = json!({ "type": "object", "properties": {
         "pattern": { "type": "string", "pattern": "^a" },

@@ -1,4 +1,4 @@
-//! Reasoning: shown as thoughts, and echoed under the field it came in.
+//! Reasoning: shown as thoughts, and sent back in the field in which it came.
 
 use super::*;
 
@@ -7,8 +7,8 @@ fn call() -> Value {
         "function": { "name": "glob", "arguments": "{}" } }] })
 }
 
-/// Plays these deltas and a call, and then what came of it; the lines, and the message that the
-/// model is told it said.
+/// Plays these deltas with a call, and sends the answer back. Returns the lines, and the message of the model in the
+/// next request.
 async fn echo(deltas: Vec<Value>, text_said: &str) -> (Vec<String>, Value) {
     let deltas = deltas.into_iter().chain([call()]).collect();
     let server = start(vec![stream(deltas, "tool_calls"), text("ok")]).await;

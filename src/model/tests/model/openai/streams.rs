@@ -190,7 +190,7 @@ async fn a_line_without_an_end_and_an_answer_without_an_end_are_given_up() {
     }
 }
 
-/// An answer with a bit of everything.
+/// Returns an answer with all kinds of deltas.
 fn rich() -> String {
     let call = |index: u64, id: &str, arguments: &str| {
         json!({ "tool_calls": [{ "index": index, "id": id,

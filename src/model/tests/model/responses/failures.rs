@@ -1,8 +1,8 @@
-//! Failures: what may pass is tried again, and what cannot is an error at once.
+//! Failures: those that may pass are tried again, and those that cannot are errors at once.
 
 use super::*;
 
-/// An event that reports a failure, in each form in which servers report it.
+/// Returns the events that report a failure, in each form that servers use.
 fn failed(code: &str, message: &str) -> [String; 3] {
     let error = json!({ "code": code, "message": message });
     let response =

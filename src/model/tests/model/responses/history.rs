@@ -1,8 +1,8 @@
-//! Reasoning, calls and phases go back as they came, in their order, and to no other model.
+//! Reasoning, calls and phases, which are sent back unchanged, in order, and to no other model.
 
 use super::*;
 
-/// A step with all that goes back.
+/// Returns an answer with all kinds of items that are sent back.
 fn step() -> Vec<Value> {
     vec![
         reasoning("rs_1", "c2lnbmVk", "I must look"),
@@ -13,7 +13,7 @@ fn step() -> Vec<Value> {
     ]
 }
 
-/// Plays a step, and returns the conversation after it.
+/// Plays an answer, and returns the conversation after it.
 async fn played(step: &[Value]) -> (Vec<Arc<Message>>, Server) {
     let (lines, finish, server) = play(vec![answer(step), text("ok"), text("ok")]).await;
     (after(&lines, &finish.unwrap()), server)

@@ -1,11 +1,11 @@
-//! Differences of servers, which are found out from their errors, once, and remembered.
+//! Differences of servers, learned once from their errors.
 
 use super::*;
 use tandem_content::media::Media;
 use tandem_model::Part;
 
-/// The first request is refused with this; the next one, and all after it, differ from it as `check` says: it is given
-/// the body before and the body after.
+/// Checks what is learned from a refusal of the first request. `check` gets the bodies of the first request and of a
+/// later one.
 async fn check(asked: Prompt, refusal: Reply, check: impl Fn(&Value, &Value)) {
     let server = lenient(vec![refusal, text("ok"), text("ok")]).await;
     let model = model(&server, options());
@@ -23,7 +23,7 @@ fn plain() -> Prompt {
     Prompt { thinking: Some("high".to_owned()), ..prompt(vec![user("hi")]) }
 }
 
-/// A conversation with a message that has a phase, and an image in a result.
+/// Returns a conversation with a message that has a phase, and an image in a result.
 fn with_image() -> Prompt {
     let call = Call { id: "c1".to_owned(), name: "glob".to_owned(), args: json!({}) };
     let parts = vec![message("msg_1", "Looking.", "commentary"), super::call("fc_1", "c1", "{}")];
@@ -109,7 +109,7 @@ async fn images_of_results_come_after_them_or_not_at_all() {
     .await;
 }
 
-/// A question with an image.
+/// Returns a question with an image.
 fn seen(kind: &str, data: &[u8]) -> Arc<Message> {
     Arc::new(Message::User(vec![Part::Media(Media::new(kind, data))]))
 }

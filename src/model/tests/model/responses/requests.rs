@@ -1,4 +1,4 @@
-//! Requests: each field of them, and the ways to say how much the model thinks.
+//! Requests: each field, and the ways to set how much the model thinks.
 
 use super::*;
 use tandem_content::media::Media;
@@ -76,7 +76,7 @@ async fn a_level_that_the_model_does_not_have_is_refused_here() {
     }
 }
 
-/// A prompt with an image, a document and something that no model reads.
+/// Returns an image, a document and a sound, which no model reads.
 fn media() -> Vec<Media> {
     ["image/png", "application/pdf", "audio/wav"].map(|kind| Media::new(kind, b"x")).to_vec()
 }

@@ -1,4 +1,4 @@
-//! Streams: every event, however the connection cuts them, and answers that end early.
+//! Streams: every kind of event, every cut, and answers that end early.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::*;
 const CHAT: &str = "POST /v1/chat/completions";
 const RESPONSES: &str = "POST /v1/responses";
 
-/// An answer of chat completions.
+/// Returns an answer of chat completions.
 fn chat_text() -> Reply {
     let said = json!({ "choices": [{ "delta": { "content": "ok" }, "finish_reason": "stop" }] });
     Reply::stream(event(&said) + "data: [DONE]\n\n")
@@ -15,7 +15,8 @@ fn nowhere(message: &str) -> Reply {
     refused(404, message, "", "")
 }
 
-/// Asks a model twice, gets these replies, and expects this text and these requests.
+/// Sends two prompts to a model whose server has these replies. Checks the first text, and the addresses of the
+/// requests.
 async fn check(id: &str, replies: Vec<Reply>, first: &str, asked: &[&str]) {
     let server = lenient(replies).await;
     let learned = Arc::default();
@@ -72,7 +73,7 @@ async fn a_server_without_the_responses_api_is_asked_for_chat_completions() {
     }
 }
 
-/// Asks a model as often as it takes to get these replies, and expects these requests.
+/// Sends `times` prompts to a model whose server has these replies, and checks the addresses of the requests.
 async fn check_requests(id: &str, times: usize, replies: Vec<Reply>, asked: &[&str]) {
     let server = lenient(replies).await;
     let model = of_model(id, endpoint(&server), options());

@@ -1,4 +1,4 @@
-//! Encodings and line endings: what an edit does not touch stays, byte for byte.
+//! Encodings and line endings: the text around an edit keeps its bytes.
 
 use encoding_rs::{EUC_KR, SHIFT_JIS, WINDOWS_1252};
 use expect_test::expect;
@@ -7,14 +7,14 @@ use serde_json::json;
 
 use super::{Place, replace_args, shown, write_args};
 
-/// Replaces in a file of these bytes.
+/// Replaces text in a file with these bytes, and checks the new bytes.
 fn check(before: &[u8], old: &str, new: &str, after: &[u8]) {
     let place = Place::new(&[("a.txt", before)]);
     place.call("replace", replace_args(old, new)).unwrap();
     assert_eq!(place.read("a.txt"), after);
 }
 
-/// Writes over a file of these bytes.
+/// Overwrites a file with these bytes, and checks the new bytes.
 fn check_write(before: &[u8], content: &str, after: &[u8]) {
     let place = Place::new(&[("a.txt", before)]);
     place.call("write_file", write_args(content)).unwrap();
@@ -131,7 +131,7 @@ fn binary_files_are_left_alone() {
     place.check_failing("write_file", write_args("x"), "not_text");
 }
 
-/// A file's text with any line endings, and a part of it that begins and ends anywhere.
+/// Returns a strategy for a text with any line endings, and the ends of a part of the text.
 fn a_text_and_a_part() -> impl Strategy<Value = (String, usize, usize)> {
     let text = "[a-jé\u{4E2D} \\t\\r\\n]{1,40}|(([a-j ]{0,5})(\r\n|\n)){1,10}";
     text.prop_flat_map(|text| {
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-/// Not between the two halves of a line ending: an edit cannot say so.
+/// Returns `at`, moved behind a line ending that it would cut in half: an edit cannot name such a place.
 fn whole_ending(text: &str, at: usize) -> usize {
     let split = text[..at].ends_with('\r') && text[at..].starts_with('\n');
     if split { at + 1 } else { at }

@@ -1,4 +1,4 @@
-//! Files that an editor has open with changes that are not saved: tools take what is in the editor.
+//! Files that an editor has open with unsaved changes: tools read and change the editor's text.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,28 +14,28 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use test_support::host::host_with;
 
-/// An editor with unsaved texts, by path. What it is told to write, it saves.
+/// An editor with unsaved texts, by path. The editor saves each text that it is told to write.
 #[derive(Default)]
 struct Editor {
     texts: Mutex<HashMap<PathBuf, String>>,
-    /// Number of texts that it was asked for.
+    /// Number of texts that the editor was asked for.
     asked: AtomicUsize,
     is_read_only: bool,
-    /// `true` if it answers nothing.
+    /// `true` if the editor answers nothing.
     is_silent: AtomicBool,
     saving: Saving,
 }
 
-/// What an editor does that is told to write.
+/// Behaviour of an editor that is told to write.
 #[derive(Default, PartialEq)]
 enum Saving {
     #[default]
     Saves,
-    /// It changes what it saves, as a formatter does.
+    /// The editor changes the text before saving, as a formatter does.
     Formats,
-    /// It saves later.
+    /// The editor keeps the text, and saves later.
     Keeps,
-    /// It says that it has written.
+    /// The editor reports a write that it has not made.
     Lies,
     Refuses,
 }
@@ -97,7 +97,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// A workspace in which `a.txt` has these bytes.
+    /// Makes a workspace in which `a.txt` has these bytes.
     fn new(bytes: &[u8], editor: Editor) -> Self {
         let mut place = Place::new(&[("a.txt", bytes)]);
         let workspace = Workspace::new(place.cx.host.workspace.root(), &[]).unwrap();
@@ -114,14 +114,14 @@ impl Desk {
         Self { place, editor, guard }
     }
 
-    /// A workspace in which `a.txt` says `saved`, and an editor that has `unsaved` in its place.
+    /// Makes a workspace in which `a.txt` has the text `saved`, and an editor that has `unsaved` for the same file.
     fn unsaved(editor: Editor) -> Self {
         let desk = Self::new(b"saved\n", editor);
         desk.types("unsaved\n");
         desk
     }
 
-    /// The editor has another text in `a.txt`.
+    /// Changes the editor's text of `a.txt`.
     fn types(&self, text: &str) {
         self.editor.set(&self.place.path("a.txt"), text);
     }
@@ -141,7 +141,7 @@ impl Desk {
         self.place.call("run_shell_command", json!({ "command": command })).unwrap();
     }
 
-    /// The model rewrites the file that it has just read.
+    /// Lets the model read the file, and then overwrite it.
     fn rewrites(&self, content: &str) -> Result<ToolOutput, ToolError> {
         self.read();
         self.place.call("write_file", write_args(content))

@@ -1,4 +1,4 @@
-//! Writing of files: links, permissions, and changes by others meanwhile.
+//! Writing files: links, permissions, and changes by other programs meanwhile.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};

@@ -25,7 +25,7 @@ fn patch(lines: &str) -> Value {
 const FILES: [(&str, &[u8]); 3] =
     [("a.txt", b"one\ntwo\nthree\n"), ("b.txt", b"b\r\nc\r\n"), ("old/c.txt", b"c\n")];
 
-/// A patch that changes, makes, removes and moves files.
+/// A patch that changes, creates, removes and moves files.
 const ALL: &str = "*** Update File: a.txt\n@@\n one\n-two\n+2\n*** Add File: new/d.txt\n+d\n\
     *** Delete File: b.txt\n*** Update File: old/c.txt\n*** Move to: e.txt\n-c\n+e";
 

@@ -6,7 +6,7 @@ use tandem_host::{Access, FileLocation};
 
 use super::{Place, replace_args, report, shown};
 
-/// Replaces in a file; what is there then, and what the model is told.
+/// Replaces text in a file and checks the new content. Returns the text for the model.
 fn check(before: &str, old: &str, new: &str, after: &str) -> String {
     let place = Place::new(&[("a.txt", before.as_bytes())]);
     let output = place.call("replace", replace_args(old, new)).unwrap();
@@ -15,7 +15,7 @@ fn check(before: &str, old: &str, new: &str, after: &str) -> String {
     output.text
 }
 
-/// Cannot be replaced; the message.
+/// Checks that a replacement fails with this kind. Returns the message.
 fn check_failing(before: &str, old: &str, new: &str, kind: &str) -> String {
     let place = Place::new(&[("a.txt", before.as_bytes())]);
     place.check_failing("replace", replace_args(old, new), kind)
@@ -59,7 +59,7 @@ fn exact_text_is_replaced_literally() {
     assert_eq!(said, expected);
 }
 
-/// The source that the line numbers below are of.
+/// Source to which the line numbers below belong.
 const PYTHON: &str =
     "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2\n";
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Called, Project, tool_named};
 
-/// Text of a file in most of these projects.
+/// Content of a file in most of these projects.
 const FOUR: &str = "one\ntwo\nthree\nfour\n";
 
 #[track_caller]

@@ -13,7 +13,7 @@ fn check_error(project: &Project, args: Value, expected: &str) {
     project.check_error("glob", args, expected);
 }
 
-/// A project whose files are all old, so that they come by name.
+/// Makes a project with old files, which `glob` sorts by name.
 fn old(files: &[&str]) -> Project {
     let project = Project::new(&[]);
     for name in files {
@@ -28,7 +28,7 @@ fn age(project: &Project, name: &str, age: Duration) {
     file.set_modified(SystemTime::now() - age).unwrap();
 }
 
-/// The paths that are found, relative to the project.
+/// Checks the paths that `glob` finds, relative to the project.
 #[track_caller]
 fn check(project: &Project, args: Value, expected: &[&str]) {
     let text = project.call("glob", args).text();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Called, Project, tool_named};
 
-/// The answer alone.
+/// Returns the text for the model.
 fn answer(project: &Project, args: Value) -> String {
     project.name_places(&project.call("grep_search", args).text())
 }
@@ -146,7 +146,7 @@ fn files_are_chosen_by_a_glob() {
     check("*.zzz", &[]);
 }
 
-/// The first and last line of each stretch of lines in an answer, and the lines that match.
+/// Returns the first and the last line of each part of an answer, and the lines that match.
 fn ends(answer: &str) -> String {
     let lines: Vec<_> = answer.lines().filter_map(|line| line.strip_prefix('L')).collect();
     let number = |line: &str| line.split([':', '-']).next().unwrap().parse::<u32>().unwrap();

@@ -1,4 +1,4 @@
-//! `grep_search` where there is more than text, and where it fails.
+//! `grep_search` in files that are no text, and in places where it fails.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn check_error(project: &Project, args: Value, expected: &str) {
     project.check_error("grep_search", args, expected);
 }
 
-/// A project with much that is not to be searched.
+/// Makes a project with many files that must not be searched.
 fn odd() -> Project {
     let project = Project::new(&[
         (".gitignore", "*.log\n"),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Project;
 
-/// The files that are read, in order.
+/// Checks the names of the files that are read, in order.
 #[track_caller]
 fn check_names(project: &Project, args: Value, expected: &[&str]) {
     let text = project.call("read_many_files", args).told();

@@ -1,4 +1,4 @@
-//! Findings of the tools in files with secrets in them.
+//! Tools that come upon files with secrets.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tandem_host::Access;
 
 use super::{Project, tool_named};
 
-/// A home with everything in it, as a workspace.
+/// Makes a workspace that is a home with all kinds of files.
 fn home() -> Project {
     Project::new(&[
         (".env", "KEY=hush\n"),

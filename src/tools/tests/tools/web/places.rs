@@ -1,4 +1,4 @@
-//! Targets of requests: not inside, not elsewhere than was asked, not for ever.
+//! Targets of requests: no address inside a network, no other host than asked for, and no endless redirections.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use super::{Web, moved, page, why_not};
 use test_support::api_server::{Reply, Server};
 
-/// Answers lookups from a list.
+/// Returns a lookup that takes its answers from a list.
 fn lookup(answers: &[&[&str]]) -> Lookup {
     let parse = |found: &&[&str]| found.iter().map(|it| it.parse().unwrap()).collect::<Vec<_>>();
     let answers = Mutex::new(answers.iter().map(parse).collect::<VecDeque<_>>());
@@ -26,13 +26,13 @@ fn lookup(answers: &[&[&str]]) -> Lookup {
     })
 }
 
-/// Returns the error of reading an address, whose name leads to `found`.
+/// Returns the error of reading an address. `found`: addresses to which the name leads.
 async fn refused(reach: Reach, url: &str, found: &[&[&str]]) -> String {
     let web = Web { reach, lookup: lookup(found), ..Web::default() };
     web.read(url).await.unwrap_err().message
 }
 
-/// Returns the error of reading from a server, whose address is `SERVER` in it.
+/// Returns the error of reading from a server. The message has `SERVER` in place of the server's address.
 async fn failed(web: Web, server: &Server) -> String {
     let error = web.read(&format!("{}/x", server.address())).await.unwrap_err();
     error.message.replace(server.address(), "SERVER")

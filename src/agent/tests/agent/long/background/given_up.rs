@@ -1,4 +1,4 @@
-//! A summary that nobody can use any more when it is there, or before.
+//! Summaries that are of no use any more when they are ready, or before.
 
 use tandem_model::Models;
 
