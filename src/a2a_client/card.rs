@@ -17,7 +17,7 @@ const MAX_DESCRIPTION_CHARS: usize = 400;
 /// Maximum number of skills that are read.
 const MAX_SKILLS: usize = 20;
 
-/// Paths of a card below an agent's address: the present one, and the one before 0.3.
+/// Paths of the card below an agent's address: the path since 0.3, and the earlier path.
 pub(super) const CARD_PATHS: [&str; 2] = [".well-known/agent-card.json", ".well-known/agent.json"];
 
 /// Form of the requests to an agent.

@@ -84,7 +84,7 @@ impl RemoteContent {
         self.text.trim().is_empty() && self.files.is_empty()
     }
 
-    /// Begins a new line, unless the text is at the beginning of one.
+    /// Begins a new line, unless the text is empty or ends with a line break.
     fn separate(&mut self) {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
@@ -123,7 +123,7 @@ impl<'a> SentFile<'a> {
         })
     }
 
-    /// Returns the name of the changed file, if this one is the diff of a changed file and can be read.
+    /// Returns the name of the changed file, if this file is its diff and can be read.
     fn changed_name(&self) -> Option<&'a str> {
         let is_diff = self.media_type == Some(DIFF_TYPE) && self.text.is_some();
         self.name.filter(|_| is_diff)?.strip_suffix(".diff")

@@ -148,7 +148,7 @@ impl Exchange {
         result
     }
 
-    /// Follows the events of the task that come after the last one seen.
+    /// Follows the events of the task after the last event that was received.
     async fn subscribe(&mut self) -> Result<(), RequestFailure> {
         match self.subscription().await {
             Ok(Answer::Stream(stream)) => self.read(*stream, true).await,

@@ -22,7 +22,8 @@ impl Progress {
         Self { show, next: Instant::now(), waits: false }
     }
 
-    /// Records that there is new progress. Shows `text` now if it is time, else the caller shows it at [`Self::due`].
+    /// Records that there is new progress. Shows `text` now if enough time has passed since the last text; otherwise
+    /// the caller shows the progress at [`Self::due`].
     pub(super) fn changed(&mut self, text: impl FnOnce() -> String) {
         self.waits = true;
         if Instant::now() >= self.next {

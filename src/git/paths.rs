@@ -51,7 +51,7 @@ impl Paths {
         format!("refs/tandem/{}", self.id)
     }
 
-    /// Returns `true` if the clone is whole. Its `.git` is moved into it last.
+    /// Returns `true` if the clone is complete. `.git` is moved into the clone last, so its presence shows this.
     pub(crate) fn is_cloned(&self) -> bool {
         let git = fs::symlink_metadata(self.clone.join(".git"));
         git.is_ok_and(|metadata| metadata.is_dir())
@@ -126,7 +126,7 @@ pub(crate) fn removed(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Maximum depth of nested directories in which read-only ones can be removed.
+/// Maximum depth of nested directories that can be removed although some are read-only.
 const MAX_REMOVED_DEPTH: usize = 200;
 
 /// Lets the owner write in a directory and in the directories below it. Caches of tools, such as Go's, are read-only.

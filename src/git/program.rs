@@ -115,7 +115,7 @@ pub(crate) struct Git {
 pub(crate) struct GitCommand<'a> {
     /// Arguments of the command.
     pub(crate) args: &'a [&'a str],
-    /// Git directory; `None` for the one beside the session's clone.
+    /// Git directory; `None`: the git directory beside the session's clone.
     pub(crate) git: Option<&'a Path>,
     /// Work tree of the command, if it works with files.
     pub(crate) files: Option<&'a Path>,

@@ -21,7 +21,8 @@ pub struct Repository {
 /// Credentials of a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct UrlCredentials {
-    /// Scheme, host and port that the credentials are for. A server that this one leads to is not given them.
+    /// Scheme, host and port for which the credentials are. A server to which this server redirects does not get the
+    /// credentials.
     pub(crate) server: String,
     pub(crate) user: String,
     pub(crate) password: String,

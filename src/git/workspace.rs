@@ -179,7 +179,7 @@ impl GitWorkspace {
         (tree == taken.tree).then(|| commit.clone())
     }
 
-    /// Pushes a snapshot, and records its commit as the last one.
+    /// Pushes a snapshot, and records its commit as the last snapshot.
     async fn push(&self, git: &Git, state: &CloneState, commit: &str) -> Result<(), String> {
         let name = self.paths.reference();
         // Another node may have taken the session over, or a node that has lost it may push late. With the lease, a

@@ -68,12 +68,12 @@ impl GitWorkspaces {
         &self.directory
     }
 
-    /// Returns the repositories. The first one is for clients that name no workspace.
+    /// Returns the repositories. The first repository is for clients that name no workspace.
     pub fn repositories(&self) -> &[Arc<Repository>] {
         &self.repositories
     }
 
-    /// Returns the repository of the name that a client gives, or the first one if the client gives none.
+    /// Returns the repository of the name that a client gives, or the first repository if the client gives no name.
     pub fn find_repository(&self, name: Option<&str>) -> Option<&Arc<Repository>> {
         let mut repositories = self.repositories.iter();
         match name {

@@ -68,7 +68,8 @@ const LEADING_OUT: [&str; 11] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// Environment variables in which programs look for their proxy, and those with the hosts to reach without a proxy.
+/// Environment variables in which programs look for their proxy, and variables with the hosts to reach without a
+/// proxy.
 const PROXY_VARIABLES: [&str; 6] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
@@ -144,7 +145,7 @@ pub struct CommandSandbox {
     walk: Mutex<WorkspaceWalk>,
     /// Result of the last search for protected files.
     protected: Mutex<Arc<SearchResult>>,
-    /// Directories that could not be searched for the last command, and those of them that people have been told of.
+    /// Directories that could not be searched for the last command, and directories of which people were told so.
     unclear: Mutex<BTreeSet<PathBuf>>,
     told_unclear: Mutex<BTreeSet<PathBuf>>,
     /// Protected files at the last comparison, and the programs that could have changed them since.
@@ -486,8 +487,8 @@ impl CommandSandbox {
         )
     }
 
-    /// Returns a message for people if no sandbox works here, or the one that they demand is unknown. Returns it only
-    /// once.
+    /// Returns a message for people if no sandbox works here, or if the demanded mechanism is unknown. Returns the
+    /// message only once.
     pub fn first_complaint(&self, probe: &Probe) -> Option<String> {
         if self.complained.swap(true, Ordering::Relaxed) {
             return None;
@@ -800,8 +801,8 @@ impl CommandSandbox {
         Ok(profile)
     }
 
-    /// Adds files and directories of the home to its readable ones. Returns the secrets and sockets that a search of
-    /// them has found. A directory that cannot be searched for secrets is not added.
+    /// Makes files and directories of the home readable. Returns the secrets and sockets that a search of them has
+    /// found. A directory that cannot be searched for secrets is not added.
     fn show_of_home(&self, home: &mut Home, shown: &[PathBuf]) -> FoundInHome {
         let shown: Vec<_> = shown.iter().filter(|path| home.hides(path)).cloned().collect();
         let (directories, mut files): (Vec<_>, Vec<_>) =

@@ -39,7 +39,7 @@ pub struct ToolContext {
     pub connect: Option<Connect>,
     /// Token that is cancelled with the turn. The call should end soon after.
     pub cancel: CancellationToken,
-    /// Callback for the live output so far; each text replaces the one before.
+    /// Callback for the live output so far; each text replaces the text before.
     pub progress: Arc<dyn Fn(String) + Send + Sync>,
     /// Callback that asks the user a question while the call runs.
     pub ask: AskUser,

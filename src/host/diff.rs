@@ -96,10 +96,9 @@ pub struct LineDiff {
 pub struct DiffLine {
     /// Text to which the line belongs.
     pub side: Side,
-    /// Line number in that text, from 1. For a line of both texts, the number in the new one.
+    /// Line number in the text, from 1. A line of both texts has its number in the new text.
     pub number: usize,
-    /// Line without its ending, in pieces. `true` marks words that differ from those of the line that this one
-    /// replaces.
+    /// Line without its ending, in pieces. `true` marks words that differ from those of the replaced line.
     pub pieces: Vec<(bool, String)>,
     /// `true` if the line is a last line without a newline.
     pub unended: bool,

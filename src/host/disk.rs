@@ -354,8 +354,8 @@ fn irregular(path: &Path, found: FileKind) -> ToolError {
     ToolError::new("not_a_regular_file", message)
 }
 
-/// Returns a file with the new content that can take the place of the old one; `None` if no new file could be equal to
-/// the old one.
+/// Returns a file with the new content that can replace the old file; `None` if no new file could be equal to the
+/// old one.
 fn successor<'p>(parent: &'p Parent<'_>, new: &[u8]) -> io::Result<Option<PendingFile<'p>>> {
     let file = parent.open(OFlags::RDONLY)?;
     let old = file.metadata()?;

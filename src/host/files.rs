@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::output::ToolError;
 
-/// Access to contents of files. Paths are real ones that the workspace has resolved, or those of stored outputs.
+/// Access to contents of files. Paths are real paths that the workspace has resolved, or paths of stored outputs.
 ///
 /// An operation that has begun continues to its end if its future is dropped.
 #[async_trait]
@@ -43,10 +43,10 @@ pub trait Files: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Option<Vec<u8>>, ToolError>;
 
-    /// Removes a file. Returns `false`, without removing it, if its content is not `expected`.
+    /// Removes a file. Returns `false`, and leaves the file, if its content is not `expected`.
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool>;
 
-    /// Gives a file the permissions of another one.
+    /// Gives a file the permissions of another file.
     async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes an empty directory.
@@ -82,7 +82,7 @@ pub fn moved(path: &Path) -> ToolError {
     ToolError::new("file_changed", message)
 }
 
-/// Returns the error for a file whose content is no longer the one that a change was made for.
+/// Returns the error for a file whose content is no longer the content that a change was made for.
 pub fn changed(path: &Path) -> ToolError {
     let message = format!(
         "{} has changed since this change was worked out; nothing was written. Read it again \

@@ -97,7 +97,7 @@ impl Invocation {
 pub struct Summary {
     /// Title on one line: a verb in the imperative, and its object. Logs of older versions may have the object alone.
     pub label: String,
-    /// Places that the call is about. The last one is the one to show.
+    /// Places that the call is about. The last place is the one that front ends show.
     pub locations: Vec<FileLocation>,
     /// Change that the call proposes.
     pub diff: Option<FileDiff>,

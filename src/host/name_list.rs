@@ -17,7 +17,7 @@ pub struct NameList {
 
 #[derive(Debug)]
 struct NameRow {
-    /// Names before the last one, the innermost first.
+    /// Names before the last name, the innermost first.
     above: Vec<String>,
     last: String,
     is_directory: bool,

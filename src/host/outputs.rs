@@ -156,8 +156,8 @@ impl Outputs {
         self.scratch.dir().map_or_else(|_| name.into(), |directory| directory.join(name))
     }
 
-    /// Returns the file that a path from the model leads to, if it is one of these. The path may also be the one that
-    /// the file has on another node.
+    /// Returns the stored output to which a path from the model leads. The path may also be the path of the output
+    /// on another node.
     pub fn find(&self, path: &str) -> Option<PathBuf> {
         let directory = self.scratch.existing()?;
         let stored = self.scratch.stored_files().and_then(|stored| stored.name_of(path.as_ref()));
@@ -204,7 +204,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Copies one of these files from the store into the session's directory, if it is not there.
+    /// Copies a stored output from the store into the session's directory, if the directory lacks it.
     pub async fn fetch(&self, file: &Path) -> io::Result<()> {
         match self.name(file) {
             Some(name) => self.scratch.fetch(&name).await.map(drop),

@@ -50,7 +50,8 @@ impl Secrets {
         Self(Arc::new(AgentDirectories { named: directories, ..AgentDirectories::default() }))
     }
 
-    /// Excludes a directory, given by its real path, from the agent's own: files in it are judged like other files.
+    /// Excludes a directory, given by its real path, from the agent's own directories: files in it are judged like
+    /// other files.
     pub(super) fn except(&self, directory: &Path) {
         let _ = self.0.except.set(directory.to_owned());
     }

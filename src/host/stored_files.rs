@@ -54,7 +54,7 @@ pub struct StoredFiles {
     session: String,
     source: Box<dyn StoredFileSource>,
     max_bytes: u64,
-    /// Files of the store with the pending ones, and the pending changes.
+    /// Files of the store, including files that are still to be stored, and the pending changes.
     state: Mutex<StoredFilesState>,
 }
 
@@ -117,7 +117,7 @@ impl StoredFiles {
         (is_ours && self.contains(name)).then(|| name.to_owned())
     }
 
-    /// Returns the files in one subdirectory, with names relative to it.
+    /// Returns the files in a subdirectory, with names relative to the subdirectory.
     pub(super) fn in_directory(&self, directory: &str) -> Vec<StoredFile> {
         let state = self.state.lock();
         let name = |name: &str| Some(name.strip_prefix(directory)?.strip_prefix('/')?.to_owned());

@@ -73,7 +73,7 @@ pub(super) struct StoredLogin {
     pub(super) server: String,
     /// Resource that the tokens are for, in the server's own words.
     pub(super) resource: String,
-    /// Endpoints of the authorization server, including the one that renews tokens.
+    /// Endpoints of the authorization server, including the endpoint that renews tokens.
     pub(super) metadata: AuthorizationMetadata,
     pub(super) client_secret: Option<String>,
     pub(super) redirect_uri: String,

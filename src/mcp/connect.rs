@@ -55,7 +55,7 @@ const MAX_STREAM_RECONNECTS: u32 = 5;
 const STREAM_RECONNECT_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
-/// Message on a server whose program is not the one that the user has agreed to.
+/// Message about a server whose program is not the program to which the user has agreed.
 const CHANGED_ERROR: &str = "is not started: what its folder's settings run has changed since you agreed to it. You are \
     asked again with your next prompt, or say so with `/permissions trust`";
 
@@ -160,7 +160,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Prepares the start of a program, and its sandbox if it is to run in one.
+/// Prepares the start of a program, and the sandbox if the program runs in a sandbox.
 async fn prepare(
     config: &ServerConfig,
     context: &HubContext,

@@ -23,7 +23,7 @@ const SANDBOX_HINT: &str = "it runs in the sandbox, which may be why: `/sandbox`
 /// Parts that all servers of a session share.
 pub(super) struct HubContext {
     pub(super) terminals: Arc<Terminals>,
-    /// Sandbox for the programs that are configured to run in one.
+    /// Sandbox for programs whose configuration demands a sandbox.
     pub(super) sandbox: Option<Arc<CommandSandbox>>,
     /// `true` once people have been told that no sandbox works.
     pub(super) complained: AtomicBool,
@@ -56,8 +56,8 @@ impl HubContext {
         }
     }
 
-    /// Returns `true` if a server may be connected to. A server that needs the user's consent must be the one that
-    /// the settings name now, and must not have changed since the user agreed.
+    /// Returns `true` if a server may be connected to. A server that needs the user's consent must be the server
+    /// that the settings name now, and must not have changed since the user agreed.
     pub(super) async fn may_start(&self, config: &ServerConfig) -> bool {
         let agreed = self.agreed.lock().clone().filter(|_| config.held.is_some());
         let Some(agreed) = agreed else { return true };
@@ -69,9 +69,9 @@ impl HubContext {
         agreed(name).await && is_named
     }
 
-    /// Prepares the sandbox for a server's program, if it is to run in one. If no sandbox works and the configuration
-    /// does not demand one, the program runs without: the user has agreed to the program itself, and people are told
-    /// once. The error says what has failed.
+    /// Prepares the sandbox for a server's program, if the program runs in a sandbox. If no sandbox works and the
+    /// configuration does not demand one, the program runs without: the user has agreed to the program itself, and
+    /// people are told once. The error says what has failed.
     pub(super) async fn confine(
         &self,
         config: &ServerConfig,

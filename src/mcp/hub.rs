@@ -43,7 +43,7 @@ pub struct Hub {
 pub struct HubSetup {
     /// Terminals that start the servers' programs.
     pub terminals: Arc<Terminals>,
-    /// Sandbox for the programs that are configured to run in one.
+    /// Sandbox for programs whose configuration demands a sandbox.
     pub sandbox: Option<Arc<CommandSandbox>>,
     /// The directories of the workspace.
     pub roots: Vec<PathBuf>,

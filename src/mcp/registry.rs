@@ -48,7 +48,8 @@ impl ServerEntry {
         self.server.config.name.clone()
     }
 
-    /// Begins to connect to the server if it is idle; not if it waits for the user's consent or is disabled.
+    /// Begins to connect to an idle server. A server that waits for the user's consent, or is disabled, is not
+    /// connected.
     pub(super) fn start(&mut self) {
         let idle = matches!(self.server.state().phase, Phase::Idle);
         if idle && self.keeping.is_none() {

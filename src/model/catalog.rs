@@ -51,7 +51,7 @@ pub struct ModelProperties {
     pub prices: Prices,
     /// API to ask first, of a model of `OpenAI`'s own or of one of which the user has said so.
     pub wire: Option<OpenAiWire>,
-    /// API that the id or the settings name, so that no other one is asked.
+    /// API that the id or the settings name, so that no other API is asked.
     pub forced_wire: Option<OpenAiWire>,
 }
 

@@ -29,8 +29,8 @@ impl Emitter {
         drop(self.0.send(chunk).await);
     }
 
-    /// Announces another attempt and waits until it is due; returns the failure's error if no attempt is left.
-    /// `replay` has the chunks that replace the streamed ones, if those are void.
+    /// Announces another attempt and waits until the attempt is due; returns the failure's error if no attempt is
+    /// left. `replay` has the chunks that replace the streamed chunks, if those are void.
     pub(super) async fn retry(
         &mut self,
         failure: RequestFailure,

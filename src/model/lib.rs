@@ -123,7 +123,7 @@ pub struct Prompt {
     /// Tools that the model may call. Their order must stay the same, because a provider's prompt cache depends on
     /// it.
     pub tools: Arc<[ToolDeclaration]>,
-    /// Level of thinking, one that the model offers; `None` for the model's default.
+    /// Level of thinking, which the model must offer; `None` for the model's default.
     pub thinking: Option<String>,
 }
 
@@ -303,7 +303,7 @@ pub enum FinishReason {
 /// Tokens of one request, as the provider counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the prompt, cached ones included.
+    /// Tokens of the prompt, including cached tokens.
     pub input: u64,
     /// Cached tokens of the prompt.
     pub cached: u64,

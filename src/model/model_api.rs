@@ -12,7 +12,7 @@ use super::provider::{OpenAiWire, Provider};
 pub enum ModelApi {
     /// The Gemini API: `streamGenerateContent`.
     Gemini,
-    /// One of the APIs of `OpenAI`; with `None`, the one that turns out to have the model.
+    /// An API of `OpenAI`; `None`: the API that turns out to have the model.
     OpenAi(Option<OpenAiWire>),
     /// Anthropic's Messages API.
     Anthropic,

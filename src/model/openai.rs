@@ -88,7 +88,7 @@ impl Model for OpenAi {
 }
 
 impl OpenAiApis {
-    /// Answers a prompt. If the first API does not have the model, asks the other one once.
+    /// Answers a prompt. If the first API does not have the model, asks the other API once.
     async fn answer(&self, prompt: Prompt, mut emitter: Emitter) -> Result<Finish, Error> {
         let served = self.served();
         let first = self.first_wire(served.as_ref());
@@ -123,7 +123,7 @@ impl OpenAiApis {
         Some(ServedModel { url: endpoint.url, model: self.server.model.id.clone() })
     }
 
-    /// Returns the API to ask first: the one that the id forces, else the one that has answered before, else the one of
+    /// Returns the API to ask first: the API that the id forces, else the API that has answered before, else that of
     /// the catalog, else chat completions, which more servers have.
     fn first_wire(&self, served: Option<&ServedModel>) -> OpenAiWire {
         let catalog::ModelProperties { wire, forced_wire, .. } = &self.server.model;

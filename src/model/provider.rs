@@ -86,7 +86,7 @@ impl Provider {
         named.unwrap_or((usual, id))
     }
 
-    /// Returns the provider whose ids begin like this one, if no other provider has such ids.
+    /// Returns the provider whose ids begin like this id, if no other provider has such ids.
     pub(super) fn whose(id: &str) -> Option<Self> {
         let id = id.to_ascii_lowercase();
         // For example `o3` and `o4-mini`.

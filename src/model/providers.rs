@@ -1,4 +1,4 @@
-//! The providers that model ids can name: the built-in ones, and servers that the settings name.
+//! The providers that model ids can name: built-in providers, and servers that the settings name.
 
 use std::collections::BTreeMap;
 

@@ -49,8 +49,8 @@ pub(super) trait Api: Send + Sync + 'static {
     /// Returns an empty answer.
     fn begin(&self) -> Self::Answer;
 
-    /// Writes the request for an answer, or for the rest of one that goes on after `answer`. `nudge` is a text for
-    /// the model, which follows the last message of the user.
+    /// Writes the request for an answer, or for the rest of an answer that goes on after `answer`. `nudge` is a text
+    /// for the model, which follows the last message of the user.
     fn request(
         &self,
         endpoint: &Endpoint,
@@ -391,7 +391,7 @@ impl<A: Api> Requests<'_, A> {
     }
 
     /// Waits until an answer that broke off can go on at its checkpoint. Attempts are counted for each checkpoint:
-    /// long answers break off more often than short ones.
+    /// long answers break off more often than short answers.
     async fn resume(
         &mut self,
         failure: RequestFailure,

@@ -174,8 +174,8 @@ impl<'a> Check<'a> {
         Scope::Tool(self.request.tool.to_owned())
     }
 
-    /// Returns the verdict on a tool that reads these files; `outside`: those outside of the workspace that are asked
-    /// about.
+    /// Returns the verdict on a tool that reads these files. `outside`: files outside of the workspace that are
+    /// asked about.
     fn reading(&self, paths: &[PathBuf], outside: &[OutsideFile]) -> Verdict {
         let asks = |fact| self.decide(fact) != Action::Run;
         let mut secrets = paths.iter().filter_map(|path| self.secret(path));

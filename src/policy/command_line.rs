@@ -236,7 +236,8 @@ impl Line<'_> {
         }
     }
 
-    /// Returns whether a rule that allows a command allows all that was found of it, where it would run.
+    /// Returns `true` if a rule that allows a command allows everything that was found of the command, in the place
+    /// where it would run.
     fn is_allowed_by(&self, rule: &Rule, command: &AssessedCommand) -> bool {
         let is_grave = is_grave(command);
         let writes = command.first_finding(Fact::WritesFile).is_some();

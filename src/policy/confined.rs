@@ -98,8 +98,8 @@ impl<'a> Confined<'a> {
         self.confinement == Confinement::Outside
     }
 
-    /// Returns whether the line is harmless, and would stay inside if the model did not request that it leaves. A
-    /// harmless command beside one that must leave needs no question.
+    /// Returns `true` if the line is harmless, and leaves the sandbox only because the model requests it. A harmless
+    /// command beside a command that must leave needs no question.
     pub(super) fn leaves_harmless(&self) -> bool {
         self.is_outside() && self.harmless && self.request.is_some()
     }

@@ -160,9 +160,9 @@ impl Consent {
         look.unwrap_or(Review { executables: Vec::new(), status: ConsentStatus::Refused })
     }
 
-    /// Returns whether the program of this kind and name in the settings is still the one that a person agreed to. If
-    /// it is another one, the settings are read again, and people are asked again. Reads the files that the program is
-    /// made of.
+    /// Returns `true` if the program of this kind and name in the settings is still the program that a person agreed
+    /// to. If it is another program, the settings are read again, and people are asked again. Reads the files that
+    /// the program is made of.
     pub async fn still_covers(self: &Arc<Self>, kind: &str, name: &str) -> bool {
         let agreed = self.review().await.executables;
         let now = self.reviewed().await.executables;

@@ -24,7 +24,7 @@ pub enum Action {
 /// Confinement of a call: the sandbox that the call takes effect in, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
-    /// No sandbox, or one that holds too little back.
+    /// No sandbox, or a sandbox that holds too little back.
     Unsandboxed,
     /// Sandbox in this mode, in which commands run without a question.
     Inside(SandboxMode),

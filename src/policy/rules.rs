@@ -38,7 +38,7 @@ pub struct Ruling<'a> {
 /// All rules that are in force.
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
-    /// Rules, the highest rank first; of one rank, the strictest first.
+    /// Rules, the highest rank first. Of rules with the same rank, the strictest comes first.
     rules: Vec<Rule>,
     /// Rules that could not be read.
     broken: Vec<Broken>,

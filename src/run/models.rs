@@ -256,7 +256,7 @@ fn properties(catalog: &Catalog, servers: &ModelServers, id: &str) -> catalog::M
     }
 }
 
-/// Returns the id of a provider's default model: the one of the catalog, else the first one that the settings list.
+/// Returns the id of a provider's default model: that of the catalog, else the first model that the settings list.
 fn default_id(catalog: &Catalog, servers: &ModelServers, provider: Provider) -> Option<String> {
     let default = catalog.default_model();
     if servers.providers().of(default, Provider::Gemini).0 == provider {

@@ -1,5 +1,5 @@
 //! `tandem replay`: replays a record of a conversation. Sends the client's lines to an agent, and compares the lines
-//! of the agent with the recorded ones.
+//! of the agent with the recorded lines.
 
 mod conversation;
 

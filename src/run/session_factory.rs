@@ -145,8 +145,8 @@ impl SessionFactory {
         Sessions::with_store(make, limits, self.store())
     }
 
-    /// Makes a registry of one session, and opens the session: a new one in the working directory, or the stored one
-    /// that the user asked for.
+    /// Makes a registry of one session, and opens the session: a new session in the working directory, or the stored
+    /// session that the user asked for.
     pub(super) async fn one_session(
         &self,
         agent: &AgentArgs,
@@ -158,8 +158,8 @@ impl SessionFactory {
         Ok((sessions, session))
     }
 
-    /// Opens the session that the process begins with: a new one in the working directory, or the stored one that the
-    /// user asked for.
+    /// Opens the session that the process begins with: a new session in the working directory, or the stored session
+    /// that the user asked for.
     pub(super) async fn first_session(
         &self,
         wanted: &WantedSession,

@@ -32,8 +32,8 @@ struct RunningServer {
 }
 
 impl SessionServer {
-    /// Starts the server if the user wants one. Its clients can join the sessions of the registry. A client that names
-    /// no session joins the first one.
+    /// Starts the server if the user wants a server. Its clients can join the sessions of the registry. A client
+    /// that names no session joins the first session.
     pub(super) async fn begin(
         agent: &AgentArgs,
         (sessions, first): &OpenedSession,

@@ -15,8 +15,8 @@ use tandem_settings::Env;
 /// Name of the token file in the user's configuration directory.
 const TOKEN_FILE: &str = "serve-tokens.json";
 
-/// Returns the path of the token file: the given one, or the one in the user's configuration directory. Returns `None`
-/// if there is neither.
+/// Returns the path of the token file: the given path, or the path in the user's configuration directory. Returns
+/// `None` if there is neither.
 pub(super) fn file(given: Option<&Path>, env: &Env) -> Option<PathBuf> {
     let given = given.map(|path| env.directory().join(path));
     given.or_else(|| Some(env.config_dir()?.join(TOKEN_FILE)))

@@ -226,8 +226,8 @@ impl NamespaceHolder {
 }
 
 impl NamespaceHolder {
-    /// Returns whether the process namespace has processes other than its first one, the holder. Returns `true` if that
-    /// cannot be found out.
+    /// Returns `true` if the process namespace has processes other than the holder, which is its first process, or
+    /// if that is unknown.
     fn has_others(&self) -> bool {
         let Ok(own) = fstat(&self.processes) else { return true };
         let is_other = |process: &Path| {
@@ -263,7 +263,8 @@ struct SharedDescriptors {
     temporary: OwnedFd,
 }
 
-/// Starts a holder; `shared` are the user and network namespaces of an earlier holder, to be used instead of new ones.
+/// Starts a holder. `shared`: the user and network namespaces of an earlier holder, to be used instead of new
+/// namespaces.
 fn start(
     helper: &Path,
     shared: Option<(&OwnedFd, &OwnedFd)>,

@@ -14,8 +14,8 @@ pub(crate) const HELPER_ARGUMENT: &str = "+sandbox";
 /// Task of the helper. Each `RawFd` is the number of an inherited descriptor.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Hold namespaces until the agent closes the socket. `shared`: the user and network namespaces to use instead of
-    /// new ones.
+    /// Hold namespaces until the agent closes the socket. `shared`: the user and network namespaces to use instead
+    /// of new namespaces.
     Hold { socket: RawFd, shared: Option<SharedNumbers>, limits: Limits },
     /// Confine this process by `means`, and become the command. `variables`: environment variables of the command that
     /// the helper must not be started with.

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 /// Directories for temporary files. Mechanisms that mount replace them by the session's own.
 pub const TEMPORARY_DIRECTORIES: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Directories with sockets of the machine's and the user's services. Mechanisms that mount replace them by empty ones.
+/// Directories with sockets of the machine's and the user's services. Mechanisms that mount replace these
+/// directories by empty directories.
 pub const RUN_DIRECTORIES: [&str; 2] = ["/run", "/var/run"];
 
 /// The identity of a file or directory at the time when it was looked up. Another file that takes its path later is not
@@ -132,7 +133,7 @@ pub struct HomeLink {
 }
 
 impl Home {
-    /// Adds real paths of files and directories of the home to the readable ones.
+    /// Makes files and directories of the home readable, given by their real paths.
     pub fn show(&mut self, paths: Vec<PathBuf>) {
         self.readable.extend(paths);
         self.readable.sort();

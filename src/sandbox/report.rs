@@ -90,8 +90,8 @@ mod writing {
         file.write_all(STARTED_LINE.as_bytes())
     }
 
-    /// Returns a descriptor of the report that stays open in other programs. It shares the position in the file, so
-    /// that each program writes after the text of the one before.
+    /// Returns a descriptor of the report that stays open in other programs. The descriptors share the position in
+    /// the file, so that each program writes after the text of the program before.
     pub(crate) fn shared(file: &File) -> io::Result<OwnedFd> {
         let shared = OwnedFd::from(file.try_clone()?);
         fcntl_setfd(&shared, FdFlags::empty())?;

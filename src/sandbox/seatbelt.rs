@@ -26,8 +26,8 @@ const BASE_PROFILE: &str = "\
 (allow file-read*)
 ";
 
-/// Returns the profile as text for `sandbox-exec`. If two rules match a file, the later one applies; so protected paths
-/// come after writable ones, and hidden paths last. Fails if the language cannot name a path.
+/// Returns the profile as text for `sandbox-exec`. If two rules match a file, the later rule applies; so protected
+/// paths come after writable paths, and hidden paths last. Fails if the language cannot name a path.
 pub fn seatbelt(profile: &Profile) -> io::Result<String> {
     let mut text = BASE_PROFILE.to_owned();
     let mut rule = |what: &str, path: &Path| -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Limit on the number of connections.
 //!
-//! A connection takes a place before the server knows its client. So if no place is left, the oldest
-//! connection of an unknown client is closed in favor of a new one. Connections of known clients stay.
+//! A connection takes a place before the server knows its client. So if no place is left, the oldest connection of
+//! an unknown client is closed in favor of the new connection. Connections of known clients stay.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

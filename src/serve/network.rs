@@ -301,8 +301,8 @@ impl ServerNames {
             || self.public.as_ref().is_some_and(|public| authority(&public.origin) == host)
     }
 
-    /// Returns `true` if pages of an origin may use the server: the server's own origins, and the allowed
-    /// ones.
+    /// Returns `true` if pages of an origin may use the server: pages of the server's own origins, and of the
+    /// allowed origins.
     pub fn has_origin(&self, origin: &str, scheme: &str) -> bool {
         let is_allowed = self.origins.iter().any(|allowed| allowed.0 == origin);
         if is_allowed || self.public.as_ref().is_some_and(|public| public.origin == origin) {

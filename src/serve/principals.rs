@@ -74,7 +74,7 @@ enum Credential {
     Jwt { until: Instant },
 }
 
-/// Right of a principal in a session. Each right includes the earlier ones.
+/// Right of a principal in a session. Each right includes the rights before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionRight {
     /// Right of a member with whom the session is shared, by the role of the share.

@@ -191,9 +191,9 @@ impl Meter {
         Ok(room)
     }
 
-    /// Reserves a place. Also returns the number of places that are reserved here, including this one, or
-    /// taken at other nodes. Reserving before counting the sessions is safe: a session that begins at the
-    /// same time is either in this number or in the count.
+    /// Reserves a place. Also returns the number of places that are reserved here, including this place, or taken at
+    /// other nodes. Reserving before counting the sessions is safe: a session that begins at the same time is either
+    /// in this number or in the count.
     fn reserve(self: &Arc<Self>, owner: &PrincipalId, kind: QuotaKind) -> (Reservation, usize) {
         let taken = self.with_use(owner, |used| {
             let beginning = used.beginning.get_mut(kind);

@@ -192,8 +192,8 @@ pub fn add(
     Ok((token, added))
 }
 
-/// Revokes all tokens of a person or a service, or only the one with this id. Returns the tokens that were
-/// valid until now.
+/// Revokes all tokens of a person or a service, or only the token with this id. Returns the tokens that were valid
+/// until now.
 pub fn revoke(
     path: &Path,
     principal: &PrincipalId,
@@ -255,7 +255,7 @@ fn change<T>(
     Ok(changed)
 }
 
-/// Replaces a file by a new one that only its owner may read.
+/// Replaces a file by a new file that only its owner may read.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");

@@ -344,8 +344,8 @@ impl Credentials {
         Ok(key)
     }
 
-    /// Adds a key to the known ones: from now on it is redacted in texts, and hidden from programs that the agent
-    /// starts.
+    /// Adds a key to the known keys: from now on the key is redacted in texts, and hidden from programs that the
+    /// agent starts.
     pub fn redact_key(&self, key: &Secret) {
         let keys = &mut self.state.lock().keys;
         if !keys.contains(key) {
@@ -353,7 +353,7 @@ impl Credentials {
         }
     }
 
-    /// Adds a provider's key to the known ones, unless other programs use such keys, too.
+    /// Adds a provider's key to the known keys, unless other programs use such keys, too.
     fn redact_key_of(&self, provider: Provider, key: &Secret) {
         if !provider_variables(provider).shared {
             self.redact_key(key);

@@ -73,7 +73,7 @@ pub(super) fn find(
     Ok(ResolvedEndpoint { endpoint, variable: var.map(|var| var.to_string()) })
 }
 
-/// Returns the variable that has the key: the one that the settings name, else one of the provider's own.
+/// Returns the variable that has the key: the variable that the settings name, else a variable of the provider.
 fn key_variable(source: EndpointSource<'_>) -> Option<Var<'_>> {
     match source.server.and_then(|server| server.key_variable.as_deref()) {
         Some(name) => source.vars.any(name),
@@ -120,8 +120,8 @@ pub(super) fn with_key(
     Ok(Endpoint { key, bearer, headers, ..Endpoint::new(provider, url) })
 }
 
-/// Returns the base URL: that of the provider's variable, else that of the settings, else the usual one. `read` checks
-/// one that is not the usual one; its error is the rest of a sentence.
+/// Returns the base URL: that of the provider's variable, else that of the settings, else the default. `read` checks
+/// a URL that is not the default; its error is the rest of a sentence.
 fn url(
     source: EndpointSource<'_>,
     read: impl Fn(&str) -> Result<String, &'static str>,

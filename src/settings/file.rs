@@ -179,7 +179,7 @@ fn number(text: &str) -> Value {
 }
 
 impl Node {
-    /// Returns the node at a path of names. If an object has a name twice, the last one counts. `null` counts as
+    /// Returns the node at a path of names. If an object has a name twice, the last value counts. `null` counts as
     /// absent.
     pub(super) fn find<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
         let mut node = self;

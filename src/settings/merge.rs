@@ -455,7 +455,7 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// Returns a key's node in a file, under its name or an old one.
+/// Returns a key's node in a file, under the key's name or an old name.
 fn find<'a>(root: &'a Node, key: &Key) -> Option<&'a Node> {
     root.find(key.name.split('.')).or_else(|| {
         let old = key.old.iter().find_map(|name| root.find(name.split('.')));

@@ -18,14 +18,14 @@ use tandem_model::server_name::ServerName;
 pub struct ModelServer {
     /// Base URL, as the API's other clients take it. Always set for a server that is no built-in provider.
     pub url: Option<Concealed>,
-    /// API of the server. Always set for a server that is no built-in provider, and never for one.
+    /// API of the server. Always set for a server that is no built-in provider, and never for a built-in provider.
     #[serde(deserialize_with = "read_api")]
     pub api: Option<ModelApi>,
     /// Name of the environment variable that has the key; `None` if the key is a stored one, or if none is needed.
     pub key_variable: Option<String>,
     /// HTTP headers for each request.
     pub headers: BTreeMap<String, Concealed>,
-    /// Ids of models that people can choose; any other id is possible, too. The first one is the default.
+    /// Ids of models that people can choose; any other id is possible, too. The first id is the default.
     pub models: Vec<String>,
 }
 

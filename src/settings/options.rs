@@ -61,7 +61,7 @@ pub struct Settings {
     pub model_servers: BTreeMap<String, ModelServer>,
     /// Approval mode, undo, retries, notifications, and removal of sessions.
     pub general: GeneralSettings,
-    /// MCP servers by name, including excluded ones. [`Settings::mcp_servers`] returns the servers that count.
+    /// MCP servers by name, including excluded servers. [`Settings::mcp_servers`] returns the servers that count.
     pub mcp_servers: BTreeMap<String, McpServer>,
     /// Selection of MCP servers.
     pub mcp: McpSettings,
@@ -226,7 +226,7 @@ pub struct ContextSettings {
     /// Names of memory files: plain names or relative paths without `..`.
     #[serde(deserialize_with = "take::file_names")]
     pub file_name: Vec<String>,
-    /// Names of memory files outside of the project, if the project's settings name other ones for the project.
+    /// Names of memory files outside of the project, if the project's settings give other names for the project.
     #[serde(skip)]
     pub own_file_name: Option<Vec<String>>,
     /// Absolute paths of more directories to work in. Each of them exists.

@@ -35,10 +35,11 @@ const GEMINI_CLI_FILES: [&str; 6] =
 /// Maximum number of names that are reported of one file. A file of another program may have very many.
 const MAX_REPORTED: usize = 100;
 
-/// Maximum number of unknown names in a file that are compared with all known ones.
+/// Maximum number of unknown names in a file that are compared with all known names.
 const MAX_COMPARED: usize = 200;
 
-/// Maximum length of a name that is compared with the known ones, in bytes, and of a name in a report, in characters.
+/// Maximum length of a name that is compared with the known names, in bytes, and of a name in a report, in
+/// characters.
 const MAX_NAME: usize = 100;
 
 /// Minimum length in bytes of a name that is completed to a known one, or of a last part that is looked up in other
@@ -112,7 +113,7 @@ pub(super) fn unread(root: &Node) -> Vec<Unread> {
 #[derive(Default)]
 struct Search {
     found: Vec<Unread>,
-    /// Number of unknown names that were compared with all known ones.
+    /// Number of unknown names that were compared with all known names.
     compared: usize,
 }
 
@@ -229,7 +230,8 @@ fn name_kind(name: &str, is_object: bool) -> NameKind {
     NameKind::Nowhere
 }
 
-/// Returns the names of an entry's fields: the serialized ones and `hidden`, the ones that are not serialized if empty.
+/// Returns the names of an entry's fields: the serialized fields, and `hidden`, the fields that are not serialized
+/// if empty.
 fn fields<T: serde::Serialize>(entry: &T, hidden: &[&str]) -> Vec<String> {
     let value = serde_json::to_value(entry).unwrap_or_default();
     let written = value.as_object().into_iter().flatten().map(|(name, _)| name.clone());

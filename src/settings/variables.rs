@@ -50,8 +50,8 @@ impl<'a> Vars<'a> {
         real.or_else(|| names.iter().find_map(|name| self.get(name)))
     }
 
-    /// Returns a variable of the process, or else of the `.env` if it is trusted, or else of the login shell. Other than
-    /// with [`Self::get`], the name need not be one that the agent knows.
+    /// Returns a variable of the process, or else of the `.env` if it is trusted, or else of the login shell. Other
+    /// than with [`Self::get`], the name may be a name that the agent does not know.
     pub(super) fn any(self, name: &'a str) -> Option<Var<'a>> {
         let trusted = || {
             let source = Source::File(self.dotenv.file.as_deref()?);

@@ -136,8 +136,8 @@ impl Reads {
     }
 }
 
-/// Returns whether a sub-command that can list names only lists them, because it is given no name to make, move or
-/// delete.
+/// Returns `true` if a sub-command that can list names only lists them, because its arguments give no name to make,
+/// move or delete.
 fn lists(args: &[Word]) -> bool {
     let Lists { options: known, names: with_names, .. } = &GIT_SUBCOMMANDS.lists;
     let name = |word: &Word| word.text.split('=').next().unwrap_or_default().to_owned();

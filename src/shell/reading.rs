@@ -172,8 +172,8 @@ pub fn find_operands(command: &SimpleCommand) -> Result<Vec<&Word>, String> {
     Ok(command.args().iter().filter(|word| !is_option(word)).collect())
 }
 
-/// Returns the names of certain project files, if a command only prints the version of its program. Below a directory
-/// with such a file, the program would run another one in its place.
+/// Returns the names of certain project files, if a command only prints the version of its program. Below a
+/// directory with such a file, another program would run in its place.
 pub fn version(command: &SimpleCommand) -> Option<&'static [String]> {
     let (name, [argument]) = (command.name()?, command.args()) else { return None };
     let says = |row: &&VersionPrinters| {

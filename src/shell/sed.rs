@@ -92,7 +92,7 @@ fn is_made_of(script: &str, commands: &str, substitutions: bool) -> bool {
     }
 }
 
-/// Returns the text after an address, if the text begins with one: `3`, `$`, `+2`, `/regex/`.
+/// Returns the text after an address (`3`, `$`, `+2`, `/regex/`), if the text begins with an address.
 fn address(text: &str) -> &str {
     match text.strip_prefix('/') {
         Some(regex) => delimited(regex, '/').unwrap_or(text),
@@ -111,7 +111,7 @@ fn substitution(text: &str) -> Option<&str> {
     Some(rest.trim_start_matches(|c: char| c.is_ascii_digit() || "gpiI".contains(c)))
 }
 
-/// Returns the text after the next `delimiter`; `None` if versions of `sed` differ on which one that is.
+/// Returns the text after the next `delimiter`; `None` if versions of `sed` differ on which `delimiter` is the next.
 fn delimited(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

@@ -121,7 +121,8 @@ fn none<S>() -> Option<S> {
     None
 }
 
-/// Reads a summary; returns `None` for one that this version cannot read, so that the events beside it still count.
+/// Reads a summary; returns `None` for a summary that this version cannot read, so that the events beside it still
+/// count.
 fn readable<'de, D, S>(deserializer: D) -> Result<Option<S>, D::Error>
 where
     D: Deserializer<'de>,

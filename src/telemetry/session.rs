@@ -137,7 +137,7 @@ impl SessionCounts {
         Self { metrics, queued, running: None, questions, told, answering, state: IDLE_STATE }
     }
 
-    /// Counts the session in its present state, and no longer in the one before.
+    /// Counts the session in its present state, and no longer in its state before.
     fn update_state(&mut self) {
         let state = match self.running {
             _ if !self.questions.is_empty() => "asking",
@@ -236,7 +236,7 @@ impl SessionCounts {
         }
     }
 
-    /// Records that the model has input to answer. Of several inputs, the last one before the answer counts.
+    /// Records that the model has input to answer. Of several inputs, the last input before the answer counts.
     fn model_told(&mut self) {
         self.told = Instant::now();
         self.answering = false;

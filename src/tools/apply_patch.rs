@@ -286,7 +286,7 @@ impl WorkingFiles {
         Ok(())
     }
 
-    /// Returns the call that makes the changes. A change of the text of one file is one that the user can edit.
+    /// Returns the call that makes the changes. The user can edit the change of the text of a single file.
     fn into_invocation(self, summary: Summary, cx: &ToolContext) -> Invocation {
         let changed = self.files.into_iter().filter(WorkingFile::is_changed);
         let (written, removed): (Vec<_>, Vec<_>) = changed.partition(|file| file.now.is_some());

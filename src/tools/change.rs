@@ -71,7 +71,7 @@ impl Original {
         &self.path
     }
 
-    /// Gives a new file the encoding of another one, which is moved here.
+    /// Gives a new file the encoding of another file, which is moved here.
     pub(super) fn take_format(&mut self, other: &Self) {
         self.format = other.format.clone();
     }

@@ -1,4 +1,4 @@
-//! A proposed change of several files, or one that removes files: made in all files or in none.
+//! A proposed change of several files, or a change that removes files: made in all files or in none.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) enum FileEdit {
     /// The file gets another text, or is made.
     Write {
         proposal: Proposal,
-        /// File before, if the change moves it. The new file has its permissions.
+        /// Old file, if the change moves it. The new file has the permissions of the old file.
         moved_from: Option<PathBuf>,
     },
     /// The file is removed.

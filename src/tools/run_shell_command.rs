@@ -349,8 +349,8 @@ fn in_words(time: Option<Duration>) -> String {
     }
 }
 
-/// Returns the error of a command that was ended because its time was over and it could not go to the background. `why`
-/// says why it could not.
+/// Returns the error of a command that was ended because its time was over and it could not go to the background.
+/// `why`: the reason why it could not.
 fn out_of_time(time: Option<Duration>, why: &str, written: &str) -> ToolError {
     let message = format!(
         "The command was ended after {}: {why}. Give it a longer `timeout`.\nOutput: {written}",
@@ -359,8 +359,8 @@ fn out_of_time(time: Option<Duration>, why: &str, written: &str) -> ToolError {
     ToolError::new("shell_timeout", message)
 }
 
-/// Checks that the directory is still the one that the user was asked about: a link in its path may have come up since,
-/// and the command would start where the link leads.
+/// Checks that the directory is still the directory that the user was asked about. A link in its path may have
+/// appeared since, and the command would start where the link leads.
 async fn check_in_place(cx: &ToolContext, directory: &Path) -> Result<(), ToolError> {
     let (host, directory) = (Arc::clone(&cx.host), directory.to_owned());
     off_thread(move || host.workspace.check_in_place(&directory)).await

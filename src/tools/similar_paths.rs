@@ -43,7 +43,7 @@ pub(super) fn similar_paths(workspace: &Workspace, missing: &Path) -> Vec<String
     found.iter().map(|(_, path)| workspace.relative(path)).collect()
 }
 
-/// Returns how likely another name is the one that was meant: 0 is the likeliest; `None` if the names are not similar.
+/// Returns how likely the user meant another name: 0 is the likeliest; `None` if the names are not similar.
 fn rank(name: &str, other: &str, is_near: bool) -> Option<usize> {
     if name == other {
         return Some(usize::from(!is_near));

@@ -24,7 +24,7 @@ pub(super) struct PathTarget {
     pub(super) label: String,
     /// Real path if it may be read, even if there is no file; else empty.
     pub(super) path: PathBuf,
-    /// The same path if it is outside of the workspace and a person has to agree that it is read.
+    /// The same path, if it is outside of the workspace and a person has to agree to reading it.
     pub(super) outside: Option<OutsideFile>,
     /// `true` if the path is of long output that was stored for the model.
     kept: bool,

@@ -37,8 +37,8 @@ fn pending() -> TodoStatus {
 }
 
 impl TodosArgs {
-    /// Returns the list, in which at most one todo is in progress: the first. The others are pending, as one is done
-    /// after the other.
+    /// Returns the list. At most one todo is in progress: the first. The others are pending, because todos are done
+    /// one after another.
     fn list(self) -> Result<Vec<Todo>, ToolError> {
         let mut is_running = false;
         let mut todos = Vec::with_capacity(self.todos.len());

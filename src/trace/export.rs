@@ -107,7 +107,7 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// Returns the value and the name of the variable for traces, or else of the one for all exports.
+/// Returns the value and the name of the variable for traces, or else of the variable for all exports.
 fn exporter_variable(name: &str) -> Option<(String, String)> {
     ["OTEL_EXPORTER_OTLP_TRACES_", "OTEL_EXPORTER_OTLP_"].into_iter().find_map(|prefix| {
         let name = format!("{prefix}{name}");

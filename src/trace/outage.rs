@@ -17,7 +17,8 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// Records spans that the collector did not take. Returns the line for the log, if it is time for one.
+    /// Records spans that the collector did not take. Returns a line for the log, if enough time has passed since
+    /// the last line.
     pub(super) fn failed(&mut self, spans: usize, why: &str, now: Instant) -> Option<String> {
         self.lost += spans;
         if self.reported.is_some_and(|last| now.duration_since(last) < MIN_LINE_INTERVAL) {
@@ -28,8 +29,8 @@ impl Outage {
         Some(format!("{lost} spans of traces are lost, because the collector takes none: {why}"))
     }
 
-    /// Records that the collector has taken spans. Returns the line for the log, if the last one says that it is
-    /// unavailable.
+    /// Records that the collector has taken spans. Returns a line for the log, if the last line says that the
+    /// collector is unavailable.
     pub(super) fn sent(&mut self) -> Option<String> {
         std::mem::take(&mut self.is_away).then(|| match std::mem::take(&mut self.lost) {
             0 => "the collector takes spans of traces again".to_owned(),

@@ -1,8 +1,10 @@
-//! Types of A2A 0.3 and 1.0, each once: read in the form of either version, and written in the form of one version.
+//! Types of A2A 0.3 and 1.0, each defined once: read in the form of either version, and written in the form of one
+//! version.
 //!
 //! The specifications are <https://a2a-protocol.org/v0.3.0/specification> and
-//! <https://a2a-protocol.org/v1.0.0/specification>. Most objects have the same fields in both versions. A type whose JSON
-//! differs is written as an [`InVersion`]; all others are `Serialize`. Each file reads and writes the types that it has.
+//! <https://a2a-protocol.org/v1.0.0/specification>. Most objects have the same fields in both versions. A type whose
+//! JSON differs is written as an [`InVersion`]; all others are `Serialize`. Each file reads and writes its own
+//! types.
 
 mod card;
 pub mod error;

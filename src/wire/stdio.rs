@@ -139,8 +139,9 @@ enum DescriptorKind {
 }
 
 impl Descriptor {
-    /// Opens the pipe or terminal behind a descriptor again, so that its flags are not shared with other programs. Any
-    /// other descriptor, or one that cannot be opened again, is duplicated; the duplicate shares the flags.
+    /// Opens the pipe or terminal behind a descriptor again, so that its flags are not shared with other programs.
+    /// Any other descriptor, or a descriptor that cannot be opened again, is duplicated; the duplicate shares the
+    /// flags.
     fn open(fd: BorrowedFd<'_>, path: &str, access: OFlags) -> io::Result<Self> {
         let kind = match FileType::from_raw_mode(fstat(fd)?.st_mode) {
             FileType::Fifo => DescriptorKind::Pipe,

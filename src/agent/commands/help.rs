@@ -1,4 +1,4 @@
-//! `/help`: lists the commands, or shows the usage of one.
+//! `/help`: lists the commands, or shows the usage of a command.
 
 use super::registry::{Argument, Command, CommandRequest, command_lines};
 use crate::session::{CommandReply, Commands as _};

@@ -15,8 +15,8 @@ use crate::session::{
     TaskEvent, WriteLease,
 };
 
-/// Directories of a session's files, each with `true` if the copy may share its files with hard links, because a file
-/// in it never changes once it is written.
+/// Directories of a session's files. `true`: the copy may share the files by hard links, because these files never
+/// change once they are written.
 const FORKED_DIRECTORIES: [(&str, bool); 2] = [("blobs", true), ("outputs", false)];
 
 /// Reason why a session is not copied.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The leases of one session. A session with a lease is in use, and is not unloaded to make room for another one.
+/// The leases of one session. A session with a lease is in use, and is not unloaded to make room for another
+/// session.
 #[derive(Debug, Clone)]
 pub struct Leases(Arc<Mutex<LeaseState>>);
 

@@ -35,7 +35,7 @@ use tandem_wire::attach::{
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::{self, Responder};
 
-/// Maximum number of bytes of events in one response. A single larger event is sent alone.
+/// Maximum number of bytes of events in a response. A single larger event is sent alone.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
 
 /// Maximum number of events in one response.

@@ -103,7 +103,7 @@ pub(super) fn read<'a>(
     Some(if is_text(&base) { Attachment::Taken(quoted) } else { Attachment::Beside(quoted) })
 }
 
-/// Adds a file to those that are to be put beside the session, and returns the part that names it.
+/// Adds a file to the files that are stored beside the session. Returns the part of the prompt that names the file.
 fn beside(name: &str, kind: &str, content: Vec<u8>, files: &mut Vec<ReceivedFile>) -> PromptPart {
     let bytes = content.len() as u64;
     let (title, name) = (titled(name, kind), attachment_name(name, &content));

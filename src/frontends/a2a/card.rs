@@ -23,7 +23,8 @@ fn beside(url: &str, path: &str) -> String {
     format!("{}{path}", url.trim_end_matches('/'))
 }
 
-/// Returns the card: for clients of 1.0 only, or one that clients of both versions can read.
+/// Returns the card. `v1`: only clients of version 1.0 need to read the card; otherwise clients of both versions
+/// can.
 pub(super) fn card(server: &A2aServer, v1: bool) -> Bytes {
     let url = &server.network.url;
     let texts = ["text/plain", "text/*", "application/json", "application/octet-stream"];

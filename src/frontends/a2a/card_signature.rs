@@ -77,8 +77,8 @@ impl CardKey {
     }
 
     /// Returns the signatures of a card that has only fields of 1.0. Verifiers that drop all empty values, such as
-    /// A2A's Python SDK, may see another card than the one of the specification; then a second signature
-    /// covers that card.
+    /// A2A's Python SDK, may see another card than the specification demands. A second signature then covers that
+    /// card.
     pub(super) fn sign(&self, card: &Value) -> Vec<CardSignature> {
         let exact = canonical(&without_defaults(card, false));
         let bare = canonical(&without_defaults(card, true));

@@ -593,7 +593,7 @@ impl Teller<'_> {
         answers.chain([prompt])
     }
 
-    /// Returns the message about the state of a turn: the question that it asks, or the error that ended it.
+    /// Returns the message about the state of a turn: the question of the turn, or the error that ended it.
     fn standing(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
         self.asked(story, turn).or_else(|| {
             let why = explanation(&turn.ended.as_ref()?.1)?;

@@ -110,7 +110,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Maximum time for sending the last notifications when the server ends.
 const LAST_PUSHES: Duration = Duration::from_secs(2);
 
-/// Pause after a failed accept, such as one for lack of file descriptors.
+/// Pause after a failed accept, for example after a failure for lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Maximum interval between two sweeps of unused sessions and unanswered questions.

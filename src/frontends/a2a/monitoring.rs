@@ -116,7 +116,7 @@ fn request_span(request: &Request, route: &str) -> Span {
     span
 }
 
-/// Returns the trace span of a call that is no HTTP request, such as one over a WebSocket, as a child of the
+/// Returns the trace span of a call that is no HTTP request, such as a call over a WebSocket, as a child of the
 /// caller's span.
 pub(super) fn call_span(caller: &CallOrigin, name: &'static str) -> Span {
     let span = tracing::info_span!(

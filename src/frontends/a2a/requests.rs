@@ -163,7 +163,7 @@ pub(super) struct ListTasks {
     pub(super) after: Option<jiff::Timestamp>,
     /// Number of tasks on a page.
     pub(super) size: usize,
-    /// Number of tasks on the pages before this one.
+    /// Number of tasks on the earlier pages.
     pub(super) from: usize,
     /// Maximum number of messages in each history.
     pub(super) history: usize,

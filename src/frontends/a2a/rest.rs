@@ -309,7 +309,7 @@ impl A2aServer {
         json_response(StatusCode::OK, &CommandOutput { name, data: said.unwrap_or_default() })
     }
 
-    /// Starts the command that a body names, in the session that the body names, or in a new one.
+    /// Starts the command that a body names, in the session that the body names, or in a new session.
     pub(super) async fn begin_command(
         &self,
         body: &Fields,

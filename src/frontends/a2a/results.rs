@@ -85,7 +85,7 @@ fn artifacts(calls: ResultCalls, directory: &Path) -> Vec<Artifact> {
     plan.into_iter().chain(changed.map(|diff| file(&diff, directory))).collect()
 }
 
-/// Returns the change of each file. A file that was moved is one that was removed, and another one that is new.
+/// Returns the change of each file. A moved file counts as a removed file and a new file.
 fn each_file(mut diff: FileDiff) -> impl Iterator<Item = FileDiff> {
     let others = mem::take(&mut diff.others);
     [diff].into_iter().chain(others).flat_map(|mut diff| {

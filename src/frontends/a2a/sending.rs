@@ -33,7 +33,7 @@ use tandem_wire::jsonrpc::Error;
 /// A message and the session that it names.
 struct LocatedMessage {
     sent: Sent,
-    /// The session; `None` if the message names none, or one that is not known.
+    /// The located session; `None` if the message names no session, or an unknown session.
     located: Option<Leased<SessionContext>>,
 }
 

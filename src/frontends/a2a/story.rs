@@ -215,7 +215,7 @@ impl Story {
         &self.directory
     }
 
-    /// Returns the place in a repository that holds the files as a turn left them, if they were saved.
+    /// Returns the place in a repository where the files are saved as a turn left them, if they were saved.
     pub(super) fn saved_at(&self, turn: TurnId) -> Option<&SavedPlace> {
         self.saved.get(&turn)
     }

@@ -30,11 +30,11 @@ pub(super) struct Span {
     /// Index of the first log entry at which a question can end the stream. Questions before that are
     /// answered.
     pub(super) ends_from: usize,
-    /// Event that the stream begins with, before those of the log. It is not serialized: another node gets it
+    /// First event of the stream, before the events of the log. The event is not serialized: another node gets it
     /// beside the span.
     #[serde(skip)]
     pub(super) first: Option<Bytes>,
-    /// `true` if the stream begins with the task as it was when it began.
+    /// `true` if the stream begins with the state that the task had when the stream began.
     pub(super) describes: bool,
     /// `true` if the stream begins with the current task.
     #[serde(default)]

@@ -20,7 +20,7 @@ pub(super) struct AttachedTerminals {
 }
 
 impl AttachedTerminals {
-    /// Returns a terminal's name with its number: the number that it had before, or the next one.
+    /// Returns a terminal's name with its number: the earlier number of the terminal, or the next free number.
     pub(super) fn client(&mut self, name: &str, story: &Story) -> ClientName {
         if let Some(known) = self.known.iter().find(|known| known.name == name) {
             return known.clone();

@@ -31,8 +31,8 @@ pub use self::place::{WebhookUrl, check};
 #[derive(Clone)]
 pub struct Webhooks(Arc<Owner>);
 
-/// Owner of the lanes. Dropping it ends the lanes' tasks, which themselves hold the shared state and would
-/// keep it alive.
+/// Owner of the lanes. Dropping the owner ends the lanes' tasks, which hold the shared state and would keep it
+/// alive.
 struct Owner(Arc<WebhookState>);
 
 impl Drop for Owner {

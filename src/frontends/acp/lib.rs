@@ -50,7 +50,7 @@ pub trait Login: Send + Sync {
     /// places that take a while to ask.
     fn may_find_key(&self, session: &Session) -> bool;
 
-    /// Checks a key that the client has asked its user for, and stores it.
+    /// Checks and stores a key for which the client has asked its user.
     fn accept(&self, key: String) -> BoxFuture<'static, Result<(), String>>;
 
     /// Deletes the stored key. If another key is used from then on, such as a key from the environment, returns a

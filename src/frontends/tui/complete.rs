@@ -44,7 +44,7 @@ impl Completion {
         (!candidates.is_empty()).then_some(Self { from, candidates, selected: 0, searches })
     }
 
-    /// Marks the next candidate, or the one before.
+    /// Marks the next candidate, or the previous candidate.
     pub(super) fn select(&mut self, down: bool) {
         let count = self.candidates.len();
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;

@@ -1,4 +1,5 @@
-//! Access to the session on the screen, which runs in this process or in another one that the terminal is attached to.
+//! Access to the session on the screen, which runs in this process, or in another process that the terminal is
+//! attached to.
 
 use std::sync::Arc;
 

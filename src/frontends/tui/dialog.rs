@@ -23,7 +23,7 @@ pub(super) struct Dialog {
     opened: Millis,
     /// Index of the marked choice.
     pub(super) selected: usize,
-    /// Number of content rows above the first one that is shown.
+    /// Number of content rows above the first visible row.
     pub(super) scroll: usize,
     /// Rows of the question's content, cached for a number of columns; the flag says whether the rows have the reason
     /// and the choices too.
@@ -164,7 +164,7 @@ impl Dialog {
         self.choices().into_iter().nth(self.selected).map(|(_, choice, _)| choice)
     }
 
-    /// Marks the next choice, or the one before.
+    /// Marks the next choice, or the previous choice.
     pub(super) fn select(&mut self, down: bool) {
         let count = self.choices().len();
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
@@ -187,7 +187,7 @@ mod tests {
     use super::Dialog;
     use tandem_agent::session::{Question, QuestionSubject, Scope};
 
-    /// Checks the keys of a question, and that its labels are the ones that every front end shows.
+    /// Checks the keys of a question, and that its labels are those of every front end.
     #[track_caller]
     fn check(question: &Question, keys: &str) {
         let labels: Vec<_> = question.choices().into_iter().map(|choice| choice.label).collect();

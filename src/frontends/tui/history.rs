@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 /// Maximum number of prompts.
 const MAX_PROMPTS: usize = 1000;
 
-/// Maximum length of a prompt that is written to the file, in bytes. Longer ones stay in memory.
+/// Maximum length of a prompt that is written to the file, in bytes. Longer prompts stay in memory.
 const MAX_SAVED_BYTES: usize = 16 * 1024;
 
 /// Maximum size of all prompts in memory, in bytes.
 const MAX_MEMORY_BYTES: usize = 4 << 20;
 
-/// The earlier prompts, and the one that is shown in the line.
+/// The earlier prompts, and the position of the prompt that is shown in the line.
 #[derive(Debug, Default)]
 pub(super) struct History {
     file: Option<PathBuf>,
@@ -98,7 +98,7 @@ impl History {
         self.prompts.drain(..self.prompts.len() - kept);
     }
 
-    /// Writes the prompts into a new file, which replaces the old one.
+    /// Writes the prompts into a new file, which replaces the old file.
     fn rewrite(&self, file: &Path) -> io::Result<()> {
         let dir = file.parent().unwrap_or(Path::new("."));
         let mut new = tempfile::NamedTempFile::new_in(dir)?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(super) struct Memo<Key, Value>(RefCell<Option<(Key, Arc<Value>)>>);
 
 impl<Key: PartialEq, Value> Memo<Key, Value> {
-    /// Returns the value for this key: the cached one, or else one that is computed now.
+    /// Returns the value for this key: the cached value, or else a newly computed value.
     pub(super) fn get(&self, key: Key, compute: impl FnOnce() -> Value) -> Arc<Value> {
         let mut cached = self.0.borrow_mut();
         match &*cached {

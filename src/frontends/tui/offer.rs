@@ -193,7 +193,8 @@ impl LoginOffer {
         matches!(self.stage, LoginStage::Checking | LoginStage::Browser(_))
     }
 
-    /// Returns `true` if the choices have changed so recently that a key may have been meant for the earlier ones.
+    /// Returns `true` if the choices have changed so recently that a key may have been meant for the earlier
+    /// choices.
     pub(super) fn has_just_changed(&self, now: Millis) -> bool {
         !self.ollama.is_empty() && !self.ready(now)
     }
@@ -219,7 +220,7 @@ impl LoginOffer {
         }
     }
 
-    /// Marks the next choice, or the one before.
+    /// Marks the next choice, or the previous choice.
     pub(super) fn select(&mut self, down: bool) {
         let count = self.choices().len();
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;

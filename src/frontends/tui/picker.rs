@@ -29,7 +29,7 @@ pub(super) struct Picker {
     hits: Option<Vec<SearchHit>>,
     /// `true` while the texts of the sessions are searched.
     pub(super) searching: bool,
-    /// Index of the marked session among the offered ones.
+    /// Index of the marked session among the offered sessions.
     pub(super) selected: usize,
     /// Reason why the chosen session was not opened, or why the sessions cannot be read.
     pub(super) failure: Option<String>,
@@ -180,7 +180,7 @@ impl Picker {
         self.fit();
     }
 
-    /// Marks the next session, or the one before.
+    /// Marks the next session, or the previous session.
     pub(super) fn select(&mut self, down: bool) {
         let last = self.fitting().count().saturating_sub(1);
         self.selected =

@@ -1,7 +1,7 @@
 //! A session of another tandem process, which this terminal is attached to (`wire/attach.rs`).
 //!
-//! One task holds the connection. The task asks for the entries after the last one that it has reported, so that after
-//! a lost connection no entry is missing and none comes twice; requests without an answer are sent again.
+//! One task holds the connection. The task asks for the entries after the last reported entry, so that after a lost
+//! connection no entry is missing and none comes twice. Requests without an answer are sent again.
 
 mod agent;
 mod link;

@@ -46,7 +46,7 @@ impl RewindMenu {
         self.prompts.get(self.selected)
     }
 
-    /// Marks the next row, or the one before.
+    /// Marks the next row, or the previous row.
     pub(super) fn select(&mut self, down: bool) {
         let (marked, count) = match &mut self.choice {
             Some(choice) => (choice, RewindChoice::ALL.len()),

@@ -31,7 +31,7 @@ pub struct TerminalSetup {
     pub notifies: bool,
     /// `true` if the terminal runs inside tmux.
     pub in_tmux: bool,
-    /// Stored sessions that the user may open in place of this one; `None` if sessions are not stored.
+    /// Stored sessions that the user may open in place of the current session; `None` if sessions are not stored.
     pub sessions: Option<StoredSessions>,
     /// Lookup of the ways to log in; `None` if the user cannot log in from here.
     pub login: Option<LogIn>,

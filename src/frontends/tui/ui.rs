@@ -136,7 +136,7 @@ impl Ui {
         self.replies.push(next.boxed());
     }
 
-    /// Requests a drawing, at least `MIN_FRAME_INTERVAL` after the last one.
+    /// Requests a drawing, at least `MIN_FRAME_INTERVAL` after the last drawing.
     pub(super) fn changed(&mut self) {
         self.due = Some(earlier(self.due, self.last_drawn + MIN_FRAME_INTERVAL));
     }

@@ -46,7 +46,8 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
-/// Returns the first of several wordings that fits; the last one if none fits. The wordings go from long to short.
+/// Returns the first of several wordings that fits, or the last wording if none fits. The wordings go from long to
+/// short.
 pub(super) fn fitting<'a>(wordings: &[&'a str], columns: usize) -> &'a str {
     let fits = wordings.iter().find(|wording| width(wording) <= columns);
     fits.or(wordings.last()).copied().unwrap_or_default()

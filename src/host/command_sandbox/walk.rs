@@ -22,8 +22,8 @@ const CLOCK_STEP: Duration = Duration::from_millis(100);
 /// Directories that package managers and builds fill and empty again. Files in them are neither protected nor hidden.
 const INSTALLED_DIRECTORIES: [&str; 4] = ["node_modules", "target", ".venv", "venv"];
 
-/// Directory of installed Python packages. Secrets are not looked for in it, as certificates of packages look like
-/// them.
+/// Directory of installed Python packages. The search for secrets leaves this directory out, because certificates in
+/// packages look like secrets.
 const PYTHON_PACKAGES: &str = "site-packages";
 
 /// Directories of the operating system, in which no person keeps secrets of a project.

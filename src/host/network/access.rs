@@ -24,7 +24,7 @@ pub enum Admission {
     Admitted,
     /// The connection is refused, and so are other connections of the command to this host; the reason, for the model.
     Refused(String),
-    /// The connection is refused, but a later one to this host is decided on anew; the reason, for the model.
+    /// The connection is refused, but a later connection to this host is decided on anew; the reason, for the model.
     NotNow(String),
 }
 
@@ -67,7 +67,8 @@ pub struct NetworkAccess {
 #[derive(Default)]
 struct Decisions {
     by_destination: HashMap<Destination, watch::Receiver<Option<Admission>>>,
-    /// Tasks of the pending decisions. They go on even if the connection that waits for one has been closed.
+    /// Tasks of the pending decisions. A task goes on even if the connection that waits for its decision has been
+    /// closed.
     deciding: JoinSet<()>,
 }
 

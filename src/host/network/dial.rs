@@ -55,7 +55,7 @@ pub(super) async fn dial(
     Err(DialError::Failed(last.map_or_else(|| "it has no address".to_owned(), |it| it.to_string())))
 }
 
-/// Returns the addresses of a host, without the forbidden ones.
+/// Returns the addresses of a host, without forbidden addresses.
 async fn addresses(
     setup: &NetworkSetup,
     destination: &Destination,

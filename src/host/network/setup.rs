@@ -47,7 +47,7 @@ impl Default for NetworkSetup {
 /// Limits of the proxy of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyLimits {
-    /// Maximum number of connections at once. Further ones wait.
+    /// Maximum number of connections at once. Further connections wait.
     pub connections: usize,
     /// Maximum size of a request's head, in bytes.
     pub head_bytes: usize,

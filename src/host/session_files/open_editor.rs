@@ -23,7 +23,7 @@ use crate::output::ToolError;
 /// Maximum number of files whose last known states are remembered.
 const MAX_REMEMBERED_FILES: usize = 4096;
 
-/// The editors that a session is open in. The texts of the one that joined last are used.
+/// The editors that have the session open. The texts of the editor that joined last are used.
 #[derive(Default)]
 pub struct OpenEditors(Mutex<Vec<Arc<OpenEditor>>>);
 

@@ -15,8 +15,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Share of the machine's memory that a command may use if no limit was chosen, in quarters.
 const DEFAULT_QUARTERS: u64 = 3;
 
-/// Waits until a command uses more memory than it may: its group and its descendants together. Returns the limit, in
-/// bytes.
+/// Waits until a command, which is its group and its descendants together, uses more memory than the limit. Returns
+/// the limit, in bytes.
 pub(super) async fn wait_until_exceeded(group: i32, limit: Option<u64>) -> u64 {
     loop {
         sleep(LOOK_INTERVAL).await;

@@ -33,8 +33,8 @@ pub struct IgnoreSettings {
     pub git: bool,
     /// `true` if `.geminiignore` applies.
     pub own: bool,
-    /// Further ignore files, by their paths in each root. They go before all other rules, an earlier file before a
-    /// later one.
+    /// Further ignore files, by their paths in each root. Their rules outweigh all other rules. An earlier file
+    /// outweighs a later file.
     pub more: Vec<PathBuf>,
 }
 
@@ -62,7 +62,7 @@ impl Respect {
 pub struct Ignores {
     root: PathBuf,
     respect: Respect,
-    /// Rules that go before all others, an earlier set before a later one.
+    /// Rules that outweigh all others. An earlier set outweighs a later set.
     named: Vec<Gitignore>,
     /// Rules of the directories above the root, if they are in the same repository.
     above: Arc<Level>,

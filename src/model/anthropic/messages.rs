@@ -150,8 +150,8 @@ pub(super) fn speaks(answer: &Assistant, native: &Native, target: AnthropicTarge
     holds(native, answer) && native.parts.iter().any(|part| kept(part, native, target).is_some())
 }
 
-/// Returns `true` if the running turn began with thinking, or has only begun. A model that thinks at the beginning of
-/// turns must not begin to think in the middle of one.
+/// Returns `true` if the running turn began with thinking, or has only begun. A model that thinks at the beginning
+/// of turns must not begin to think in the middle of a turn.
 pub(super) fn turn_thinks(messages: &[Arc<Message>], target: AnthropicTarget<'_>) -> bool {
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let first = turn.and_then(|turn| messages.get(turn + 1));

@@ -95,7 +95,7 @@ impl Calls {
         self.begun.iter().enumerate().filter_map(|(n, call)| call.finish(n).ok()).collect()
     }
 
-    /// Returns all calls; an error if the arguments of one cannot be parsed.
+    /// Returns all calls; an error if the arguments of a call cannot be parsed.
     pub(crate) fn finish(&self) -> Result<Vec<FinishedCall>, Malformed> {
         self.begun.iter().enumerate().map(|(n, call)| call.finish(n)).collect()
     }

@@ -55,7 +55,7 @@ impl OpenAiServer {
         }
     }
 
-    /// Returns the context window in tokens: the one that the catalog has, else the one that the server of the last
+    /// Returns the context window in tokens: the window in the catalog, else the window that the server of the last
     /// request has told.
     pub(super) fn known_window(&self) -> Option<u64> {
         self.set_window().or_else(|| self.facts.lock().window)

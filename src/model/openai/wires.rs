@@ -27,7 +27,7 @@ impl LearnedWires {
         self.0.lock().get(served).copied()
     }
 
-    /// Remembers the API that has answered for a model. The other API, if that one had answered before, may only have
+    /// Remembers the API that has answered for a model. If the other API had answered before, that API may only have
     /// failed for a moment: the next request begins as if nothing were known.
     pub(super) fn learn(&self, served: ServedModel, wire: OpenAiWire) {
         match self.0.lock().entry(served) {

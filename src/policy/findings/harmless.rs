@@ -37,8 +37,8 @@ pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String
     }
 }
 
-/// Returns whether a command only prints the version of its program. Below certain project files, a program runs
-/// another one instead.
+/// Returns `true` if a command only prints the version of its program. Below certain project files, a program runs
+/// another program instead.
 fn says_version(command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
     reading::version(command).is_some_and(|unless| !unless.iter().any(|file| cwd.has_above(file)))
 }

@@ -27,8 +27,8 @@ struct Repository {
     worktree: Option<PathBuf>,
 }
 
-/// Hooks that git runs only while a command changes, fetches or sends something, and not while it reads. Any other hook
-/// counts as one that runs while git reads, because a later git may have more of these.
+/// Hooks that git runs only while a command changes, fetches or sends something, and not while it reads. Any other
+/// hook counts as a hook of reading commands, because a later git may have more of these.
 const HOOKS_OF_CHANGES: &[&str] = &[
     "applypatch-msg",
     "commit-msg",
@@ -118,7 +118,7 @@ fn discovered(directory: &Path) -> Result<Vec<Repository>, String> {
     Ok(found)
 }
 
-/// Returns the repository whose work tree is a directory, if git may take it for one.
+/// Returns the repository whose work tree is a directory, if git may take the directory for a work tree.
 fn checked_out(directory: &Path) -> Result<Option<Repository>, String> {
     let dot = directory.join(".git");
     let git = if dot.is_file() {
@@ -134,8 +134,8 @@ fn checked_out(directory: &Path) -> Result<Option<Repository>, String> {
     Ok(may_be.then(|| Repository { git, worktree: Some(directory.to_owned()) }))
 }
 
-/// Returns whether git would take a directory itself for a repository, without a `.git` in it, because of the files in
-/// it.
+/// Returns `true` if git would take a directory without `.git` for a repository, because of the files in the
+/// directory.
 pub(super) fn is_bare(dir: &Path) -> bool {
     // Git also accepts a `HEAD` that is a broken link, and objects and refs in another directory (`commondir`).
     let has = |name: &str| fs::symlink_metadata(dir.join(name)).is_ok();

@@ -15,7 +15,7 @@ use tandem_host::workspace::OutsideFile;
 use tandem_shell::options::{glued, value};
 use tandem_shell::{Dynamic, RedirectKind, SimpleCommand, Word, brief, every_time, reading};
 
-/// Maximum number of directory entries that one search for secrets looks at.
+/// Maximum number of directory entries that a search for secrets looks at.
 const MAX_ENTRIES: usize = 50_000;
 
 /// Maximum size of an ignore file that is read, in bytes.
@@ -62,7 +62,8 @@ impl<'a> SecretFinder<'a> {
         Self { secrets, variables, hidden, roots, any: OnceCell::new() }
     }
 
-    /// Returns whether a command changes files of the hidden home that it names; in the sandbox it cannot change them.
+    /// Returns `true` if a command names files of the hidden home and changes them; in the sandbox, the command
+    /// cannot change them.
     pub(super) fn changes_hidden(&self, command: &SimpleCommand, cwd: &Cwd<'_>) -> bool {
         let Some(hidden) = self.hidden else { return false };
         let changed = every_time::changed_for_sure(command);

@@ -226,7 +226,7 @@ fn goes_on(args: &[Word], operands: &[&String]) -> Certainty {
     if begins_with_option && found.all(|found| found) { Certainty::Perhaps } else { Certainty::No }
 }
 
-/// Returns whether a program is the one that a rule names, wherever it lies and however it is spelt.
+/// Returns `true` if a program is the program that a rule names, in any directory and in any spelling.
 fn is_program(text: &str, wanted: &str) -> bool {
     text == wanted || (!wanted.contains('/') && base(text) == wanted.to_lowercase())
 }

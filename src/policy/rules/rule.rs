@@ -142,7 +142,7 @@ impl Rule {
 }
 
 impl CallMatcher {
-    /// Returns whether the matcher fits a call, its arguments and its command aside.
+    /// Returns `true` if the matcher fits a call. The call's arguments and its command are not compared here.
     fn applies(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> bool {
         self.names(request, situation)
             && self.modes.as_ref().is_none_or(|modes| modes.contains(&situation.mode))

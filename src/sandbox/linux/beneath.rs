@@ -25,7 +25,7 @@ pub(crate) struct Opened {
     is_mount: bool,
 }
 
-/// Protection of a file or directory by a mount on itself, so that no command can rename or remove it.
+/// Protection of a file or directory, which is mounted on itself so that no command can rename or remove it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// The file or directory can be written but not renamed. Directories between a writable directory and a protected
@@ -86,7 +86,8 @@ impl Root {
         }
     }
 
-    /// Opens a file or directory. If it does not exist, an empty one is made, with the directories above it.
+    /// Opens a file or directory. If it does not exist, makes an empty file or directory, with the directories above
+    /// it.
     pub(crate) fn make(&self, path: &Path, is_directory: bool) -> io::Result<Opened> {
         match self.find(path) {
             Err(Errno::NOENT) => {}

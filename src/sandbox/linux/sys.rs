@@ -131,7 +131,7 @@ pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Marks all descriptors but the three standard ones as closed on `exec`.
+/// Marks all descriptors except the three standard descriptors as closed on `exec`.
 pub(crate) fn close_others_at_exec() -> io::Result<()> {
     // SAFETY: the call changes flags of descriptors only.
     checked(unsafe {

@@ -123,7 +123,7 @@ impl Drop for LockedLog {
     }
 }
 
-/// Returns `true` if a file is the one that the metadata describes.
+/// Returns `true` if the metadata describes this file.
 pub(super) fn is_same(file: &File, other: &Metadata) -> io::Result<bool> {
     let file = file.metadata()?;
     Ok((file.dev(), file.ino()) == (other.dev(), other.ino()))
@@ -219,13 +219,12 @@ pub(super) fn read_head_or_first_event(log: &mut LogFile, id: &str) -> Result<He
     })
 }
 
-/// Returns the UUID in a name; `None` if the name is not a UUID in the one spelling that ids have (hyphens, lower
-/// case).
+/// Returns the UUID in a name; `None` if the name is not a UUID in the spelling of ids (hyphens, lower case).
 pub(super) fn session_id(name: &str) -> Option<Uuid> {
     Uuid::try_parse(name).ok().filter(|uuid| uuid.as_hyphenated().to_string() == name)
 }
 
-/// Returns the id of the store in a directory. A store without an id gets a new one.
+/// Returns the id of the store in a directory. A store without an id gets a new id.
 pub(super) fn store_id(root: &Path) -> io::Result<String> {
     let path = root.join(STORE_ID);
     if !path.exists() {

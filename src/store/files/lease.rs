@@ -42,7 +42,7 @@ struct LogWriter {
     head: Head,
     holder: Holder,
     file: LockedLog,
-    /// The log whose place this one takes when it has everything; locked until then.
+    /// The log that this log replaces once it has all events; locked until then.
     before: Option<LockedLog>,
     /// Bytes of the log up to the end of the last whole line.
     bytes: u64,

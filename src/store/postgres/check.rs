@@ -22,7 +22,7 @@ const MIN_TESTED_VERSION: i32 = 15;
 /// Number of connections that one node needs.
 const NODE_CONNECTIONS: i64 = 4;
 
-/// Result of one check of a database, as a text for its operator.
+/// Result of a check of a database, as a text for its operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseFinding {
     /// Nothing is wrong.
@@ -190,7 +190,7 @@ async fn is_true(client: &Client, sql: &str) -> Result<bool, tokio_postgres::Err
         .any(|message| matches!(message, SimpleQueryMessage::Row(row) if row.get(0) == Some("t"))))
 }
 
-/// Checks that one connection receives the notifications of another one.
+/// Checks that a connection receives the notifications of another connection.
 async fn notifications(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError> {
     let heard = match database.tls() {
         Some(tls) => hears(database, tls.clone()).await,

@@ -175,7 +175,7 @@ impl Database {
         Err(Failure::Silent)
     }
 
-    /// Returns the connection for queries; opens a new one if the last is broken.
+    /// Returns the connection for queries; opens a new connection if the last is broken.
     async fn client(&self) -> Result<Arc<Client>, Failure> {
         let mut client = self.client.lock().await;
         if let Some(client) = client.as_ref().filter(|client| !client.is_closed()) {
@@ -312,7 +312,7 @@ const PASSING_ERRORS: [(&str, &str); 6] = [
     ("58", "the database's disk cannot be read or written"),
 ];
 
-/// Returns `true` if an error of the database is one that passes by itself.
+/// Returns `true` for errors of the database that pass by themselves.
 fn is_passing(code: &SqlState) -> bool {
     // A primary that has become a standby is read-only; a new primary takes its place.
     *code == SqlState::READ_ONLY_SQL_TRANSACTION

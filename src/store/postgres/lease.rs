@@ -149,7 +149,7 @@ impl PostgresLease {
         if rows.is_empty() { Err(self.lost()) } else { Ok(()) }
     }
 
-    /// Replaces the stored log with the rewritten one, in one transaction.
+    /// Replaces the stored log with the rewritten log, in one transaction.
     async fn replace(&self, renewed: &Encoded) -> Result<(), Failure> {
         let mut client = self.shared.database.connect().await?;
         let replaced = async {

@@ -24,7 +24,7 @@ pub(super) async fn list(database: &Database, query: &Query) -> Result<Vec<Liste
     Ok(rows.iter().filter_map(describe).collect())
 }
 
-/// Maximum number of sessions in use that one query returns: the most recently changed ones.
+/// Maximum number of sessions in use that a query returns. The most recently changed sessions are returned.
 const MOST_ACTIVE: i64 = 10_000;
 
 /// Lists the sessions that other live nodes own, and the sessions in which a turn runs or waits although no live node

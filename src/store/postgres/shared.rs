@@ -154,7 +154,7 @@ impl Shared {
 
     /// Notes that this node owns a session, or is about to lease it; returns a token that is cancelled when another
     /// node has taken the session over. Returns `None` if this node has noted the session in this epoch or a later
-    /// one: of two leases of one session, only one is valid.
+    /// epoch: of two leases of a session, only one is valid.
     pub(super) fn hold(&self, id: &str, epoch: i64) -> Option<CancellationToken> {
         let mut held = self.held.lock();
         if held.get(id).is_some_and(|held| held.epoch >= epoch) {

@@ -238,7 +238,7 @@ impl Task {
         moved.iter().map(|row| row.try_get(0).map_err(Failure::Refused)).collect()
     }
 
-    /// Returns the connection and the prepared statement; opens a new connection if the last one is broken.
+    /// Returns the connection and the prepared statement; opens a new connection if the last is broken.
     async fn connected(&mut self) -> Result<(&Client, &Statement), Failure> {
         if self.connection.as_ref().is_none_or(|(client, _)| client.is_closed()) {
             let client = self.database.connect().await?;

@@ -18,13 +18,13 @@ pub(super) enum NoPlace {
     Head(String),
 }
 
-/// Similarity of two lines that counts as the same line. Each level forgives more than the one before.
+/// Similarity of two lines that counts as the same line. Each level forgives more than the level before.
 #[derive(Clone, Copy)]
 enum Likeness {
     Exact,
     /// White space at the end of lines may differ.
     LineEnds,
-    /// Typographic characters may be plain ones, too: models write quotes and dashes of their own.
+    /// Typographic characters may be plain characters, too: models write quotes and dashes of their own.
     Punctuation,
     /// Indentation may differ, too. Lines that are only this much alike are not changed: the new lines would be
     /// indented wrongly.
@@ -67,8 +67,8 @@ struct TextLines<'t> {
     starts: Vec<usize>,
 }
 
-/// Returns the changes that groups of lines make in a text, whose line endings are `\n`. Each group is looked for after
-/// the one before.
+/// Returns the changes that groups of lines make in a text, whose line endings are `
+/// `. The search for each group begins after the group before.
 pub(super) fn edits(text: &str, hunks: &[Hunk]) -> Result<Vec<TextEdit<'static>>, NoPlace> {
     let text = TextLines::new(text);
     let mut edits = Vec::new();

@@ -49,7 +49,7 @@ pub(super) struct Hunk {
     pub(super) is_at_end: bool,
 }
 
-/// A line of a group: of both texts, of the old text, or of the new one.
+/// A line of a group: of both texts, of the old text, or of the new text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PatchLine {
     pub(super) side: Side,

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Returns the ranges of tokens that equal the pattern, overlapping ones included. Makes one pass, whatever the pattern
-/// (Knuth, Morris and Pratt). Ends when more than `most` ranges are found.
+/// Returns the ranges of tokens that equal the pattern, including overlapping ranges. Makes one pass, whatever the
+/// pattern (Knuth, Morris and Pratt). Ends when more than `most` ranges are found.
 pub(super) fn occurrences<'t>(
     tokens: impl Iterator<Item = (Range<usize>, &'t str)>,
     pattern: &[&str],

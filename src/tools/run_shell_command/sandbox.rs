@@ -355,8 +355,8 @@ fn held_path(
     })
 }
 
-/// Returns the words of a line that may be a path: absolute ones, and words behind the program's own name between
-/// colons or quotes. Later words, which are likelier, come before earlier ones of the same kind.
+/// Returns the words of a line that may be a path: absolute paths, and words behind the program's own name between
+/// colons or quotes. Later words, which are likelier, come before earlier words of the same kind.
 fn names(line: &str) -> Vec<&str> {
     let parts = line.split(['\'', '"', '`', '\u{2018}', '\u{2019}']);
     let parts: Vec<_> = parts.flat_map(|part| part.split(": ")).map(str::trim).collect();

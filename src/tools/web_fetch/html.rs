@@ -13,8 +13,8 @@ use html5gum::{Span, Tokenizer};
 
 use self::tag::{Gap, Tag};
 
-/// Maximum length of the address and of the alternative text that a tag may have, in bytes; longer ones are left out,
-/// as they are mostly not for reading.
+/// Maximum length of the address and of the alternative text that a tag may have, in bytes. Longer texts are left
+/// out, because most of them are not for reading.
 const MAX_LINK_BYTES: usize = 1000;
 
 /// Maximum depth of nested lists that are tracked, and the maximum depth of indentation.
@@ -240,7 +240,7 @@ impl PageText {
         self.gap = self.gap.max(gap);
     }
 
-    /// Adds text of the page: as it is if it is preformatted, else word by word.
+    /// Adds text of the page. Preformatted text is added unchanged, and other text word by word.
     fn say(&mut self, said: &str) {
         // An SVG drawing may have a title, too. Only the page's title, which comes before all text, is shown.
         let untitled = self.title && !self.text.is_empty();

@@ -14,7 +14,7 @@ pub(super) struct Pace(Mutex<HashMap<String, Vec<Instant>>>);
 
 impl Pace {
     /// Counts a request to a host. If the host has had `most` requests within the last minute, the error is the time
-    /// until it may have another one.
+    /// until the next request is allowed.
     pub(super) fn ask(&self, host: &str, most: usize, now: Instant) -> Result<(), Duration> {
         let mut asked = self.0.lock();
         asked.retain(|_, times| {

@@ -93,11 +93,11 @@ fn charset(parameters: &str) -> Option<&'static Encoding> {
 
 /// Decodes bytes. `None` if they are not text. The encoding is, in this order:
 ///
-/// 1. the one that a byte order mark at their beginning says,
-/// 2. the one that the server says,
-/// 3. the one that the page itself says, if `may_say`.
+/// 1. the encoding of a byte order mark at their beginning,
+/// 2. the encoding that the server names,
+/// 3. the encoding that the page itself names, if `may_say`.
 ///
-/// If the bytes are not valid in that encoding, it is guessed.
+/// If the bytes are not valid in this encoding, the encoding is guessed.
 fn decode(bytes: &[u8], said: Option<&'static Encoding>, may_say: bool) -> Option<String> {
     let said = said.or_else(|| if may_say { says_itself(bytes) } else { None });
     let marked = Encoding::for_bom(bytes).is_some();

@@ -258,8 +258,8 @@ async fn take_effect(
     Ok(short)
 }
 
-/// Writes the summarized messages in full to a file. Returns the names of the newest files that have earlier messages,
-/// this one included.
+/// Writes the summarized messages in full to a file. Returns the names of the newest files with earlier messages,
+/// including this file.
 async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
     let before = old.before.as_ref();
     let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());

@@ -84,9 +84,9 @@ impl MessageHistory {
         *self = Self::default();
     }
 
-    /// Returns the position of the first of the newest messages that together have at most `tokens` tokens. The last
-    /// message always belongs to them, with the answer that made the calls if it has their results, so they may have
-    /// more tokens.
+    /// Returns the position from which the messages have at most `tokens` tokens together. The last message is
+    /// always among them, and so is the answer whose calls the last message answers. With these two, the messages
+    /// may have more tokens.
     pub(super) fn split(&self, tokens: u64) -> usize {
         let mut split = self.messages.len();
         let mut sum = 0;
@@ -157,8 +157,8 @@ impl MessageHistory {
 /// Index of a message that is made from no event of its own. It is not after the index of any other message.
 const BY_NO_EVENT: usize = 0;
 
-/// Returns the message with its masked results replaced; `None` if it has no masked result. Takes the results that it
-/// has used out of `short`.
+/// Returns the message with its masked results replaced; `None` if no result of the message is masked. Removes the
+/// used results from `short`.
 fn masked(message: &Message, short: &mut HashMap<&str, &Masked>) -> Option<Message> {
     let Message::Results(results) = message else { return None };
     if !results.iter().any(|result| short.contains_key(&*result.call)) {

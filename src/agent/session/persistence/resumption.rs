@@ -1,4 +1,5 @@
-//! Resumption of turns: finds the turns of a stored session that go on in another process than the one that began them.
+//! Resumption of turns: finds the turns of a stored session that another process began, and that go on in this
+//! process.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

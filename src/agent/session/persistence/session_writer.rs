@@ -190,7 +190,7 @@ pub(super) struct SessionWriter {
     last_write: Instant,
     /// Number of turns so far.
     turns: u64,
-    /// The session's title, if it differs from the one in the session's [`Head`].
+    /// The session's title, if it differs from the title in the session's [`Head`].
     title: Option<String>,
     /// `true` until the session has a title.
     is_untitled: bool,
@@ -538,7 +538,7 @@ impl SessionWriter {
         self.fence_reason = self.refusals.note_refusal(&self.log, &err);
     }
 
-    /// Writes the whole log anew. The new log takes the place of the old one when all of it is on the disk.
+    /// Writes the whole log anew. The new log replaces the old log when all of the new log is on the disk.
     async fn renew(&mut self) -> Result<(), StoreError> {
         self.last_renewal = Some(Instant::now());
         self.lease.renew().await?;

@@ -97,7 +97,7 @@ impl Storage {
         }
     }
 
-    /// Returns the directory for the session's files, if it has one that outlives the process.
+    /// Returns the directory for the session's files, if the session has a directory that outlives the process.
     pub fn directory(&self) -> Option<PathBuf> {
         match self {
             Self::Nowhere | Self::InMemory(_) => None,

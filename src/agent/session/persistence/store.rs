@@ -66,7 +66,7 @@ pub struct ForkPoint {
     /// Index in the original's log; the events before that index are also in the copy's log. If the original is another
     /// program's session, the number of its messages.
     pub index: usize,
-    /// The program whose session the original is, if it is not this one.
+    /// Program of the original session, if another program wrote that session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }
@@ -95,7 +95,7 @@ impl Batch {
 pub struct BatchSummary {
     /// Number of turns.
     pub turns: u64,
-    /// The session's title, if it differs from the one in the session's [`Head`].
+    /// The session's title, if it differs from the title in the session's [`Head`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Members of the owner's tenant with whom the session is shared.
@@ -486,9 +486,9 @@ pub trait WriteLease: Send + Sync {
     /// Waits until all batches that were added outlive a loss of power, too.
     async fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Begins a new log at index 0, when a part of the stored log is lost. The next [`WriteLease::sync`] puts the new
-    /// log in the place of the old one; until then, the rest of the old log stays. If a step of that fails, the caller
-    /// begins with `renew` again.
+    /// Begins a new log at index 0, when a part of the stored log is lost. The next [`WriteLease::sync`] replaces
+    /// the old log by the new one; until then, the rest of the old log stays. If a step fails, the caller begins
+    /// with `renew` again.
     async fn renew(&mut self) -> Result<(), StoreError>;
 
     /// Announces the port of this machine at which other processes can join the session.

@@ -87,8 +87,8 @@ impl Modes {
     }
 }
 
-/// Returns `true` if a text tells the model that plan mode is on, `false` if it tells that it has
-/// ended, and `None` if it tells neither.
+/// Returns `true` for a text that tells the model that plan mode is on, `false` for a text that plan mode has ended,
+/// and `None` for any other text.
 pub(crate) fn told_plan_mode(text: &str) -> Option<bool> {
     match text {
         PLAN_MODE_BEGUN => Some(true),

@@ -38,7 +38,7 @@ impl ChargedRequest {
     }
 }
 
-/// Returns the tokens of the requests since a time, cached ones included.
+/// Returns the tokens of the requests since a time, including cached tokens.
 pub(crate) fn tokens_since(requests: &[ChargedRequest], since: Millis) -> u64 {
     let counted = requests.iter().filter(|request| request.at >= since);
     let tokens = counted.map(|ChargedRequest { usage, .. }| {

@@ -105,8 +105,8 @@ impl LoopDetector {
         Some(Loop { what, call: Some(last.id.clone()) })
     }
 
-    /// Handles a loop: tells the model, or, if the model has been told of one before, asks the user. Returns the reason
-    /// why the turn ends, if it ends.
+    /// Handles a loop: tells the model, or asks the user if the model was told of an earlier loop. Returns the
+    /// reason why the turn ends, if the turn ends.
     pub(super) async fn handle_loop(
         &mut self,
         engine: &Engine,

@@ -223,7 +223,7 @@ fn find_all(
     wanted
 }
 
-/// Looks up a mention. Its first interpretation whose path exists is chosen, else its last.
+/// Looks up a mention. Chooses the first interpretation whose path exists, or else the last interpretation.
 async fn target(host: &Host, mentioned: &str) -> MentionTarget {
     let mut readings = readings(mentioned);
     // `readings` returns at least one reading.

@@ -44,7 +44,8 @@ struct Turns {
     notices: Vec<String>,
     /// Token that fires when the session is closed: no further turn starts.
     closed: CancellationToken,
-    /// Reason for the close, which the turns that it ends give to people; `None` if they are only cancelled.
+    /// Reason for the close, which people are told of the turns that the close ends; `None` if these turns are only
+    /// cancelled.
     closed_because: Option<String>,
 }
 

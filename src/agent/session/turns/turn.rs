@@ -19,7 +19,7 @@ use crate::session::events::event::{Event, PromptPart, StopReason};
 use crate::session::state::turn_progress::ResumePlace;
 use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 
-/// Runs a turn from a place in it to its end.
+/// Runs a turn from one of its steps to its end.
 pub(super) async fn run_from(
     place: ResumePlace,
     engine: &Engine,

@@ -195,8 +195,8 @@ impl VisibleContexts<'_> {
         Ok(!followed.has_moved() && unowned.is_some_and(|unowned| unowned.is_empty()))
     }
 
-    /// Starts to follow a session that could not be loaded because another node owns it. Fails if the cause
-    /// `error` is another one.
+    /// Starts to follow a session that could not be loaded because another node owns it. Fails with `error` if
+    /// `error` has another cause.
     async fn follow(
         &self,
         sessions: &Sessions,

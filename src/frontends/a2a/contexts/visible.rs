@@ -363,10 +363,10 @@ impl<'a> VisibleContexts<'a> {
         }
     }
 
-    /// Recognizes a message that names no session and that its sender has sent before, to this process or to
-    /// another one with the same store. Such a message is changed so that it names the session that it began.
-    /// A new message gets the id of the session that it is to begin. `window`: time after a turn's end for
-    /// which its message may be a retry.
+    /// Recognizes a message that names no session and that its sender has sent before, to this process or to another
+    /// process with the same store. Such a message is changed so that it names the session that it began. A new
+    /// message gets the id of the session that it is to begin. `window`: time after a turn's end for which its
+    /// message may be a retry.
     pub(in super::super) async fn recognize(
         &self,
         params: &mut Fields,
@@ -433,9 +433,9 @@ impl<'a> VisibleContexts<'a> {
         }))
     }
 
-    /// Returns the context that a prompt is for: the one that was located, else the shared one, else that of a new
-    /// session, created under the id `chosen`, else under the id `begins`, if given. Also returns `true` if the session
-    /// is new. Fails unless the principal may send prompts in the context.
+    /// Returns the context for a prompt: the located context, else the shared context, else that of a new session. A
+    /// new session gets the id `chosen`, else the id `begins`, if given. Also returns `true` if the session is new.
+    /// Fails unless the principal may send prompts in the context.
     pub(in super::super) fn prompted(
         &self,
         located: Option<Leased<SessionContext>>,

@@ -11,16 +11,16 @@ use super::place::WebhookUrl;
 pub struct WebhookLimits {
     /// Maximum number of waiting notifications of a key; the oldest are dropped for newer ones. 64.
     pub queue: usize,
-    /// Maximum total size in bytes of those notifications' bodies; the newest is retained whatever its size.
-    /// 4 MiB.
+    /// Maximum total size in bytes of the waiting notifications' bodies. The newest notification stays whatever its
+    /// size. 4 MiB.
     pub queue_bytes: usize,
     /// Maximum number of keys with undelivered notifications; notifications of further keys are dropped. 64.
     pub targets: usize,
-    /// Maximum number of attempts to deliver a notification, including the first one. 5.
+    /// Maximum number of attempts to deliver a notification, including the first attempt. 5.
     pub attempts: u32,
     /// Maximum duration of an attempt, from the name resolution to the headers of the response. 10 s.
     pub timeout: Duration,
-    /// Maximum wait before the second attempt; each wait is twice the one before. 1 s.
+    /// Maximum wait before the second attempt. Each further wait is twice the wait before. 1 s.
     pub first_wait: Duration,
     /// Maximum wait between two attempts, unless the server asks for a longer one. 30 s.
     pub longest_wait: Duration,

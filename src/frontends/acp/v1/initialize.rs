@@ -86,14 +86,14 @@ impl Editor {
         methods
     }
 
-    /// Checks that the editor is one that the user has started, and no program that connects over a port. Such programs
-    /// cannot change the user's settings, for example the approval mode.
+    /// Checks that the user has started the editor, and that the client is no program that connects over a port.
+    /// Such programs cannot change the user's settings, for example the approval mode.
     pub(super) fn check_user(&self) -> Result<(), Error> {
         let refused = || Error::internal("only an editor that started the agent can change this");
         self.is_user().then_some(()).ok_or_else(refused)
     }
 
-    /// Returns `true` if the editor is one that the user has started, and no program that connects over a port.
+    /// Returns `true` if the user has started the editor, and `false` for a program that connects over a port.
     pub(super) fn is_user(&self) -> bool {
         self.connection.service.origin == Origin::Editor
     }

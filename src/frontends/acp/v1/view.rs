@@ -395,7 +395,7 @@ impl View {
         }
     }
 
-    /// Shows the session's title, if the editor shows another one.
+    /// Shows the session's title, if the editor shows another title.
     fn retitle(&mut self, title: &str, update: &Update<'_>) {
         if self.calls.replays || self.title == title {
             return;

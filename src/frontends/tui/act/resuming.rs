@@ -82,7 +82,7 @@ impl Ui {
         self.state.picker.take_if(|picker| !picker.opening);
     }
 
-    /// Opens the marked session and leaves this one.
+    /// Opens the marked session and leaves the current session.
     pub(super) fn open_session(&mut self) {
         let running = self.state.projection.running().is_some();
         let (Some(stored), Some(picker)) = (&self.sessions, &mut self.state.picker) else { return };

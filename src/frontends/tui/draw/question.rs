@@ -71,7 +71,7 @@ const DETAIL_LEVELS: [DetailLevel; 6] = [
 /// Number of the first levels that show all choices and the reason.
 const WITH_ANSWERS: usize = 3;
 
-/// Maximum number of rows of a change from which unchanged lines may be left out, so that all changed ones fit.
+/// Maximum number of rows of a change from which unchanged lines may be left out, so that all changed lines fit.
 const MAX_COMPACTED: usize = 60;
 
 /// Number of unchanged lines that stay before and after a changed one in that case.

@@ -31,7 +31,7 @@ pub(super) fn rows(state: &ScreenState, columns: usize, now: Millis) -> Vec<Line
     rows
 }
 
-/// Returns the parts of the status line that fit; the less important ones are left out first.
+/// Returns the parts of the status line that fit; less important parts are left out first.
 fn status(state: &ScreenState, columns: usize, now: Millis) -> Line<'static> {
     let about = &state.about;
     let mode = match about.mode {

@@ -50,7 +50,7 @@ pub(super) enum AttachError {
     Nobody,
     /// A further attempt would fail too; the reason.
     Final(String),
-    /// A further attempt may succeed; the reason why this one failed.
+    /// A further attempt may succeed; the reason why this attempt failed.
     ForNow(String),
 }
 

@@ -86,8 +86,8 @@ impl OpenAiAnswer {
         Ok(())
     }
 
-    /// Adds reasoning. Each field with reasoning is preserved, but only the first one is shown, so that people do not
-    /// see the same reasoning twice.
+    /// Adds reasoning. Each field with reasoning is preserved, but only the first field is shown, so that people do
+    /// not see the same reasoning twice.
     fn take_reasoning(&mut self, delta: &Delta<'_>, out: &mut Vec<Chunk>) {
         let mut shown = false;
         for (field, text) in delta.reasoning() {

@@ -210,7 +210,7 @@ impl ResponsesAnswer {
         at
     }
 
-    /// Makes an item the one with an id. An empty id names none.
+    /// Gives an item an id. An empty id is ignored.
     fn name(&mut self, at: usize, id: String) {
         if !id.is_empty() {
             self.by_id.insert(id, at);

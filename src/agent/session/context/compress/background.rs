@@ -1,5 +1,5 @@
-//! The summary that is written in the background while turns go on. It belongs to the session, not to the turn that
-//! began it: it is abandoned when the session ends, or when it does not fit the conversation any more.
+//! The summary that is written in the background while turns go on. The summary belongs to the session, and not to
+//! the turn that began it. It is abandoned when the session ends, or when it does not fit the conversation any more.
 
 use std::mem;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ struct PendingSummary {
 }
 
 impl UnderWay {
-    /// Begins to write a summary, in place of one that is under way. Does nothing if the session has ended.
+    /// Begins to write a summary, and abandons a summary that is under way. Does nothing if the session has ended.
     pub(super) fn begin(&self, writing: Writing) {
         let mut state = self.0.lock();
         if matches!(*state, SummaryState::Ended) {

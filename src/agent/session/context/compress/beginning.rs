@@ -56,7 +56,7 @@ impl Beginning {
         self.short.said.iter().copied().zip(self.said.iter().map(String::as_str))
     }
 
-    /// Returns the messages that the model is given in place of the compressed ones.
+    /// Returns the messages that the model is given in place of the compressed messages.
     pub(in crate::session) fn messages(&self, outputs: &Outputs) -> Vec<Message> {
         let short = &*self.short;
         let mut text = BEGINNING_HEADING.to_owned();
@@ -114,9 +114,9 @@ fn record(text: &mut String, short: &Compressed) {
     }
 }
 
-/// Returns the user's last message in these messages, to be repeated without its attachments and the content of
-/// mentioned files, and its position. If there is none, because it is quoted in the beginning, returns a message that
-/// refers to the quote, and `None`.
+/// Returns the user's last message in these messages, and its position. The message is for repeating, so it has no
+/// attachments and no content of mentioned files. If the messages have none, because it is quoted in the beginning,
+/// returns a message that refers to the quote, and `None`.
 pub(in crate::session) fn prompt_again(messages: &[Arc<Message>]) -> (Message, Option<usize>) {
     let mut all = messages.iter().enumerate().rev();
     let found = all.find_map(|(place, message)| match &**message {

@@ -61,7 +61,7 @@ pub enum UpdateKind<'a> {
     Note {
         /// Plain text.
         text: Cow<'a, str>,
-        /// Compression of the conversation, if the text tells of one.
+        /// The compression, if the text tells people of a compression.
         compressed: Option<&'a Compressed>,
     },
     /// The answer is complete; the tokens that it cost.

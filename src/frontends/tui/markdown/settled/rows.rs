@@ -55,7 +55,8 @@ fn last_paragraph(text: &str) -> Option<(usize, usize, String)> {
     Some((start, length, before + &margin(text, start)))
 }
 
-/// Returns the offsets of words, from the last one on, that cannot be taken for the beginning of a block.
+/// Returns the offsets of words, the last word first. Words that could be taken for the beginning of a block are
+/// left out.
 fn word_starts(text: &str, range: Range<usize>) -> impl Iterator<Item = usize> {
     let from = range.start;
     let mut next = ' ';
