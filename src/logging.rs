@@ -119,7 +119,7 @@ fn is_owner(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && [TRACE_TARGET, LOG_TARGET].contains(&metadata.target())
 }
 
-/// Returns the line that stands for a number of lines that were dropped because the queue was full.
+/// Returns the line that replaces lines that were dropped because the queue was full. The line has their number.
 fn lost_text(lines: usize) -> String {
     format!("({lines} lines of the log found no room here)\n")
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::source::Source;
 
-/// Returns the part of the lines of `src` that an edit of each room compiles again, in percent, by the rooms' folders. The
-/// program's own folder is empty.
+/// Returns the part of the lines of `src` that an edit of each room compiles again, in percent, by the rooms'
+/// folders. The program's own folder is empty.
 pub(super) fn rebuilds(root: &Path, sources: &[Source]) -> BTreeMap<String, usize> {
     let mut lines = BTreeMap::<&str, usize>::new();
     for source in sources {

@@ -142,7 +142,7 @@ impl Agents {
         self.agents.lock().iter().filter(|agent| self.may_reach(agent)).cloned().collect()
     }
 
-    /// Returns the agent of this name. The error tells the model why there is none.
+    /// Returns the agent of this name. The error tells the model why no agent of this name can be called.
     pub(super) fn find(&self, name: &str) -> Result<Arc<Agent>, String> {
         let found = self.agents.lock().iter().find(|agent| agent.config.name == name).cloned();
         match found {

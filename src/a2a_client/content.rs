@@ -149,7 +149,7 @@ impl<'a> SentFile<'a> {
 #[derive(Default)]
 struct SentForms {
     has_complete_diff: bool,
-    /// `true` if a diff says that the file did not exist before.
+    /// `true` if the diff shows a file that did not exist before.
     is_new: bool,
     has_text: bool,
 }

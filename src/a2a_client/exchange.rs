@@ -226,7 +226,7 @@ impl Exchange {
         }
     }
 
-    /// Applies an update; one of no known kind changes nothing.
+    /// Applies an update. An update of an unknown kind changes nothing.
     fn take(&mut self, update: Option<&StreamEvent>) {
         let Some(update) = update else { return };
         let id = {

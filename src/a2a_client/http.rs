@@ -40,7 +40,7 @@ pub(super) enum RequestFailure {
     Status(u16, String),
     /// The connection could not be made, or was lost.
     Connection(String),
-    /// Nothing came from the agent for this time.
+    /// The agent has sent nothing for this time.
     Silent(Duration),
     /// An answer or an event had more than the allowed number of bytes.
     TooLong(usize),
@@ -275,7 +275,7 @@ fn enveloped(mut envelope: Fields) -> Result<Option<StreamEvent>, RequestFailure
     result.ok_or_else(none).map(|result| StreamEvent::deserialize(result).ok())
 }
 
-/// Returns the response if its status is a success, else the error in its body or its status.
+/// Returns the response if its status is a success. The error comes from the body, or else from the status.
 async fn successful(
     response: Response,
     binding: Binding,

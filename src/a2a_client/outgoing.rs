@@ -9,7 +9,7 @@ use tandem_wire::a2a::{
 };
 use tandem_wire::development_tool::{EXTENSION_URI, ToolCallConfirmation};
 
-/// Conversation and task that a message goes to, as far as they are known.
+/// Conversation and task for which a message is, as far as they are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) context: Option<String>,

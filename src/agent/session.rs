@@ -139,8 +139,8 @@ impl Session {
         self.engine.log.read_persisted(from)
     }
 
-    /// Waits until all events up to now survive a loss of power, as far as the store can tell. A promise to a client
-    /// must wait for this.
+    /// Waits until all events up to now would survive a loss of power, as far as the store knows. A promise to a
+    /// client must wait for this.
     pub async fn wait_durable(&self) {
         self.engine.log.wait_durable(self.engine.log.len().saturating_sub(1)).await;
     }

@@ -114,7 +114,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// State that a front end keeps beside a session while the session is loaded.
+/// State of a front end about a session, which lives as long as the session is loaded.
 pub trait SessionView: Any + Send + Sync {
     /// Ends what the front end does for the session, which has been unloaded or deleted.
     fn unloaded(&self);
@@ -405,7 +405,8 @@ impl Sessions {
         let session = (self.make)(request, storage).map_err(CreateError::Refused)?;
         prepare(&session);
         let id = id.unwrap_or(session.id()).to_owned();
-        // The caller's lease is taken before the session can be found, so that the session is not unloaded again at once.
+        // The caller's lease is taken before the session can be found, so that the session is not unloaded again at
+        // once.
         let (leases, lease) = Leases::with_first();
         let begun = CancellationToken::new();
         if stored_before.is_none() {

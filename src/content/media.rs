@@ -63,8 +63,8 @@ impl Media {
         Self::encode(mime_type, &BASE64_STANDARD.decode(data).ok()?)
     }
 
-    /// Encodes bytes that are said to be of a type. The leading bytes win over that type. `None` if models do not
-    /// accept the type, or if the bytes do not begin as files of the type do.
+    /// Encodes bytes that should be of a type. If the leading bytes show another type, that type counts. `None` if
+    /// models do not accept the type, or if the bytes do not begin like files of the type.
     pub fn encode(mime_type: &str, bytes: &[u8]) -> Option<Self> {
         let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
         let known = MEDIA_TYPES.iter().map(|(_, known)| *known);

@@ -30,8 +30,9 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Maximum length of the error output that people are shown, in characters.
 const LONGEST_COMPLAINT: usize = 500;
 
-/// Variables of git that git gets from the node's environment: they say how git reaches servers. All others are hidden
-/// from it, because they would change what the commands of this crate work with.
+/// Variables of git that git gets from the node's environment, because they decide how git reaches servers. All
+/// others are hidden from git, because they would change the files and settings that the commands of this crate work
+/// with.
 const KEPT_VARIABLES: [&str; 9] = [
     "GIT_SSH",
     "GIT_SSH_COMMAND",
@@ -157,7 +158,7 @@ impl Git {
         Ok(String::from_utf8_lossy(&written).trim_end().to_owned())
     }
 
-    /// Runs a command. Returns its output. The error says, for people, what failed.
+    /// Runs a command. Returns its output. The error is the reason of a failure, for people.
     pub(crate) async fn run_command(
         &self,
         paths: &Paths,
@@ -219,8 +220,8 @@ impl Git {
         self.run_in(directory, env, GitCommand { args, protocol, ..GitCommand::default() }).await
     }
 
-    /// Runs a command in a directory with these variables beside those of every command. Returns its output. The error
-    /// says, for people, what failed.
+    /// Runs a command in a directory. `variables` are added to the variables of every command. Returns the output.
+    /// The error is the reason of a failure, for people.
     async fn run_in(
         &self,
         directory: PathBuf,

@@ -19,8 +19,8 @@ use super::paths::{Paths, blocking, removed};
 use super::program::Git;
 use super::snapshot::{self, Snapshot};
 
-/// Name of the file in the git directory beside the clone that holds the number of turns up to the last one that ran in
-/// the clone.
+/// Name of the file in the git directory beside the clone that holds the number of turns up to the last turn that
+/// ran in the clone.
 const TURNS_FILE: &str = "tandem-turns";
 
 /// Name of the file in the git directory beside the clone that holds the commit that the clone began with, as long as

@@ -100,14 +100,14 @@ impl GitWorkspaces {
         Ok(GitWorkspace::new(paths, self.git(repository), self.limits, owner))
     }
 
-    /// Checks that a repository can be read, and has the named branch or tag. The error says, for people, why it
-    /// failed.
+    /// Checks that a repository can be read, and has the named branch or tag. The error is the reason of a failure,
+    /// for people.
     pub async fn check_read(&self, repository: &Arc<Repository>) -> Result<(), String> {
         self.git(repository).check_read().await
     }
 
-    /// Checks that a repository's server lets this user push, as far as that can be found out without a push. The error
-    /// says, for people, why it failed.
+    /// Checks that a repository's server lets this user push, as far as a check without a push can find out. The
+    /// error is the reason of a failure, for people.
     pub async fn check_push(&self, repository: &Arc<Repository>) -> Result<(), String> {
         let parent = self.directory.clone();
         let made = blocking(move || Builder::new().prefix(".check-").tempdir_in(parent)).await?;

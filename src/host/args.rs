@@ -68,7 +68,7 @@ pub struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// Returns the kinds that apply: all, unless the model says otherwise.
+    /// Returns the kinds that apply: all kinds, unless the model names fewer.
     pub fn respect(&self) -> Respect {
         Respect {
             git: self.respect_git_ignore.unwrap_or(true),

@@ -40,7 +40,7 @@ pub struct ClientCommand {
     pub program: String,
     /// Arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables besides those of the client.
+    /// Environment variables in addition to those of the client.
     pub variables: Vec<(String, String)>,
     /// Working directory; absolute.
     pub directory: PathBuf,

@@ -576,7 +576,7 @@ impl CommandSandbox {
         confinement.profile.writes_roots.then(|| self.scans.runs_on(name))
     }
 
-    /// Reports protected files that have come up while a registered program ran, now that the program has ended. No
+    /// Reports protected files that have appeared while a registered program ran, now that the program has ended. No
     /// file is moved: a person, or a command that was allowed to, may have made it meanwhile.
     pub async fn has_ended(self: &Arc<Self>, ended: RunsOn) {
         drop(ended);
@@ -1004,7 +1004,7 @@ struct MovedFiles {
     taken: Vec<(PathBuf, PathBuf)>,
     /// New files that stay where they are.
     staying: Vec<PathBuf>,
-    /// All protected files as they are now.
+    /// The present protected files.
     files: ProtectedFiles,
 }
 

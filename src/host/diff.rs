@@ -107,11 +107,11 @@ pub struct DiffLine {
 /// Text to which a line of a change belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Both: the line stays.
+    /// Both texts: the line stays.
     Both,
-    /// The old one: the line is removed.
+    /// Only the old text: the line is removed.
     Old,
-    /// The new one: the line is added.
+    /// Only the new text: the line is added.
     New,
 }
 

@@ -16,7 +16,7 @@ pub struct HiddenHome {
 }
 
 impl HiddenHome {
-    /// Returns the home that the sandbox hides from commands. Looks nothing up yet.
+    /// Returns the home that the sandbox hides from commands. Files are looked up later.
     pub fn new(sandbox: Arc<CommandSandbox>) -> Self {
         Self { sandbox, home: OnceLock::new(), files: OnceLock::new() }
     }

@@ -70,8 +70,8 @@ pub(super) struct HomeFiles {
 }
 
 impl HomeFiles {
-    /// Returns the home. Looks nothing up yet. `roots`: the roots of the workspace; `writable`: other directories that
-    /// commands write. Both are real paths.
+    /// Returns the home. Files are looked up later. `roots`: the roots of the workspace; `writable`: other
+    /// directories that commands write. Both are real paths.
     pub(super) fn new(
         home: PathBuf,
         named: Vec<PathBuf>,

@@ -53,7 +53,7 @@ pub struct Host {
     pub sandbox: Option<Arc<CommandSandbox>>,
     /// `true` if commands run without the sandbox while a client is connected that runs them in its terminals.
     pub sandbox_gives_way: bool,
-    /// The user's home, for which `~` stands. No answer to a question permits reading all of it.
+    /// The user's home, which `~` means. No answer to a question permits reading all of it.
     pub home: Option<PathBuf>,
     /// Files outside the workspace that the user lets the session read without a question.
     pub readable: Vec<PathBuf>,
@@ -72,7 +72,7 @@ pub struct ReadablePath {
 }
 
 impl Host {
-    /// Returns a host on the disk of this machine, without a sandbox. Nothing is read or made yet.
+    /// Returns a host on the disk of this machine, without a sandbox. Files are read and made later.
     pub fn new(
         workspace: Workspace,
         terminals: Arc<Terminals>,

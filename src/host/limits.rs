@@ -35,7 +35,7 @@ pub struct ToolLimits {
     pub web_requests: usize,
     /// Time for a search.
     pub search_time: Duration,
-    /// Time after which a command goes to the background, unless the model names another.
+    /// Time after which a command goes to the background, unless the model gives another time.
     pub shell_time: Duration,
     /// Time for which a command may write no output.
     pub shell_idle: Duration,

@@ -67,8 +67,8 @@ struct OutputFile {
 }
 
 impl OutputFiles {
-    /// Lists the output files of a session: those of the store if there is one, else those of the directory, which need
-    /// not exist.
+    /// Lists the output files of a session: those of the store if there is a store, or else those of the directory,
+    /// which need not exist.
     fn find(scratch: &Scratch, directory: &Path) -> Self {
         let files = match scratch.stored_files() {
             Some(stored) => stored.in_directory(OUTPUTS_DIRECTORY),
@@ -107,8 +107,8 @@ impl Outputs {
         Self { scratch, max_bytes, kept: Mutex::default() }
     }
 
-    /// Returns a text of at most about `max_chars` characters. A longer text is shortened, the whole is written to a
-    /// file, and the text says where.
+    /// Returns a text of at most about `max_chars` characters. A longer text is shortened. The whole text is then
+    /// written to a file, which the shortened text names.
     pub async fn fit(self: &Arc<Self>, tool: &str, text: String, max_chars: usize) -> String {
         // The number of bytes is compared first, as a character has at least one byte.
         if text.len() <= max_chars || text.chars().count() <= max_chars {

@@ -333,7 +333,8 @@ fn metadata(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Metadata> {
     }
 }
 
-/// Returns whether an error says that a link has come up in a path, or that a directory was moved away meanwhile.
+/// Returns `true` if an error means that a link has replaced a part of a path, or that a directory was moved away
+/// meanwhile.
 pub fn is_moved(error: &io::Error) -> bool {
     let moved = [Errno::LOOP, Errno::XDEV].map(|it| Some(it.raw_os_error()));
     moved.contains(&error.raw_os_error())

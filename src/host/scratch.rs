@@ -47,13 +47,13 @@ struct Made {
 }
 
 impl Scratch {
-    /// Returns a directory below `parent` that is removed with the session. Nothing is made yet; `parent` need not
-    /// exist.
+    /// Returns a directory below `parent` that is removed with the session. The directory is made later; `parent`
+    /// need not exist.
     pub fn new(parent: Option<PathBuf>) -> Self {
         Self { place: ScratchPlace::In(parent), made: Mutex::default(), stored_files: None }
     }
 
-    /// Returns a directory that stays when the session ends. Nothing is made yet.
+    /// Returns a directory that stays when the session ends. The directory is made later.
     pub fn persistent(dir: PathBuf) -> Self {
         Self { place: ScratchPlace::At(dir), made: Mutex::default(), stored_files: None }
     }

@@ -110,8 +110,8 @@ impl RunningCommand {
     }
 }
 
-/// Output of a command. After a drop, a task goes on reading and discards the bytes: a process that is left running in
-/// the background would otherwise be killed when it next writes to the closed pipe.
+/// Output of a command. After a drop, a task still reads the output and discards it: a process that is left running
+/// in the background would otherwise be killed by its next write to the closed pipe.
 pub struct CommandOutput(Option<pipe::Receiver>);
 
 impl CommandOutput {

@@ -88,7 +88,7 @@ pub enum ToolKind {
     Fetch,
     /// Keeps notes: todos, memory.
     Think,
-    /// Anything else.
+    /// Any other kind.
     Other,
 }
 

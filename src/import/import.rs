@@ -35,8 +35,8 @@ pub enum ImportOutcome {
 }
 
 impl Importer {
-    /// Returns an import into `store`. Lists the sessions that are stored already, and deletes the remainders of imports
-    /// that were cut off.
+    /// Returns an import into `store`. Lists the sessions that are stored already, and deletes the remainders of
+    /// imports that were cut off.
     pub async fn new(store: FileStore) -> Result<Self, StoreError> {
         let staging = store.staging();
         for remainder in staging.list(&Query::default()).await? {
@@ -67,8 +67,8 @@ impl Importer {
         }
     }
 
-    /// Creates a session as a whole or not at all. `read` hands the batches of its log to a function, until the function
-    /// returns `false`.
+    /// Creates a session as a whole or not at all. `read` hands the batches of its log to a function, until the
+    /// function returns `false`.
     async fn write(
         &self,
         found: &FoundSession,

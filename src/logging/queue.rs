@@ -30,7 +30,7 @@ struct QueueShared {
     /// State of the thread that writes. The lock makes sure that only the first line starts the thread.
     thread: Mutex<Thread>,
     state: Arc<QueueState>,
-    /// Function that makes the line that stands for a number of dropped lines.
+    /// Function that makes the line in place of a number of dropped lines.
     lost: fn(usize) -> String,
 }
 

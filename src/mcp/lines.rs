@@ -82,7 +82,7 @@ mod tests {
 
     use super::Capped;
 
-    /// Reads `said` in pieces of every size. In `expected`, a line that ends in `*` stands for any beginning of it.
+    /// Reads `said` in pieces of every size. In `expected`, a line that ends in `*` matches any beginning of it.
     async fn check(said: &str, most: usize, expected: &[&str], too_long: usize) {
         for piece in 1..=said.len() {
             let (mut server, input) = tokio::io::duplex(piece);

@@ -33,8 +33,8 @@ pub(super) struct Listener {
     pub(super) changes: watch::Sender<ListChanges>,
 }
 
-/// Counters of list changes: those that the server has announced (`said`), and those after which the lists were read
-/// (`known`).
+/// Counters of list changes: changes that the server has announced (`said`), and the last change after which the
+/// lists were read (`known`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ListChanges {
     pub(super) said: u64,

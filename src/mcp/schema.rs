@@ -84,7 +84,7 @@ impl<'a> SchemaFlattener<'a> {
         (depth + nesting(value) <= MAX_SCHEMA_DEPTH).then(|| value.clone())
     }
 
-    /// Returns the schema that a reference stands for. If the reference is being followed already, or leads nowhere,
+    /// Returns the schema to which a reference leads. If the reference is being followed already, or leads nowhere,
     /// returns an empty schema, which allows anything.
     fn referred(&mut self, reference: &'a str, depth: usize) -> Map<String, Value> {
         let found = self.find(reference).filter(|_| !self.open.contains(&reference));

@@ -23,7 +23,7 @@ pub struct Catalog {
     default: String,
     /// Ids of default models by the names of providers.
     defaults: BTreeMap<String, String>,
-    /// Ids of the Gemini API by the names that stand for them.
+    /// Ids of the Gemini API by their aliases.
     aliases: BTreeMap<String, String>,
     rows: Vec<Row>,
 }
@@ -49,7 +49,7 @@ pub struct ModelProperties {
     pub continuation: bool,
     /// Prices of the model's tokens.
     pub prices: Prices,
-    /// API to ask first, of a model of `OpenAI`'s own or of one of which the user has said so.
+    /// API to ask first: of a model of `OpenAI`'s own, or of a model for which the user has named the API.
     pub wire: Option<OpenAiWire>,
     /// API that the id or the settings name, so that no other API is asked.
     pub forced_wire: Option<OpenAiWire>,
@@ -71,8 +71,8 @@ pub struct Thinking {
     pub default: Option<String>,
 }
 
-/// Returns whether a model has been trained to edit files by patches: GPT models from 4.1 on, by whatever way to them
-/// the id names.
+/// Returns `true` if a model has been trained to edit files by patches. These are GPT models from 4.1 on, whichever
+/// provider the id names.
 pub(super) fn edits_by_patch(id: &str) -> bool {
     let name = id.rsplit(['/', ':', '.']).find(|part| part.starts_with("gpt-"));
     let name = name.unwrap_or_default();

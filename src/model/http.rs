@@ -253,7 +253,7 @@ fn speaks_no_tls(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(net::tls_error(error), Some(rustls::Error::InvalidMessage(_)))
 }
 
-/// Returns the message of the innermost error: the outer ones only say that something failed.
+/// Returns the message of the innermost error. The outer errors only say that something failed.
 fn cause(error: &reqwest::Error) -> String {
     let mut cause = error.to_string();
     let mut source = error.source();

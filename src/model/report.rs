@@ -146,7 +146,7 @@ impl Report {
         self.lasting(info).is_none() || has_limit && self.is_about_answer_limit()
     }
 
-    /// Returns the failure if waiting would not change it, whatever the status is.
+    /// Returns the failure if waiting would not change it, whatever the HTTP status.
     fn lasting(&self, info: RequestInfo<'_>) -> Option<RequestFailure> {
         let failure = |kind: fn(String) -> Error, what: &str| {
             Some(RequestFailure::terminal(kind(self.with_message(what))))

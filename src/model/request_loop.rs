@@ -120,11 +120,11 @@ impl ApiClient {
 pub(super) enum AnswerVerdict {
     /// The answer is complete.
     Whole(FinishReason),
-    /// The answer goes on in the response to another request.
+    /// The answer continues in the response to another request.
     GoesOn,
     /// The answer is dropped, and the model asked again.
     Unusable(UnusableAnswer),
-    /// The response ended, but tells of a failure.
+    /// The response ended, but reports a failure.
     Failed(Trouble),
 }
 

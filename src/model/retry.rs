@@ -12,8 +12,8 @@ pub struct RetryPolicy {
     pub attempts: u32,
     /// Waits between attempts, unless the server asks for others.
     pub backoff: Backoff,
-    /// Longest wait that the server may ask for. If it asks for a longer one, no retry follows, and the error says
-    /// so.
+    /// Longest wait that the server may ask for. If the server asks for a longer wait, no retry follows, and the
+    /// error says so.
     pub patience: Duration,
 }
 

@@ -31,10 +31,10 @@ pub(super) trait Assemble {
     /// Adds the chunks that were held to `out`, at the end of the stream.
     fn end(&mut self, _: &mut Vec<Chunk>) {}
 
-    /// Returns `true` if the server has said that the answer is complete.
+    /// Returns `true` if the server has announced that the answer is complete.
     fn has_ended(&self) -> bool;
 
-    /// Returns `true` if the server has said that no further event follows, not even token counts.
+    /// Returns `true` if the server has announced that no further event follows, not even token counts.
     fn is_over(&self) -> bool {
         false
     }

@@ -376,7 +376,7 @@ impl Line<'_> {
     }
 }
 
-/// Returns whether a command is asked about every time where nothing holds it back.
+/// Returns `true` if a command is asked about every time in a place where no sandbox holds it back.
 fn is_grave(command: &AssessedCommand) -> bool {
     gravity(&command.findings) == Some(Gravity::EveryTime)
 }

@@ -22,7 +22,7 @@ pub(super) struct Confined<'a> {
     pub(super) mode: SandboxMode,
     /// Confinement of the line, for the table.
     pub(super) confinement: Confinement,
-    /// `true` if every command of the line is known to do nothing but read.
+    /// `true` if every command of the line is known to only read.
     harmless: bool,
     /// `true` if the line may change a git repository: git may then run the repository's hooks and filters outside the
     /// sandbox.

@@ -121,7 +121,7 @@ pub fn decide(fact: Fact, mode: Mode, confinement: Confinement) -> Action {
     }
 }
 
-/// Returns the action on a fact that nothing holds back.
+/// Returns the action on a fact of a command that no sandbox holds back.
 fn action_for(gravity: Gravity, mode: Mode) -> Action {
     match gravity {
         Gravity::EveryTime => Action::AskEveryTime,
@@ -142,7 +142,8 @@ pub fn gravity(findings: &[Finding]) -> Option<Gravity> {
     findings.iter().map(|finding| row(finding.fact).gravity).max()
 }
 
-/// Returns the findings that a question names: all that are asked about every time, or else the first of the gravest.
+/// Returns the findings that a question names: all findings that are asked about every time, or else the first of
+/// the gravest findings.
 pub fn reasons(findings: &[Finding]) -> Vec<&Finding> {
     let gravest = gravity(findings);
     let mut reasons: Vec<&Finding> = Vec::new();

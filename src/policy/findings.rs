@@ -83,7 +83,7 @@ struct Assessment<'a> {
     commands: Vec<FoundCommand>,
 }
 
-/// A command of the line, with what matters only beside other commands.
+/// A command of the line, with facts that matter only together with other commands.
 struct FoundCommand {
     assessed: AssessedCommand,
     /// The command as it was read; empty for what is no ordinary command.

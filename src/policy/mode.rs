@@ -12,7 +12,7 @@ pub enum Mode {
     /// Reading runs without a question, except of secrets.
     #[default]
     Default,
-    /// Changes of files of the workspace also run, except of files that take effect by themselves.
+    /// Changes of files of the workspace also run, except of files that other programs run or obey by themselves.
     AutoEdit,
     /// Every call runs without a question.
     Yolo,

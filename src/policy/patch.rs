@@ -36,8 +36,8 @@ impl<'r> Check<'r> {
         strictest.or_else(|| self.allowed_edits())
     }
 
-    /// Returns the rulings on the edit of each file of a patch. Their arguments have all of the patch as the text, so
-    /// that a rule about a text holds wherever in the patch the text is.
+    /// Returns the rulings on the edit of each file of a patch. Each edit's arguments have the whole patch as the
+    /// text, so a rule about a text applies wherever in the patch the text is.
     fn edits(&self) -> Vec<Ruling<'r>> {
         let text = self.request.args.get("input").unwrap_or(&Value::Null);
         let mut args = json!({ "content": text, "old_string": text, "new_string": text });

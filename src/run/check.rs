@@ -25,7 +25,7 @@ use tandem_serve::oidc::OidcOptions;
 use tandem_settings::Settings;
 use tandem_settings::limits::Limits;
 
-/// Number of open files that a server needs beside its connections: for logs, commands and the model.
+/// Number of open files that a server needs in addition to its connections: for logs, commands and the model.
 const OTHER_FILES: u64 = 256;
 
 /// Severity of a finding.

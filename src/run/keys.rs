@@ -76,7 +76,7 @@ impl acp::Login for EditorLogin {
         session.map_or(self.provider, |session| providers.of(&session.model(), Provider::Gemini).0)
     }
 
-    /// Does nothing if the model needs no key or has one.
+    /// Makes no change if the model needs no key or has a key.
     fn authenticate(
         &self,
         session: Option<Arc<Session>>,

@@ -73,8 +73,8 @@ impl ModelChoice {
         Ok(Arc::new(model))
     }
 
-    /// Returns a model that is built when it is first needed: the wanted one, by its provider and its full id, or if none
-    /// is wanted, the default model of the provider that [`default_provider`] returns.
+    /// Returns a model that is built when it is first needed: the wanted one, by its provider and its full id, or if
+    /// none is wanted, the default model of the provider that [`default_provider`] returns.
     fn lazy(&self, wanted: Option<(Provider, String)>) -> Lazy {
         let config_dir = self.credentials.env().config_dir();
         let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());

@@ -10,7 +10,7 @@ use crate::cli::AgentArgs;
 use tandem_agent::sessions::Sessions;
 use tandem_settings::Settings;
 
-/// No server. The methods do nothing, so that the ways to run are written once.
+/// No server. The methods do nothing, so that the code that runs a session need not ask if there is a server.
 pub(super) struct SessionServer;
 
 #[expect(

@@ -76,7 +76,7 @@ enum ReplayOutput {
     Nothing,
     /// As text for people.
     Conversation(Box<Conversation>),
-    /// The lines of both sides as they are.
+    /// The lines of both sides, unchanged.
     Wire,
 }
 

@@ -351,8 +351,9 @@ fn read_settings(env: &Env, work: &WorkArgs, directory: &Path) -> Settings {
     settings
 }
 
-/// Reads the settings for work in the directory of an environment. Returns them with the environment. In it the
-/// workspace is trusted if the flag says so, and all folders that the user has not judged if the settings say so.
+/// Reads the settings for work in the directory of an environment. Returns the settings with the environment. In
+/// this environment the workspace is trusted if the flag demands it, and all folders that the user has not judged if
+/// the settings demand it.
 pub(super) fn set_up(work: &WorkArgs, mut env: Env) -> (Env, Settings) {
     if work.skip_trust {
         env.trust_workspace();

@@ -71,7 +71,7 @@ pub(crate) async fn sessions(args: &SessionsArgs) -> anyhow::Result<()> {
 }
 
 impl StoredSessions {
-    /// Opens the sessions of a database if the user has named one, else the sessions of this machine.
+    /// Opens the sessions of a database if the user has named a database, or else the sessions of this machine.
     #[cfg_attr(
         not(feature = "postgres"),
         expect(

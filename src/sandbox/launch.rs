@@ -122,8 +122,8 @@ impl Sandbox {
         }
     }
 
-    /// Returns whether processes of the session are still running that can write the roots; `None` if the mechanism
-    /// cannot tell. Reads `/proc`.
+    /// Returns `true` if processes of the session that can write the roots are still running; `None` if the
+    /// mechanism cannot tell. Reads `/proc`.
     pub fn has_writers(&self) -> Option<bool> {
         match &self.kind {
             Kind::Namespaces(namespaces) => {

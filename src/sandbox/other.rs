@@ -50,7 +50,8 @@ impl Sandbox {
         None
     }
 
-    /// Returns whether processes of the session are still running that can write the roots. These systems cannot tell.
+    /// Returns `None`, because these systems cannot tell whether processes of the session are still running that can
+    /// write the roots.
     pub fn has_writers(&self) -> Option<bool> {
         None
     }

@@ -26,7 +26,7 @@ pub struct KnownPath {
 }
 
 impl KnownPath {
-    /// Looks up the file that a path leads to now.
+    /// Looks up the file to which a path leads now.
     pub fn at(path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
         let data = path.symlink_metadata()?;
@@ -112,7 +112,7 @@ pub enum Temporary {
     Directory(KnownPath),
 }
 
-/// A home directory of which a command sees only a part, besides roots and writable paths.
+/// A home directory of which a command sees only a part, in addition to roots and writable paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Home {
     /// Real path of the home directory.

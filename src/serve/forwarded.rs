@@ -12,9 +12,9 @@ use super::proxy::AddressRange;
 pub struct ForwardedClient {
     /// The client's address, as far as trusted proxies tell it.
     pub address: IpAddr,
-    /// Scheme of the URL that the client uses, if the proxy tells it.
+    /// Scheme of the URL that the client uses, if the proxy reports it.
     pub scheme: Option<String>,
-    /// Host in the URL that the client uses, if the proxy tells it.
+    /// Host in the URL that the client uses, if the proxy reports it.
     pub host: Option<String>,
 }
 

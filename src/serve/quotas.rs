@@ -171,7 +171,7 @@ impl Meter {
         })
     }
 
-    /// Checks that an owner may begin another session, and reserves a place for it. If need be, unloads
+    /// Checks that an owner may begin another session, and reserves a place for it. If no place is free, unloads
     /// unused sessions of the owner.
     pub fn session(
         self: &Arc<Self>,

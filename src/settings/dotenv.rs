@@ -15,7 +15,7 @@ use tandem_model::provider::Provider;
 #[derive(Default)]
 pub(super) struct DotEnv {
     pub(super) values: HashMap<String, String>,
-    /// All values of the file, if it is the user's own or in a trusted folder; else empty.
+    /// All values of the file, if it is the user's own or in a trusted folder; otherwise empty.
     all: HashMap<String, String>,
     /// Path of the file; `None` if there is no `.env` file that may be read.
     pub file: Option<PathBuf>,
@@ -46,8 +46,8 @@ impl DotEnv {
         self.all.get(name).map(String::as_str)
     }
 
-    /// Takes the values of a file that count. Keys count unless the user has said not to trust the folder. Variables
-    /// that decide where keys and prompts are sent count only in a trusted folder.
+    /// Takes the values of a file that count. Keys count unless the user has distrusted the folder. Variables that
+    /// decide where keys and prompts are sent count only in a trusted folder.
     fn read_values(&mut self, text: &str, file: &Path, trust: Trust) {
         let apis = Provider::ALL.map(provider_variables);
         for (name, value) in dotenv_syntax::parse(text) {

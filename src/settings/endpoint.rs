@@ -143,7 +143,8 @@ fn key(var: Var<'_>) -> Result<Secret, String> {
     clean_key(var.value).map_err(|why| format!("{var} {why}."))
 }
 
-/// Returns the headers of each request: the provider's own, those of the settings, and those of the provider's variable.
+/// Returns the headers of each request: the provider's own, those of the settings, and those of the provider's
+/// variable.
 fn headers(source: EndpointSource<'_>) -> Result<Vec<(String, String)>, String> {
     let EndpointSource { provider, vars, server } = source;
     let api = provider_variables(provider);
@@ -188,7 +189,7 @@ fn gemini(source: EndpointSource<'_>, key: Option<Secret>) -> Result<Endpoint, S
     google_endpoint(source, url, key)
 }
 
-/// Returns the version of Google's API that the variables set, else the usual one.
+/// Returns the version of Google's API that the variables set, or else the default version.
 fn version<'a>(vars: Vars<'a>, usual: &'a str) -> Result<&'a str, String> {
     match vars.get(API_VERSION) {
         Some(var) if var.value.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)) => {

@@ -14,7 +14,7 @@ pub(super) fn expand(text: &str, mut lookup: impl FnMut(&str) -> Option<String>)
 
 /// A piece of a value.
 pub(super) enum Piece<'a> {
-    /// Text that stands for itself.
+    /// Text without variables.
     Text(&'a str),
     /// A variable: as it is written, its name, and its default.
     Variable { source: &'a str, name: &'a str, default: Option<&'a str> },

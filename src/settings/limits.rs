@@ -543,8 +543,8 @@ const LIMIT_TABLE: &[Limit] = &[
     ),
 ];
 
-/// Limits that could be set in earlier versions. Most only keep a fault, or a hostile peer, from using up memory or time;
-/// where the others cut off a text, the model reads on in a further call.
+/// Limits that could be set in earlier versions. Most only keep a fault, or a hostile peer, from using up memory or
+/// time; where the others cut off a text, the model reads on in a further call.
 const FIXED_LIMITS: &[Limit] = &[
     limit(
         "model-connect-seconds",

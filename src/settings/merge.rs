@@ -541,7 +541,7 @@ fn said_at(origins: &BTreeMap<String, Vec<SettingOrigin>>, name: &str) -> String
     origins.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the absolute path that a path in a file stands for: `~` is the home directory, and a relative path begins at
+/// Returns the absolute path that a path in a file means: `~` is the home directory, and a relative path begins at
 /// `project`.
 fn absolute(path: &Path, project: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), home) {

@@ -11,8 +11,8 @@ use tandem_model::provider::Provider;
 use tandem_model::providers::Providers;
 use tandem_model::server_name::ServerName;
 
-/// A server of models: its address, its API, its key and its models. In the entry of a built-in provider, a field that is
-/// set replaces the provider's own value.
+/// A server of models: its address, its API, its key and its models. In the entry of a built-in provider, a field
+/// that is set replaces the provider's own value.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ModelServer {

@@ -2,30 +2,31 @@
 //!
 //! # To read an option
 //!
-//! [`read_settings`](super::read_settings) is called once a session, in `src/run/session_factory.rs`, which hands each
-//! part of the program its own values as plain data. `settings.tools.exclude` is the merged, checked value; if no file
-//! sets the value, it is the default from this module. [`Settings::origin`] returns the places where a value was set,
-//! by the value's name in the files: `settings.origin("tools.exclude")`.
+//! [`read_settings`](super::read_settings) is called once a session, in `src/run/session_factory.rs`, which hands
+//! each part of the program its own values as plain data. `settings.tools.exclude` is the merged, checked value; if
+//! no file sets the value, it is the default from this module. [`Settings::origin`] returns the places where a value
+//! was set, by the value's name in the files: `settings.origin("tools.exclude")`.
 //!
 //! # To add an option
 //!
-//! Add a field here, with its default and in the files' spelling, and a row in `keys.rs`. The row says how layers are
-//! merged, and how far a project in an unjudged folder is followed. Reading, checking, messages and `tandem config`
-//! follow from the two. Describe the option in a row of `docs/settings.md`.
+//! Add a field here, with its default and in the files' spelling, and a row in `keys.rs`. The row says how layers
+//! are merged, and how far a project in an unjudged folder is followed. Reading, checking, messages and `tandem
+//! config` follow from the two. Describe the option in a row of `docs/settings.md`.
 //!
 //! # The layers, of which the later wins
 //!
 //! Defaults; `/etc/gemini-cli/system-defaults.json`; `~/.gemini/settings.json`; `settings.json` in
-//! [`Env::config_dir`](super::Env::config_dir); the project's `.gemini/settings.json`; `/etc/gemini-cli/settings.json`; the
-//! environment; flags. None of these files is ever written. A wrong value is left out, and [`Settings::remarks`] names
-//! it with its file and line. The remarks also name each unknown name that limits what the agent may do, or that is
-//! spelled like such a name. `tandem config` shows all names without effect.
+//! [`Env::config_dir`](super::Env::config_dir); the project's `.gemini/settings.json`;
+//! `/etc/gemini-cli/settings.json`; the environment; flags. None of these files is ever written. A wrong value is
+//! left out, and [`Settings::remarks`] names it with its file and line. The remarks also name each unknown name that
+//! limits what the agent may do, or that is spelled like such a name. `tandem config` shows all names without
+//! effect.
 //!
 //! # Projects
 //!
-//! A project's file is not read if the user has said not to trust the folder. In a folder that the user has not judged,
-//! harmless values count. A value that would loosen a limit on the agent is left out, with a remark. A value that
-//! would be executed, an [`McpServer`], is part of the settings, but marked: a server whose
+//! A project's file is not read if the user has said not to trust the folder. In a folder that the user has not
+//! judged, harmless values count. A value that would loosen a limit on the agent is left out, with a remark. A value
+//! that would be executed, an [`McpServer`], is part of the settings, but marked: a server whose
 //! [`ServerEntry::unjudged`](super::ServerEntry::unjudged) is true is started only after the session's consent is
 //! given.
 
@@ -115,7 +116,7 @@ pub struct ModelSettings {
     /// Share of the model's context window, from 0 to 1, at which a conversation is compressed.
     #[serde(deserialize_with = "take::share")]
     pub compression_threshold: f64,
-    /// `true` if the agent does nothing about a model that repeats itself.
+    /// `true` if the agent does not react to a model that repeats itself.
     pub disable_loop_detection: bool,
 }
 
@@ -332,7 +333,7 @@ pub struct SandboxNetwork {
     /// `true` if a list of denied hosts was not valid in some layer. The list may have named any host.
     #[serde(skip)]
     pub denies_unreadable: bool,
-    /// Ports that commands can connect to besides 80 and 443. A key of tandem's own.
+    /// Ports that commands can connect to in addition to 80 and 443. A key of tandem's own.
     pub allowed_ports: Vec<u16>,
     /// `true` if allowed hosts may be in private networks, or may be this machine. A key of tandem's own.
     pub allow_private: bool,
@@ -377,7 +378,7 @@ pub struct SecuritySettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FolderTrust {
-    /// `false` if every folder is trusted, except the folders that the user has said not to trust.
+    /// `false` if every folder is trusted, except folders that the user has distrusted.
     pub enabled: bool,
 }
 

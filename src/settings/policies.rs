@@ -71,7 +71,7 @@ fn setting_with_origins(settings: &Settings, key: &str) -> String {
 struct PolicySource {
     path: PathBuf,
     tier: Tier,
-    /// `true` if a setting names the path: then it is an error if nothing is there.
+    /// `true` if a setting names the path. An error is reported if such a path does not exist.
     named: bool,
     /// `true` if the file must belong to root, because only root decides for the machine.
     root: bool,
@@ -80,7 +80,7 @@ struct PolicySource {
 /// The places of policy files, and the rules from settings.
 struct PolicyFiles {
     places: Vec<PolicySource>,
-    /// Rules that the tool settings stand for.
+    /// Rules that follow from the tool settings.
     rules: Vec<Rule>,
     saved: Option<PathBuf>,
     home: Option<PathBuf>,
@@ -218,7 +218,7 @@ impl RuleStore for PolicyFiles {
     }
 }
 
-/// Returns the rules that the tool settings stand for.
+/// Returns the rules that follow from the tool settings.
 fn old(settings: &Settings) -> ToolSettings {
     let tools = &settings.tools;
     ToolSettings {

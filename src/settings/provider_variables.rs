@@ -42,7 +42,7 @@ pub fn provider_variable_names() -> Vec<&'static str> {
     variables.flat_map(|api| api.keys.iter().chain(api.settings).copied()).collect()
 }
 
-/// Variables that set up the API of Gemini, besides those of keys.
+/// Variables that set up the API of Gemini, in addition to those of keys.
 const GEMINI_SETTINGS: &[&str] =
     &[USE_VERTEX, GEMINI_URL, VERTEX_URL, API_VERSION, AUTH_MECHANISM, CUSTOM_HEADERS];
 

@@ -40,7 +40,7 @@ impl SandboxChoice {
         }
     }
 
-    /// Returns the value that stands for the choice in a settings file.
+    /// Returns the value of the choice in a settings file.
     pub fn value(self) -> Value {
         match self {
             Self::Unreadable => Value::Null,

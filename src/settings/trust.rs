@@ -12,7 +12,7 @@ use super::owned_file;
 /// Extent to which files in a folder may be followed. A smaller value is the more careful one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trust {
-    /// The user has said not to trust the folder.
+    /// The user has distrusted the folder.
     Never,
     /// The user has not decided on the folder.
     Unjudged,

@@ -202,7 +202,7 @@ fn entries(node: &Node, group: &str, fields: &[String], search: &mut Search) {
     }
 }
 
-/// Returns the kind of a name that stands alone or in known groups.
+/// Returns the kind of a name that is outside of all groups, or in known groups.
 fn name_kind(name: &str, is_object: bool) -> NameKind {
     let is_group = |known: &str| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
     let is_guard = WITHOUT_EFFECT.iter().any(|(known, _)| *known == name);

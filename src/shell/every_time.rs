@@ -211,8 +211,8 @@ fn base_name(name: &str) -> String {
     }
 }
 
-/// Returns whether an argument may become an option at run time. With `first_only`, looks no further than the first
-/// argument that is no option, and also returns `true` if an argument up to there is not known.
+/// Returns `true` if an argument may become an option at run time. With `first_only`, only arguments up to the first
+/// argument that is no option are examined, and an unknown argument among them also gives `true`.
 fn hides_option(args: &[Word], first_only: bool) -> bool {
     let mut text_follows = false;
     for word in args {

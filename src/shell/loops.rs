@@ -66,8 +66,8 @@ impl Loops {
         self.shells.last().copied().unwrap_or(0)
     }
 
-    /// Returns every command that a command with variables of loops stands for; empty if it has none, or if the values
-    /// are not all known.
+    /// Returns every command that a command with variables of loops may become. Empty if it has no such variables,
+    /// or if the values are not all known.
     pub fn variants(&self, command: &SimpleCommand) -> Vec<SimpleCommand> {
         let mut variants = vec![command.clone()];
         let mut changed = false;

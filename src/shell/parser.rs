@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
 
 /// Lists, pipelines and compound commands.
 impl Parser<'_> {
-    /// Reads commands until one of `ends` stands where a command could.
+    /// Reads commands until one of `ends` comes where a command could.
     fn list(&mut self, ends: &[&str]) -> Read<()> {
         loop {
             self.lines()?;
@@ -684,7 +684,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// Reads the delimiter of a here-document. Returns a word that stands for the text of the document.
+    /// Reads the delimiter of a here-document. Returns a word in place of the text of the document.
     fn delimiter(&mut self, tabs: bool) -> Read<Word> {
         let word = self.word()?;
         let plain = |c: char| !"$`".contains(c);

@@ -119,7 +119,7 @@ struct Filter {
     names: Vec<String>,
 }
 
-/// The effect of a command, as far as its options say.
+/// The effect of a command, as far as its options tell.
 #[derive(Debug)]
 pub enum CommandEffect<'a> {
     /// The program is not known to only read.
@@ -202,7 +202,7 @@ pub fn is_strictness(command: &SimpleCommand) -> bool {
     some && command.name() == Some("set")
 }
 
-/// Returns whether a program only looks at names, or only prints its arguments.
+/// Returns `true` if a program only looks at names, or only prints its arguments.
 pub fn looks_at_names(program: &str) -> bool {
     has(&READ_ONLY_PROGRAMS.names_only.programs, program)
 }

@@ -7,7 +7,7 @@ pub struct Word {
     pub source: String,
     /// Text without quotes, and without the parts that are known only at run time.
     pub text: String,
-    /// Offset in `text` of the first `*`, `?` or `[` that stands for file names.
+    /// Offset in `text` of the first `*`, `?` or `[` that matches file names.
     pub glob: Option<usize>,
     /// Kind of the parts that `text` leaves out.
     pub dynamic: Dynamic,

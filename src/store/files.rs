@@ -41,7 +41,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Returns a store in a directory, which need not exist. Reads and creates nothing yet.
+    /// Returns a store in a directory, which need not exist. Files are read and made later.
     pub fn new(root: PathBuf) -> Self {
         Self { root }
     }
@@ -65,8 +65,8 @@ impl FileStore {
         Self { root: self.root.join(STAGING_DIRECTORY) }
     }
 
-    /// Moves a complete session, which no process has open, from [`Self::staging`] into this store as a whole. `changed`
-    /// becomes the time of the session's last change. Fails if this store has the session already.
+    /// Moves a complete session, which no process has open, from [`Self::staging`] into this store as a whole.
+    /// `changed` becomes the time of the session's last change. Fails if this store has the session already.
     pub async fn publish(&self, id: &str, changed: Millis) -> Result<(), StoreError> {
         let (root, from, to) = (self.root.clone(), self.staging().session(id)?, self.session(id)?);
         let since = Duration::from_millis(u64::try_from(changed).unwrap_or(0));

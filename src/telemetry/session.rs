@@ -156,8 +156,8 @@ impl SessionCounts {
         self.queued.is_empty() && self.running.is_none()
     }
 
-    /// Counts a turn that goes on here after another process has run it. That process has counted the turn's events so
-    /// far.
+    /// Counts a turn that this process resumes after another process. The other process has counted the turn's
+    /// earlier events.
     fn resumed(&mut self, turn: TurnId) {
         if self.running.replace(turn).is_none() {
             self.metrics.turns_running.inc();

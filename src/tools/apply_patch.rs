@@ -36,7 +36,8 @@ pub(super) struct ApplyPatch;
 #[serde(deny_unknown_fields)]
 struct PatchArgs {
     input: String,
-    /// Directory in which relative paths begin, of a command line that stands for the call. Models are not told of it.
+    /// Directory in which relative paths begin, if the call comes from a command line. Models are not told of this
+    /// field.
     dir_path: Option<String>,
 }
 
@@ -110,7 +111,7 @@ async fn prepare(patch: Vec<FilePatch>, cx: &ToolContext) -> Result<Invocation, 
     blocking(cx, |cx| Ok(invocation(cx))).await
 }
 
-/// Refuses to remove or move a link: the path stands for the file that the link leads to, and that is not meant.
+/// Refuses to remove or move a link: the path leads to the file behind the link, and that file is not meant.
 async fn check_no_link(
     file: &FilePatch,
     work: &WorkingFiles,

@@ -1,4 +1,4 @@
-//! Check for placeholders that stand for code left out: written to a file, a placeholder would delete that code.
+//! Check for placeholders in place of code left out: written to a file, a placeholder would delete that code.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;

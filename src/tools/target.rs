@@ -22,7 +22,7 @@ const SIMILAR_CHARS: usize = 600;
 pub(super) struct PathTarget {
     /// Name of the target in messages: a path relative to the workspace if possible.
     pub(super) label: String,
-    /// Real path if it may be read, even if there is no file; else empty.
+    /// Real path if it may be read, even if there is no file; otherwise empty.
     pub(super) path: PathBuf,
     /// The same path, if it is outside of the workspace and a person has to agree to reading it.
     pub(super) outside: Option<OutsideFile>,

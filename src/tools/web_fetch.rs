@@ -46,7 +46,8 @@ impl WebFetch {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WebFetchArgs {
-    /// Text with addresses, which models that know Gemini CLI's tool send. Others say what they look for.
+    /// Text with addresses, which models that know Gemini CLI's tool send. Other models write here what they are
+    /// looking for.
     #[serde(default)]
     prompt: String,
     #[serde(default, deserialize_with = "args::list")]
@@ -222,7 +223,7 @@ impl FetchResult {
 /// Mark at the end of a text of the web, for the model.
 const CONTENT_END: &str = "</web_content>";
 
-/// Returns a text of the web for the model, marked as data. `from` says where the text is from, as the beginning of a
+/// Returns a text of the web for the model, marked as data. `from`: the origin of the text, as the beginning of a
 /// sentence.
 pub(super) fn marked(from: &str, text: &str) -> String {
     // The text must not contain the end mark: what follows the mark would not look like data.

@@ -17,7 +17,8 @@ struct TodosArgs {
     todos: Vec<SentTodo>,
 }
 
-/// A todo as models send it. Those of other agents also have an id or a priority, for example, which say nothing here.
+/// A todo as models send it. Todos of other agents also have fields such as an id or a priority, which are ignored
+/// here.
 #[derive(Deserialize)]
 struct SentTodo {
     description: Option<String>,

@@ -90,8 +90,8 @@ impl TraceContext {
     }
 }
 
-/// Lets requests carry the trace context to these hosts, beside those of the user's own network; `*` stands for all
-/// hosts. To be called once.
+/// Lets requests carry the trace context to these hosts, in addition to those of the user's own network; `*` means
+/// all hosts. To be called once.
 pub fn send_to(hosts: Vec<String>) {
     // A second call has no effect.
     let _ = TRACE_RECIPIENTS.set(hosts);

@@ -147,7 +147,7 @@ fn timeout() -> anyhow::Result<Duration> {
 }
 
 /// HTTP client of the thread that sends spans. It has a runtime of its own, so that sending does not depend on the
-/// server's runtime, and goes on after that has ended.
+/// server's runtime, and continues after that has ended.
 #[derive(Debug)]
 struct CollectorClient {
     runtime: Runtime,

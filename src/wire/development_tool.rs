@@ -363,7 +363,7 @@ pub enum ConfirmationDetails {
 }
 
 impl From<Fields> for ConfirmationDetails {
-    /// Reads the details of a question. Details of MCP servers say no more than the call itself.
+    /// Reads the details of a question. Details of MCP servers have no more than the call itself.
     fn from(mut request: Fields) -> Self {
         if let Some(mut execute) = request.take::<Fields>("executeDetails") {
             let command = execute.take_or_default("command");
@@ -427,8 +427,8 @@ pub const CANCEL_OPTION: &str = "cancel";
 pub const YES_WORD: &str = "yes";
 
 impl ToolCallConfirmation {
-    /// Reads the answer in the data of a part; `None` if the data is no answer. The server document and the first server
-    /// have other names for the fields, and `approved` in place of an option.
+    /// Reads the answer in the data of a part; `None` if the data is no answer. The server document and the first
+    /// server have other names for the fields, and `approved` in place of an option.
     pub fn read(mut data: Fields) -> Option<Self> {
         let text = |name| data.text(name).map(ToOwned::to_owned);
         let tool_call_id = text("toolCallId").or_else(|| text("callId"))?;

@@ -134,7 +134,7 @@ struct Descriptor {
 enum DescriptorKind {
     Pipe,
     Socket,
-    /// A terminal, or anything else.
+    /// A terminal, or another kind of file.
     Device,
 }
 

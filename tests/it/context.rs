@@ -368,7 +368,7 @@ async fn what_cannot_be_read_is_said_and_stays_text() {
     check("see @src/mian.rs", "@src/mian.rs: there is no such file in the workspace").await;
     check("see @../x.txt", "@../x.txt: there is no such file").await;
     check("see @/proc/version", "is outside the workspace").await;
-    // `.geminiignore` takes `notes.txt` back from git's rules, and so does the file that the settings name with `build/`.
+    // `.geminiignore` takes `notes.txt` back from git's rules. So does `named.ignore`, which the settings name, with `build/`.
     let (told, notices) = mentioned(&files, text("@build/out.txt @notes.txt")).await;
     assert_eq!(notices, [""; 0]);
     assert!(told.contains("built") && told.contains("noted"), "{told}");

@@ -87,8 +87,8 @@ pub struct Server {
     gone: tokio::sync::Mutex<mpsc::UnboundedReceiver<()>>,
 }
 
-/// A check of a request, which is given the bodies of the replies so far. The reply that it returns, a refusal, takes no
-/// turn.
+/// A check of a request, which is given the bodies of the replies so far. The reply that it returns, a refusal,
+/// takes no turn.
 pub type Check = fn(&Asked, &[Vec<u8>]) -> Option<Reply>;
 
 /// JSON that is answered at some paths, apart from the replies; `None` if there are replies alone.

@@ -31,7 +31,8 @@ pub(super) fn value(literal: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns `true` for a text with two words in a row, one of them of letters. Statements of SQL are no texts for people.
+/// Returns `true` for a text with two words in a row, one of them of letters. Statements of SQL are no texts for
+/// people.
 pub(super) fn is_sentence(text: &str) -> bool {
     let words: Vec<_> = text.split(' ').collect();
     let letters = |word: &str| {
@@ -49,7 +50,8 @@ fn is_sql(text: &str) -> bool {
     const VERBS: &[&str] =
         &["alter", "create", "delete", "insert", "select", "show", "update", "with"];
     let verb = text.split_whitespace().next().unwrap_or_default().to_lowercase();
-    // A table of ours, such as `tandem.session`. A sentence that ends with the program's name has no word after the dot.
+    // A table of ours, such as `tandem.session`. A sentence that ends with the program's name has no word after the
+    // dot.
     let has_table = text.split("tandem.").skip(1).any(|rest| rest.starts_with(char::is_alphabetic));
     let has_function =
         ["pg_", "current_setting", "server_encoding"].iter().any(|it| text.contains(it));

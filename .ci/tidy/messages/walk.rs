@@ -86,8 +86,8 @@ struct Around {
 }
 
 impl Walk<'_> {
-    /// Reads tokens between braces. In the body of a type that is read from a command line (`is_help`), doc comments are
-    /// texts for people.
+    /// Reads tokens between braces. In the body of a type that is read from a command line (`is_help`), doc comments
+    /// are texts for people.
     fn tokens(&mut self, tokens: TokenStream, is_help: bool) {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut around = Around::default();

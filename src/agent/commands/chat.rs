@@ -140,8 +140,8 @@ async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandRe
     )))
 }
 
-/// Tells how to go on from a checkpoint: a session cannot switch to another session. The terminal's front end resumes a
-/// checkpoint itself, without this.
+/// Explains how to go on from a checkpoint: a session cannot switch to another session. The terminal's front end
+/// resumes a checkpoint by itself, and does not call this.
 async fn resume(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let tagged = tagged(&request).await?;
     let id = tagged.first().map(|listed| listed.head.id.as_str()).unwrap_or_default();

@@ -125,8 +125,8 @@ fn arguments(prompt: &ServerPrompt, text: &str) -> Result<BTreeMap<String, Strin
     }
 }
 
-/// Splits a text into words. Quotes hold a word together, and a backslash takes the next character as it is, but not
-/// within single quotes.
+/// Splits a text into words. Quotes hold a word together. A backslash makes the next character an ordinary one, but
+/// not within single quotes.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut begun) = (Vec::new(), String::new(), false);
     let mut quote = None;

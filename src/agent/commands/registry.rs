@@ -59,7 +59,7 @@ pub(super) struct CommandRequest<'a> {
 /// Reason why a path and arguments do not run a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathError {
-    /// The path names no command. The text says so.
+    /// The path names no command; the message to the user.
     Unknown(String),
     /// The command takes other arguments, or needs a sub-command. The text is its usage.
     Usage(String),
@@ -81,8 +81,9 @@ pub(super) const SHARE_NAME: &str = "share";
 /// Name of the command that stops sharing the session.
 pub(super) const UNSHARE_NAME: &str = "unshare";
 
-/// Returns `true` if a prompt is a command that changes, or shows, with whom the session is shared. Such a command runs
-/// at once, beside a running turn: a person can be invited to answer a question of that turn while it is open.
+/// Returns `true` if a prompt is a command that changes or shows the members with whom the session is shared. Such a
+/// command runs at once, beside a running turn: a person can be invited to answer a question of that turn while the
+/// question is open.
 pub fn is_share(prompt: &str) -> bool {
     let name = prompt.trim().strip_prefix('/').map(|command| word(command).0);
     name.is_some_and(|name| [SHARE_NAME, UNSHARE_NAME].contains(&name))

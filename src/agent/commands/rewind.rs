@@ -85,8 +85,8 @@ async fn prompt(request: &CommandRequest<'_>) -> Result<EarlierPrompt, String> {
     })
 }
 
-/// Restores the files, and then rewinds the conversation. In this order the model knows how the files are, even if the
-/// command is cut off in between: it still has the conversation, and is told which files were restored.
+/// Restores the files, and then rewinds the conversation. If the command is cut off in between, the model still has
+/// the conversation, and is told which files were restored.
 async fn with_files(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     let prompt = prompt(request).await?;
     let mut changes = request.turn.restore(Selection::Since(prompt.turn)).await?;

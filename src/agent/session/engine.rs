@@ -34,7 +34,7 @@ use tandem_model::{ThinkingLevels, tokens};
 pub struct Upkeep {
     /// Share of the model's window, from 0 to 1, at which the conversation is compressed.
     pub compress_at: f64,
-    /// `true` if a model that repeats itself is told so, and stopped if it goes on.
+    /// `true` if a model that repeats itself is told to stop, and is stopped if it does not.
     pub detect_loops: bool,
     /// Bytes of the log that stay in memory; older events are in a file.
     pub log_bytes: usize,
@@ -76,7 +76,7 @@ pub(crate) struct Engine {
     pub(super) store: Option<Arc<dyn Store>>,
     /// All events: the only state of the conversation that is persistent.
     pub(super) log: Log,
-    /// The state besides the conversation, folded from the log.
+    /// State of the session without the conversation, folded from the log.
     pub(super) state: CurrentState,
     /// The conversation as the model is told it, folded from the log.
     pub(crate) transcript: Arc<Mutex<Transcript>>,
@@ -149,8 +149,8 @@ impl Engine {
         })
     }
 
-    /// Calls `look` with the conversation as the model is told it now. If the last message is still open, this
-    /// completes it, and logs that, so that a later reader of the log finds the same messages.
+    /// Calls `look` with the conversation as the model is told it now. Completes the last message if it is still
+    /// open, and logs the completion, so that a later reader of the log finds the same messages.
     pub(super) fn conversation<T>(&self, look: impl FnOnce(&MessageHistory) -> T) -> T {
         let mut transcript = self.transcript.lock();
         if transcript.is_message_open() {

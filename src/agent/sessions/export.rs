@@ -171,7 +171,7 @@ impl ConversationFold {
         self.passages.push(passage);
     }
 
-    /// Adds a remark. An answer that is not complete goes on in its own passage.
+    /// Adds a remark. The rest of an answer that is not complete becomes a passage of its own.
     fn note(&mut self, text: impl Into<String>) {
         self.passages.push(Passage::Note(text.into()));
     }

@@ -43,8 +43,8 @@ const TEXT_TYPES: &[&str] = &[
 pub(super) enum Attachment {
     /// The file is a message by itself.
     Taken(Vec<PromptPart>),
-    /// The file needs words beside it to be a message: a text of an unknown type, which is quoted, or a file
-    /// that is put beside the session.
+    /// The file needs words of the prompt around it: a text of an unknown type, which is quoted, or a file that is
+    /// stored beside the session.
     Beside(Vec<PromptPart>),
     /// The file cannot be used.
     Refused {
@@ -55,15 +55,15 @@ pub(super) enum Attachment {
     },
 }
 
-/// A file that is to be put beside the session.
+/// A file that the caller stores beside the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReceivedFile {
     pub(super) file: PromptFile,
     pub(super) content: Vec<u8>,
 }
 
-/// Reads the file that a part contains or names; `None` if the part is no file. At most `max_chars`
-/// characters of a text are quoted. A file that is to be put beside the session is added to `files`.
+/// Reads the file that a part contains or names; `None` if the part is no file. At most `max_chars` characters of a
+/// text are quoted. A file that the caller must store beside the session is added to `files`.
 pub(super) fn read<'a>(
     file: &'a FilePart,
     max_chars: usize,
@@ -112,7 +112,7 @@ fn beside(name: &str, kind: &str, content: Vec<u8>, files: &mut Vec<ReceivedFile
     PromptPart::File(file)
 }
 
-/// Returns the part in place of a file that could not be put beside the session.
+/// Returns the part in place of a file that could not be stored beside the session.
 pub(super) fn not_beside(file: &PromptFile, why: &str) -> PromptPart {
     PromptPart::Input(not_taken(&file.title, why))
 }

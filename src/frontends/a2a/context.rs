@@ -172,8 +172,8 @@ impl SessionContext {
         }
     }
 
-    /// Returns `true` if another context is of the same session: this node may have taken the session over
-    /// from another node meanwhile, and a reader then goes on with the new context.
+    /// Returns `true` if another context has the same session. This node may have taken the session over from
+    /// another node meanwhile; a reader then continues with the new context.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         self.session_id() == other.session_id()
     }
@@ -251,8 +251,8 @@ impl SessionContext {
         self.here()?.roots().first().cloned()
     }
 
-    /// Waits until no further events of the session can be read from this context: a reader then goes on with
-    /// another context, or asks again.
+    /// Waits until no further events of the session can be read from this context. A reader then continues with
+    /// another context, or the client asks again.
     pub(super) async fn moved(&self) {
         match &self.host {
             SessionHost::Here(session) => session.wait_fenced().await,
@@ -408,8 +408,8 @@ impl SessionContext {
         is_new
     }
 
-    /// Returns the oldest turn that has not ended as far as clients are told. The turn may have ended already if
-    /// its end is not stored yet.
+    /// Returns the oldest turn that has not ended as far as clients know. The turn may have ended already if its end
+    /// is not stored yet.
     pub(super) fn running(&self) -> Option<TurnId> {
         self.story(|story| story.turns().find(|turn| turn.ended.is_none()).map(|turn| turn.id))
     }
@@ -447,7 +447,7 @@ impl SessionContext {
         task
     }
 
-    /// Returns the task of a turn that asks a question, for a client that sent something else than an answer.
+    /// Returns the task of a turn with an open question, for a client that sent something else than an answer.
     pub(super) async fn task_asked_back(
         &self,
         dialect: Dialect,

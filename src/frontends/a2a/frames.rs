@@ -83,7 +83,7 @@ impl Frames {
         Arc::clone(&self.making).lock_owned().await
     }
 
-    /// Returns the frames of a log entry from the cache, making them if need be.
+    /// Returns the frames of a log entry from the cache, and makes them if they are not in the cache.
     pub(super) fn of(&self, key: FramesKey, new: impl FnOnce() -> Vec<Frame>) -> Arc<[Frame]> {
         if let Some(made) = self.kept(key) {
             return made;

@@ -31,7 +31,7 @@ const A2A_JSON: HeaderValue = HeaderValue::from_static("application/a2a+json");
 /// Maximum size in bytes of a refusal in plain text.
 const LONGEST_REFUSAL: usize = 4 << 10;
 
-/// Path of a task. A path that goes on after it names an action, which the router takes as part of the id.
+/// Path of a task. A path with more behind the id names an action, which the router takes as part of the id.
 const TASK_PATH: &str = "/tasks/{id}";
 
 /// Returns the routes of the binding, to be nested at [`HTTP_JSON`].

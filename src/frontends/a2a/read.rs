@@ -31,7 +31,7 @@ pub(super) struct Sent {
     /// begins, or a key of its turn in a shared session.
     pub(super) begins: Option<String>,
     pub(super) content: SentContent,
-    /// Files of the prompt that are to be put beside the session.
+    /// Files of the prompt that the caller stores beside the session.
     pub(super) files: Vec<ReceivedFile>,
     pub(super) settings: AgentSettings,
     pub(super) configuration: MessageSendConfiguration,
@@ -58,8 +58,7 @@ impl Sent {
 pub(super) struct AgentSettings {
     /// Directory to work in.
     pub(super) workspace: Option<PathBuf>,
-    /// `true` if the client wants to be asked nothing. The operator of the server decides whether this takes
-    /// effect.
+    /// `true` if the client wants no questions. The operator of the server decides whether this takes effect.
     pub(super) auto_execute: bool,
     /// MCP servers that the client adds to the session.
     pub(super) servers: Vec<ServerConfig>,
@@ -248,7 +247,7 @@ fn is_tool_name(name: &str) -> bool {
     !name.trim().is_empty() && name.len() <= MAX_TOOL_NAME_BYTES && !name.contains(is_part)
 }
 
-/// Parses the parts of a message. Files that are to be put beside the session are added to `files`.
+/// Parses the parts of a message. Files that the caller must store beside the session are added to `files`.
 fn content(
     parts: &[Part],
     attachment_chars: usize,

@@ -26,7 +26,7 @@ pub(super) enum SessionId<'a> {
 }
 
 impl<'a> SessionId<'a> {
-    /// Returns the session that a call names by a task, or else by a context.
+    /// Returns the session that a call names: by a task, or else by a context.
     pub(super) fn of(task: Option<&'a str>, context: Option<&'a str>) -> Option<Self> {
         task.map(Self::Task).or_else(|| context.map(Self::Context))
     }

@@ -415,7 +415,7 @@ fn meaning(address: &Address, sent: &Sent, caller: &CallOrigin) -> Result<Messag
     })
 }
 
-/// Returns a predicate: `true` for a turn whose questions the text of a message may answer, because the
+/// Returns a predicate on turns: `true` if the text of a message may answer the turn's questions, because the
 /// message names the session, or because its sender was told of the turn.
 fn may_answer(
     context: &Arc<SessionContext>,

@@ -132,7 +132,7 @@ pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> 
     offered.iter().find(is_meant).map(|(id, _)| *id)
 }
 
-/// Returns the answer that an option stands for, if the question offers the option.
+/// Returns the answer of an option, if the question offers the option.
 pub(super) fn answer(question: &Question, option: &str) -> Option<Answer> {
     let mut choices = question.choices().into_iter();
     let found = match option {

@@ -25,7 +25,7 @@ use tandem_wire::jsonrpc::Error;
 /// Maximum number of prompts that wait in a session.
 const MAX_WAITING_PROMPTS: usize = 1000;
 
-/// Facts about a message, beside its content, that matter to the turn that it begins.
+/// Facts about a message that matter to the turn that it begins, without the content of the message.
 pub(super) struct MessageTarget {
     /// `true` if the message names a task.
     pub(super) task: bool,
@@ -33,9 +33,9 @@ pub(super) struct MessageTarget {
     pub(super) key: Option<String>,
 }
 
-/// Puts the files of a prompt beside the session; a note in the prompt replaces each file that cannot be put
-/// there. Does not await: if the client disconnected at an await, only part of the message would be carried
-/// out. The caller runs off the runtime's thread if there are files.
+/// Stores the files of a prompt beside the session; a note in the prompt replaces each file that cannot be stored.
+/// Does not await: if the client disconnected at an await, only part of the message would be carried out. The caller
+/// runs off the runtime's thread if there are files.
 pub(super) fn attach(
     session: &Session,
     mut prompt: Vec<PromptPart>,

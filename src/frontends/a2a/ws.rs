@@ -328,7 +328,7 @@ impl SocketClient {
         Ok(())
     }
 
-    /// Sends an event, as part of a stream that the client requested if there is one, else on its own.
+    /// Sends an event: as part of a stream that the client requested, or else on its own.
     async fn deliver(&mut self, context: &Arc<SessionContext>, frame: &Frame) -> Result<(), Over> {
         if self.flat {
             return self.out.send(frame.json.to_vec()).await;
@@ -509,7 +509,7 @@ impl SocketClient {
         .await
     }
 
-    /// Ends the sending of a stream. The turn itself goes on.
+    /// Ends the sending of a stream. The turn itself continues.
     fn stop(&mut self, params: &Fields) {
         let meant = params.0.get("id");
         self.streams.retain(|it| serde_json::from_str::<Value>(&it.id).ok().as_ref() != meant);

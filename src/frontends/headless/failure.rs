@@ -26,7 +26,7 @@ pub enum RunFailure {
     CallsRefused(String),
     /// The prompt was cancelled, by the signal of this number, or without a number by another client of the session.
     Cancelled(Option<i32>),
-    /// Anything else.
+    /// Any other failure.
     Other(String),
 }
 

@@ -128,9 +128,9 @@ impl Ui {
         (nothing_is_typed && !kept) || self.session.elsewhere().is_some()
     }
 
-    /// Returns whether to drop a key because the user pressed it for a question that is answered already, and sets a
-    /// hint that says so. The next question has not been read yet, and a key in the line would become part of the
-    /// prompt.
+    /// Returns `true` for a key that the user pressed for a question that is answered already, and sets a hint about
+    /// it. The caller drops the key: the user has not read the next question, and in the line the key would become
+    /// part of the prompt.
     fn is_hasty(&mut self, key: KeyPress, focus: Focus) -> bool {
         let answers = match focus {
             Focus::Question | Focus::Reader => true,
@@ -337,8 +337,7 @@ impl Ui {
         });
     }
 
-    /// Shows in full the newest item that is shortened: an item that still grows, else the newest one in the
-    /// scrollback.
+    /// Shows the newest shortened item in full: an item that still grows, or else the newest item in the scrollback.
     fn unfold(&mut self) {
         let columns = self.screen.columns();
         let short = |item: &HistoryItem| item.open || !draw::item(item, false, columns).whole;

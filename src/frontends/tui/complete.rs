@@ -89,12 +89,12 @@ pub(super) struct KnownModels {
     pub(super) is_fetching: bool,
 }
 
-/// Names of providers in ids, and the names that stand for one of the provider's APIs.
+/// Names of providers in ids, and names of single APIs of a provider.
 const API_NAMES: [(&str, &str); 2] =
     [("openai:", "openai-chat:"), ("openai:", "openai-responses:")];
 
-/// Returns the models whose ids contain the typed text; models that begin with it come first. After the name of an API, the
-/// models are those of its provider.
+/// Returns the models whose ids contain the typed text; models that begin with it come first. After the name of an
+/// API, only models of its provider are returned.
 pub(super) fn models(typed: &str, models: &[String]) -> Option<Completion> {
     let (provider, api) = API_NAMES.into_iter().find(|(_, api)| typed.starts_with(api)).unzip();
     let named = |id: &String| match (provider, api) {

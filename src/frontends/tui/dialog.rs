@@ -25,8 +25,8 @@ pub(super) struct Dialog {
     pub(super) selected: usize,
     /// Number of content rows above the first visible row.
     pub(super) scroll: usize,
-    /// Rows of the question's content, cached for a number of columns; the flag says whether the rows have the reason
-    /// and the choices too.
+    /// Rows of the question's content, cached for a number of columns. The flag: the rows include the reason and the
+    /// choices.
     pub(super) content: Memo<(usize, bool), QuestionRows>,
     /// Rows of the content without the lines far from a change, cached for a number of columns.
     pub(super) compact: Memo<usize, QuestionRows>,
@@ -153,7 +153,7 @@ impl Dialog {
         self.choices().iter().map(|(key, ..)| *key).collect()
     }
 
-    /// Returns the choice that a keyboard key stands for.
+    /// Returns the choice that a keyboard key selects.
     pub(super) fn chosen(&self, key: char) -> Option<DialogChoice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)

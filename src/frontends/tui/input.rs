@@ -88,8 +88,8 @@ impl TextInput {
         !self.text[self.cursor..].contains('\n')
     }
 
-    /// Replaces a backslash before the cursor by a line break, as shells do; returns `false` if there is none. Two
-    /// backslashes stand for a real one, and stay.
+    /// Replaces a backslash before the cursor by a line break, as shells do. Returns `false` if there is no
+    /// backslash. Two backslashes stand for a real backslash, and stay.
     pub(super) fn continue_line(&mut self) -> bool {
         let before = &self.text[..self.cursor];
         let backslashes = before.len() - before.trim_end_matches('\\').len();

@@ -22,8 +22,8 @@ pub(super) struct HistoryItem {
     pub(super) done: bool,
     /// `true` if the item is shown in full, however long it is.
     pub(super) open: bool,
-    /// Cached rows of a finished item that waits for an unfinished item above it. The key says whether the item is
-    /// shown in full, and in how many columns.
+    /// Cached rows of a finished item that waits for an unfinished item above it. The key: `true` if the item is
+    /// shown in full, and the number of columns.
     pub(super) rows: Memo<(bool, usize), ItemRows>,
 }
 
@@ -74,7 +74,7 @@ impl HistoryItem {
         Self { body, apart: true, done, open: false, rows: Memo::default() }
     }
 
-    /// Removes and returns the part of a growing text that will not change any more in so many columns.
+    /// Removes and returns the part of a growing text that will not change any more at this number of columns.
     pub(super) fn settle(&mut self, unfolded: bool, columns: usize) -> Option<Self> {
         if self.done {
             return None;

@@ -17,8 +17,8 @@ pub(super) enum Local {
 }
 
 impl Local {
-    /// Returns `true` if the command leaves the session for another. If the screen cannot do that, the command goes to
-    /// the session, whose command of the same name explains what to do.
+    /// Returns `true` if the command leaves the session for another. If the screen cannot do that, the session gets
+    /// the command. Its own command of the same name then explains what to do.
     pub(super) fn goes_over(self) -> bool {
         matches!(self, Self::Fork | Self::ResumeCheckpoint)
     }

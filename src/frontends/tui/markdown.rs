@@ -43,7 +43,7 @@ impl Growing {
         Some((mem::replace(self, rest), apart))
     }
 
-    /// Removes and returns the rows of the last paragraph that are complete in so many columns.
+    /// Removes and returns the rows of the last paragraph that are complete at this number of columns.
     pub(super) fn settle_rows(&mut self, columns: usize) -> Option<Self> {
         settle_rows(self, columns)
     }

@@ -22,7 +22,7 @@ pub(super) struct LoginOffer {
     pub(super) model: Option<String>,
     /// Ids of the models of an Ollama that runs on this machine.
     pub(super) ollama: Vec<String>,
-    /// Time at which the offer came up; `None` if the user asked for the offer.
+    /// Time at which the offer appeared; `None` if the user asked for the offer.
     opened: Option<Millis>,
     pub(super) stage: LoginStage,
     /// Index of the marked choice.
@@ -183,7 +183,7 @@ impl LoginOffer {
         self.opened.is_none_or(|opened| now - opened >= OFFER_GRACE)
     }
 
-    /// Restarts the grace period of an offer that came up by itself.
+    /// Restarts the grace period of an offer that appeared without a request of the user.
     pub(super) fn shown_at(&mut self, now: Millis) {
         self.opened = self.opened.map(|_| now);
     }
@@ -226,7 +226,7 @@ impl LoginOffer {
         self.selected = (self.selected + if down { 1 } else { count - 1 }) % count;
     }
 
-    /// Returns the choice that a keyboard key stands for.
+    /// Returns the choice that a keyboard key selects.
     pub(super) fn chosen(&self, key: char) -> Option<LoginChoice> {
         let mut choices = self.choices().into_iter();
         choices.find(|(known, ..)| *known == key).map(|(_, choice, _)| choice)

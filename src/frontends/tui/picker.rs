@@ -192,7 +192,7 @@ impl Picker {
         self.fitting().nth(self.selected)
     }
 
-    /// Returns the offered sessions: the results of the search, else the sessions that match the filter.
+    /// Returns the offered sessions: the results of the search, or else the sessions that match the filter.
     pub(super) fn fitting(&self) -> impl Iterator<Item = &Listed> {
         let sessions = self.sessions.as_deref().unwrap_or_default();
         let fitting = if self.hits.is_some() { &[] } else { self.fitting.as_slice() };

@@ -6,11 +6,11 @@ use tandem_agent::session::EarlierPrompt;
 /// Part of the session that goes back to before the marked prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RewindChoice {
-    /// The conversation goes back, and so do the files.
+    /// Conversation and files.
     WithFiles,
-    /// The conversation goes back, and the files stay as they are.
+    /// The conversation only; the files stay unchanged.
     Conversation,
-    /// Nothing goes back.
+    /// Neither: the menu closes, and the session stays unchanged.
     Nothing,
 }
 

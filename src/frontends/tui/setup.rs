@@ -37,7 +37,7 @@ pub struct TerminalSetup {
     pub login: Option<LogIn>,
     /// Lookup of the providers whose keys the user may give; `None` if the provider is settled.
     pub providers: Option<KeyProviders>,
-    /// Look for sessions of other agents that were not imported yet; `None` if there is nothing to import into.
+    /// Search for sessions of other agents that were not imported yet; `None` if there is no store to import into.
     pub importable: Option<BoxFuture<'static, bool>>,
     /// Query for the models of an Ollama that runs on this machine; `None` if Ollama is not to be asked.
     pub ollama: Option<Ollama>,

@@ -308,8 +308,8 @@ impl ScreenState {
         true
     }
 
-    /// Removes the question about a call and returns it. If another question comes up in its place, the grace period of
-    /// that question starts at `at`, because the user has not read it yet.
+    /// Removes the question about a call and returns the question. If another question appears in its place, the
+    /// grace period of that question starts at `at`, because the user has not read it yet.
     pub(super) fn close_dialog(&mut self, call: &str, at: Millis) -> Option<Dialog> {
         let shown = self.dialogs.front().map(|dialog| dialog.call().to_owned());
         let place = self.dialogs.iter().position(|dialog| dialog.call() == call);
@@ -355,8 +355,8 @@ impl ScreenState {
         }
     }
 
-    /// Adds an item that only this screen has. The item goes before the first unfinished one, so that it does not split
-    /// a text that still grows.
+    /// Adds an item that only this screen has. The item goes before the first unfinished item, so that it does not
+    /// split a text that still grows.
     pub(super) fn aside(&mut self, item: HistoryItem) {
         let place = self.items.iter().position(|item| !item.done).unwrap_or(self.items.len());
         self.items.insert(place, item);
@@ -416,7 +416,7 @@ impl ScreenState {
         self.items.push_front(HistoryItem::new(ItemBody::Note(Tone::Aside, note)));
     }
 
-    /// Removes and returns the items at the top that can no longer change on a screen of so many columns.
+    /// Removes and returns the items at the top that can no longer change on a screen with this number of columns.
     pub(super) fn take_finished(&mut self, columns: usize) -> Vec<HistoryItem> {
         let mut finished = Vec::new();
         if self.catching_up {
@@ -451,7 +451,7 @@ impl ScreenState {
         self.own_queued().next_back()
     }
 
-    /// Describes the current activity and its duration; `None` if nothing is going on.
+    /// Describes the current activity and its duration; `None` without an activity.
     pub(super) fn activity(&self, now: Millis) -> Option<String> {
         let activity = self.projection.activity();
         if self.is_lost() || matches!(activity, Activity::Idle) {

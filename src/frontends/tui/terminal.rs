@@ -31,8 +31,8 @@ const LAST_WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The terminal in raw mode. Dropping this value gives the terminal back.
 pub(super) struct RawTerminal {
-    /// Settings that the terminal had before it was taken over. `None` while the terminal is given back: then nothing
-    /// is written to the terminal.
+    /// Settings that the terminal had before it was taken over. `None` while the terminal is given back; in this
+    /// state, the terminal is not written to.
     before: Option<Termios>,
     /// `true` if the screen will change the window's title, so that the previous title must be saved and restored.
     titled: bool,

@@ -77,11 +77,11 @@ pub(super) struct Ui {
     pub(super) interrupted: Option<Instant>,
     /// Last key and its time, if a question took the key: the same key again is meant for the next question.
     pub(super) answered: Option<(KeyPress, Instant)>,
-    /// Time at which Esc was pressed last where it had nothing to close or cancel.
+    /// Time of the last Esc that closed and cancelled nothing.
     pub(super) escaped: Option<Instant>,
     /// Turn of another client that the user began to cancel, and the time at which the user was asked to confirm that.
     pub(super) confirming: Option<(TurnId, Instant)>,
-    /// Reason why the screen ends; `None` while it goes on.
+    /// Reason why the screen ends; `None` until then.
     pub(super) quits: Option<Quit>,
 }
 
@@ -171,7 +171,7 @@ impl Ui {
         self.terminal.write(written);
     }
 
-    /// Stops the process as Ctrl+Z does for other programs, and draws the screen anew when the process goes on.
+    /// Stops the process as Ctrl+Z does for other programs, and draws the screen anew when the process continues.
     pub(super) fn suspend(&mut self) -> anyhow::Result<()> {
         if !signals::can_stop() {
             self.state.hint = Some("there is no shell to go back to".to_owned());

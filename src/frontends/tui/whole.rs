@@ -65,7 +65,7 @@ fn part(spans: &[Span<'static>], from: usize, to: usize) -> Vec<Span<'static>> {
     parts
 }
 
-/// Returns the rows as a terminal with so many columns breaks them.
+/// Returns the rows as a terminal of this width breaks them.
 pub(super) fn broken(rows: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
     let columns = columns.max(2);
     if rows.iter().all(|row| width_of(&row.spans) <= columns) {

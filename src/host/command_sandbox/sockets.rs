@@ -28,8 +28,8 @@ use crate::root::Entries;
 /// sockets, their directories are masked.
 const MAX_MASKED: usize = 500;
 
-/// Further directories in which commands see other files than the machine's, besides those for temporary files and for
-/// services.
+/// Further directories in which commands see other files than the machine's. Directories for temporary files and for
+/// services are not listed here.
 const OTHERS_REPLACED: [&str; 2] = ["/dev", "/proc"];
 
 /// Identity of a socket: another socket at the same path has another inode number or another time of creation.
@@ -137,8 +137,9 @@ fn socket_id(path: &Path) -> Option<SocketId> {
     Some(SocketId { device: data.dev(), number: data.ino(), made: data.created().ok() })
 }
 
-/// Returns whether a program listens at a socket. The test does not disturb the program: it connects a datagram socket,
-/// which sends nothing if the program's socket is one too, and is refused with another error if it is not.
+/// Returns `true` if a program listens at a socket. The test does not disturb the program: it connects a datagram
+/// socket. If the program's socket is a datagram socket, too, nothing is sent; otherwise the connection is refused
+/// with another error.
 #[cfg(target_os = "linux")]
 fn is_listened_at(path: &Path) -> bool {
     use std::os::fd::AsRawFd as _;
@@ -162,7 +163,7 @@ fn is_listened_at(path: &Path) -> bool {
     !matches!(connected(), Err(Errno::CONNREFUSED | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS))
 }
 
-/// Returns `true`: other systems cannot tell.
+/// Returns `true`, because this cannot be found out on other systems.
 #[cfg(not(target_os = "linux"))]
 fn is_listened_at(_path: &Path) -> bool {
     true

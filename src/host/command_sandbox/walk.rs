@@ -141,7 +141,7 @@ pub(super) fn is_system(path: &Path) -> bool {
     SYSTEM_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
 }
 
-/// Returns whether an error says that a directory no longer exists, or that a link has taken its place.
+/// Returns `true` if an error means that a directory no longer exists, or that a link has replaced it.
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         || is_moved(error)

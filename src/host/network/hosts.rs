@@ -14,7 +14,7 @@ use tandem_net::{Reach, judge_host};
 /// Maximum length of a name in the domain name system, in bytes.
 const MAX_NAME_BYTES: usize = 253;
 
-/// Pattern that stands for the hosts of well-known package registries.
+/// Pattern that means the hosts of well-known package registries.
 const REGISTRIES_NAME: &str = "registries";
 
 /// Hosts of well-known package registries, by registry.

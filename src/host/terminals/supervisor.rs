@@ -91,7 +91,7 @@ impl Exit {
         self.0.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 
-    /// Waits until the whole group has ended, after it was told to end.
+    /// Waits until the whole group has ended, after the group was told to end.
     pub(super) async fn of_group(&mut self) {
         // The sender is dropped when the group has ended.
         while self.0.changed().await.is_ok() {}
@@ -104,8 +104,8 @@ impl Supervisor {
         Arc::new(Self::with(false, Vec::new()))
     }
 
-    /// Returns a supervisor for a process that is an agent and nothing else. When the agent ends, all descendants of
-    /// the process are ended, except programs that are [`left_alone`].
+    /// Returns a supervisor for a process that is only an agent. When the agent ends, all descendants of the process
+    /// are ended, except programs that are [`left_alone`].
     ///
     /// `login_variables`: names of the variables for which the user's login shell can be asked. Commands get none of
     /// them.

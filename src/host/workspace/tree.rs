@@ -19,7 +19,7 @@ const NAME_CHARS: usize = 100;
 
 impl Workspace {
     /// Lists up to `most` files and directories that are not ignored, those nearest to the roots first. Each has a
-    /// line, indented below its directory. `…` stands for entries that are left out.
+    /// line, indented below its directory. `…` marks omitted entries.
     pub fn tree(&self, most: usize) -> String {
         let mut tree = Tree { left: most, look: LOOKED_AT, directories: HashMap::new() };
         tree.list_levels(self);

@@ -160,7 +160,7 @@ struct Writing<'a> {
     /// Events that were written and not yet sent.
     batch: Batch,
     send: &'a mut dyn FnMut(Batch) -> bool,
-    /// `true` if nothing more is wanted.
+    /// `true` if the caller wants no further events.
     stopped: bool,
     at: Millis,
     turns: u64,

@@ -112,8 +112,8 @@ impl GeminiCli {
         files
     }
 
-    /// Returns `true` if one of the working directory's files is named after the chat from which a session was imported.
-    /// `original` is the chat's id, and `stored` the head of the session.
+    /// Returns `true` if one of the working directory's files is named after the chat from which a session was
+    /// imported. `original`: id of the chat; `stored`: head of the session.
     pub(crate) fn is_named_after(&self, file: &Path, original: &str, stored: &Head) -> bool {
         // The tag of a saved chat is the whole id of the chat. Two directories may have chats of one tag.
         if let Some(tag) = tag(file) {
@@ -142,8 +142,8 @@ impl GeminiCli {
         [self.directory.as_path()].into_iter().chain(others).collect()
     }
 
-    /// Returns the directory of a chat: the known directory whose path has the hash, or to which the project belongs,
-    /// else the working directory.
+    /// Returns the directory of a chat: the known directory whose path has the hash, or to which the project
+    /// belongs, or else the working directory.
     fn directory_of(
         &self,
         hash: Option<&str>,
@@ -213,8 +213,8 @@ impl FoundSessions {
         }
     }
 
-    /// Returns the paths in a directory, in no order. A directory that cannot be read is skipped, as is a link to one. A
-    /// missing directory is empty.
+    /// Returns the paths in a directory, in no order. A directory that cannot be read is skipped, as is a link to
+    /// one. A missing directory is empty.
     fn entries(&mut self, dir: &Path) -> Vec<PathBuf> {
         match read_dir(dir) {
             Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
@@ -241,8 +241,8 @@ impl FoundSessions {
         files
     }
 
-    /// Sorts the chats and the skipped files, and leaves out other files of the same chat. A chat may have files in both
-    /// forms, below both names of its project, and below two projects.
+    /// Sorts the chats and the skipped files, and leaves out other files of the same chat. A chat may have files in
+    /// both forms, below both names of its project, and below two projects.
     fn sort(&mut self) {
         // Equal times are sorted by id, because the list must not depend on the order of files in a directory.
         self.sessions.sort_by(|a, b| (b.changed, &b.head.id).cmp(&(a.changed, &a.head.id)));

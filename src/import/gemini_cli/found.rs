@@ -53,8 +53,8 @@ struct ChatText {
 }
 
 impl FoundSession {
-    /// Describes the chat in a file. `directory` returns the chat's directory, given the hash of its path as the chat has
-    /// it. Returns `None` if the chat has no prompt, or is a subagent's.
+    /// Describes the chat in a file. `directory` returns the chat's directory, given the hash of its path as the
+    /// chat has it. Returns `None` if the chat has no prompt, or is a subagent's.
     pub(crate) fn describe(
         file: &Path,
         directory: impl FnOnce(Option<&str>) -> PathBuf,

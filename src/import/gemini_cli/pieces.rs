@@ -21,7 +21,7 @@ pub(crate) enum Piece {
 /// Result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct ResultPiece {
-    /// The call's id, or else its name.
+    /// Id of the call, or else its name.
     pub(crate) id: String,
     pub(crate) text: String,
     pub(crate) failed: bool,
@@ -93,7 +93,7 @@ fn media_name(part: &Value) -> String {
     mime_type.filter(plain).unwrap_or(UNKNOWN_TYPE).to_owned()
 }
 
-/// Returns the id of a call or a result. In older files there is no id, and the name of the call stands for it.
+/// Returns the id of a call or a result. Older files have no id, so the name of the call serves as the id.
 pub(crate) fn call_id(value: &Value) -> &str {
     value["id"].as_str().or(value["name"].as_str()).unwrap_or_default()
 }

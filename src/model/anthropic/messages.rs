@@ -128,7 +128,7 @@ pub(super) fn turns<'a>(
     turns.collect()
 }
 
-/// Returns the turn with the beginning of an answer that goes on.
+/// Returns the turn with the first part of an unfinished answer, which the next answer continues.
 pub(super) fn so_far(parts: &[Value]) -> Turn<'_> {
     let parts = parts.iter().filter_map(Value::as_object).filter(|part| !is_blank(part));
     let content = |part| ContentBlock { block: SentBlock::Native(part), cache_control: None };

@@ -22,7 +22,7 @@ pub(super) struct MessagesRequest<'a> {
     pub(super) max_tokens: u64,
     /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
-    /// Beginning of an answer that goes on.
+    /// First part of an unfinished answer, which the next answer continues.
     pub(super) so_far: &'a [Value],
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct ChatAnswer {
     thoughts: bool,
     /// Reason for the end that the server has given.
     finish: Option<String>,
-    /// `true` once the server has said that it will send nothing more.
+    /// `true` once the server has announced that it will send nothing more.
     over: bool,
     /// Approximate memory of the answer, in bytes.
     size: usize,
@@ -117,7 +117,7 @@ impl ChatAnswer {
         self.finish.as_deref()
     }
 
-    /// Returns `true` if the server has said that it will send nothing more.
+    /// Returns `true` if the server has announced that it will send nothing more.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
@@ -151,7 +151,7 @@ impl ChatAnswer {
         shown.then(Vec::new)
     }
 
-    /// Returns `true` if the server has said that the answer is complete.
+    /// Returns `true` if the server has announced that the answer is complete.
     pub(crate) fn has_ended(&self) -> bool {
         self.finish.is_some() || self.over
     }

@@ -17,7 +17,7 @@ pub(super) struct GenerateContentRequest<'a> {
     pub(super) generation: &'a Map<String, Value>,
     /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
-    /// Token of the checkpoint at which the answer goes on.
+    /// Token of the checkpoint from which the answer continues.
     pub(super) token: Option<&'a str>,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Candidate<'a> {
     pub(super) finish_reason: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) finish_message: Option<String>,
-    /// Checkpoint: token with which the answer goes on from here in another request.
+    /// Checkpoint: token with which another request continues the answer from here.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) continuation_token: Option<String>,
 }

@@ -24,10 +24,10 @@ const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct Facts {
     /// Base URL of the server that told these facts; empty if no server has answered.
     pub(super) url: String,
-    /// Size of the context window in tokens, if the server tells it.
+    /// Size of the context window in tokens, if the server reports it.
     pub(super) window: Option<u64>,
-    /// `true` if the server says that the model's template leaves tools out. llama.cpp then drops them without an
-    /// error.
+    /// `true` if the server reports that the model's template leaves tools out. llama.cpp then drops tools without
+    /// an error.
     pub(super) drops_tools: bool,
 }
 

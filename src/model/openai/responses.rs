@@ -162,8 +162,8 @@ impl Api for ResponsesApi {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);
-        // Gateways name the address of chat completions in other errors, too: "Server error '503 Service Unavailable' for
-        // url '.../v1/chat/completions'".
+        // Gateways name the address of chat completions in other errors, too: "Server error '503 Service
+        // Unavailable' for url '.../v1/chat/completions'".
         let names_other =
             matches!(report.status, 400 | 422) && report.says(&["v1/chat/completions"]);
         // Servers without this API answer with any of these.

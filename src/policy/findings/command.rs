@@ -38,7 +38,7 @@ pub struct Remembered {
     pub program: Option<String>,
     /// Executable files that redirections overwrite, as written. An "always" does not cover other executable files.
     pub overwrites: Option<String>,
-    /// `true` if the name stands for a program of the workspace. An "always" for the whole line does not cover the
+    /// `true` if the name means a program of the workspace. An "always" for the whole line does not cover the
     /// command then, because that "always" may have been given for another program of the same name.
     pub own: bool,
     /// Content of the files of a project that decide what the command runs.

@@ -1,4 +1,4 @@
-//! Environment of commands: the program that a name stands for, and the variables that programs obey.
+//! Environment of commands: the programs that names lead to, and the variables that programs obey.
 
 use std::ffi::OsString;
 use std::fs;
@@ -35,7 +35,7 @@ pub struct SandboxSituation {
     pub network: bool,
 }
 
-/// Program of the workspace that a name stands for.
+/// Program of the workspace that a name leads to.
 enum FoundHere {
     Program(PathBuf),
     /// The program depends on the working directory, which is not known.
@@ -134,7 +134,7 @@ impl Environment {
         Some((Fact::RunsUnknown, why))
     }
 
-    /// Returns the program of the workspace that a name surely stands for.
+    /// Returns the program of the workspace to which a name surely leads.
     pub(super) fn own_program(&self, name: &str, cwd: &Cwd<'_>) -> Option<PathBuf> {
         match self.found_here(name, cwd).filter(|_| !name.contains('/'))? {
             FoundHere::Program(path) => Some(path),
@@ -147,7 +147,7 @@ impl Environment {
         self.variables.iter().any(|(known, _)| exported.contains(known))
     }
 
-    /// Searches `PATH`, and returns the program of the workspace that a name stands for, or may stand for.
+    /// Searches `PATH`, and returns the program of the workspace to which a name leads, or may lead.
     fn found_here(&self, name: &str, cwd: &Cwd<'_>) -> Option<FoundHere> {
         let here = |path: &Path| Some(FoundHere::Program(path.to_owned()));
         for entry in self.get("PATH").unwrap_or(DEFAULT_PATH).split(':') {

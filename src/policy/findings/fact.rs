@@ -5,7 +5,7 @@ use crate::verdict::BuiltInRule;
 /// A fact about a call, or about a command of a line. A call without one is harmless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fact {
-    /// Command that is not known to do nothing but read inside the workspace.
+    /// Command that is not known to only read inside the workspace.
     RunsUnknown,
     /// Program, or option, that does harm which an earlier "always" was not meant for: it runs as another user, runs
     /// code that no file has, or overwrites what others have.
@@ -42,17 +42,17 @@ pub enum Fact {
     ReadsHiddenHome,
     /// Call of a tool of an MCP server.
     CallsServer,
-    /// Call of a tool of an MCP server that only reads, as the server says.
+    /// Call of a tool of an MCP server that only reads, according to the server.
     CallsReadingServer,
     /// Message to another agent.
     CallsAgent,
     /// Action of another agent, which asks before the action.
     AgentActs,
-    /// Action of another agent that may do harm where the agent runs, as the agent says.
+    /// Action of another agent that may do harm where the agent runs, according to the agent.
     AgentDoesHarm,
     /// Connection to a host that neither the settings nor the user allow.
     Connects,
-    /// Call of a tool that does something else than reading.
+    /// Call of a tool that does more than read.
     DoesMore,
 }
 

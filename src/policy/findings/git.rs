@@ -1,4 +1,4 @@
-//! Calls of git that are known to do nothing but read inside the workspace.
+//! Calls of git that are known to only read inside the workspace.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The commands that are known to do nothing but read inside the workspace.
+//! The commands that are known to only read inside the workspace.
 
 use super::cwd::Cwd;
 use super::git;

@@ -149,7 +149,8 @@ impl Repository {
         Ok(common.map_or_else(|| self.git.clone(), |path| self.git.join(path.trim_end())))
     }
 
-    /// Returns whether git surely takes the directory for a repository, and looks no further upwards.
+    /// Returns `true` if git surely takes the directory for a repository, and so does not search the directories
+    /// above it.
     fn is_valid(&self) -> bool {
         let Ok(common) = self.common() else { return false };
         let head = read(&self.git.join("HEAD"), MAX_HEAD).ok().flatten().unwrap_or_default();

@@ -89,8 +89,8 @@ impl CommandPattern {
     }
 }
 
-/// Returns the certainty that a rule's pattern for arguments fits a call. For a command line, each of its commands
-/// stands in place of the line.
+/// Returns the certainty that a rule's pattern for arguments fits a call. For a command line, the pattern is
+/// compared with each of its commands.
 pub(super) fn args(
     pattern: &Regex,
     args: &Value,
@@ -167,7 +167,7 @@ fn is_open(form: &[Word]) -> bool {
     form.iter().any(|word| word.dynamic > Dynamic::Number)
 }
 
-/// Returns the certainty that a command begins with these words; options may stand anywhere.
+/// Returns the certainty that a command begins with these words; options may be anywhere.
 fn begins(form: &[Word], prefix: &[String]) -> Certainty {
     let (Some((program, args)), Some((wanted, rest))) = (form.split_first(), prefix.split_first())
     else {
@@ -190,7 +190,7 @@ fn begins(form: &[Word], prefix: &[String]) -> Certainty {
     given.unwrap_or(Certainty::Yes).min(goes_on(args, &operands))
 }
 
-/// Returns the certainty that an option is given: as it is written, or its letters among those of other options.
+/// Returns the certainty that an option is given: as written, or by its letters among those of other options.
 fn gives(args: &[Word], option: &str) -> Certainty {
     /// Maximum number of letters that count as several one-letter options. More letters are the name of one option.
     const MAX_JOINED_LETTERS: usize = 3;

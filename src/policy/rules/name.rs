@@ -33,7 +33,7 @@ impl NamePattern {
     }
 }
 
-/// Returns whether a text fits a pattern in which `*` stands for any text.
+/// Returns `true` if a text fits a pattern in which `*` matches any text.
 fn like(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(start) else { return false };

@@ -9,7 +9,7 @@ use super::request::PolicyRequest;
 pub struct ToolList(Vec<NamePattern>);
 
 impl ToolList {
-    /// Returns a list of these names. Older names and class names stand for the present tools.
+    /// Returns a list of these names. Older names and class names mean the present tools.
     pub fn new(names: &[String]) -> Self {
         let pattern = |name: &String| NamePattern(current_name(name.trim()).to_owned());
         Self(names.iter().map(pattern).collect())

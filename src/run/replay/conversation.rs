@@ -35,7 +35,7 @@ pub(super) struct Conversation {
     calls: HashMap<String, ShownCall>,
     /// Kind of the block that was printed last.
     last: Option<Block>,
-    /// Number of line feeds at the end of the streamed text. They are printed only if the same text goes on.
+    /// Number of line feeds at the end of the streamed text. They are printed only if the same text continues.
     held_back: usize,
     out: String,
 }
@@ -291,7 +291,7 @@ impl Conversation {
         }
     }
 
-    /// Begins a block, unless the text goes on with the previous block.
+    /// Begins a block, unless the text continues the previous block.
     fn block(&mut self, block: Option<Block>) {
         let goes_on = self.last == block && block != Some(Block::Other);
         if self.last.is_none() || goes_on {

@@ -52,9 +52,9 @@ pub(super) async fn run(mut command: Command) -> anyhow::Result<ExitStatus> {
         }
     };
     if is_ending && let Some(group) = group {
-        // The first process of a sandbox that is still being made ignores the signal, because it is process 1 of a new
-        // namespace. It would wait for ever for the process that made it, which has ended. An error says that no process
-        // is left.
+        // The first process of a sandbox that is still being made ignores the signal, because it is process 1 of a
+        // new namespace. It would wait for ever for the process that made it, which has ended. An error says that no
+        // process is left.
         let _ = kill_process_group(group, Signal::KILL);
     }
     status.context("the command's end is not known")

@@ -120,8 +120,9 @@ const OWN_ONLY: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// System calls that are also denied where there is no network and no network namespace. The filter cannot tell the
-/// paths of sockets apart, so it denies every connection, also to the sockets of docker, D-Bus, tmux and ssh-agent.
+/// System calls that are also denied where there is no network and no network namespace. The filter cannot
+/// distinguish the paths of sockets, so it denies every connection, also to the sockets of docker, D-Bus, tmux and
+/// ssh-agent.
 const DENIED_WITHOUT_NETWORK: &[i64] =
     &[libc::SYS_connect, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4];
 

@@ -25,7 +25,7 @@ const NODE_CONNECTIONS: i64 = 4;
 /// Result of a check of a database, as a text for its operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseFinding {
-    /// Nothing is wrong.
+    /// The check found no fault.
     Good(String),
     /// Servers work with the database, but events may be lost or calls refused later.
     Doubtful(String),

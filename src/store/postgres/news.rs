@@ -54,14 +54,14 @@ impl Notifications {
         TopicSubscription { news: Arc::clone(self), topic: topic.to_owned(), changes }
     }
 
-    /// Tells the readers of a topic, at this node and at others, that there are news.
+    /// Notifies the readers of a topic, at this node and at other nodes.
     pub(super) fn tell(&self, topic: &str) {
         self.notify_readers(topic);
         self.untold.lock().insert(topic.to_owned());
         self.is_untold.notify_one();
     }
 
-    /// Tells the readers at this node. `topics` is the text of a notification: topics separated by spaces, or
+    /// Notifies the readers at this node. `topics` is the text of a notification: topics separated by spaces, or
     /// [`ANY_TOPIC`].
     pub(super) fn notify_readers(&self, topics: &str) {
         let waiting = self.waiting.lock();

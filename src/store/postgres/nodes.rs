@@ -66,9 +66,9 @@ pub(super) struct Nodes {
     last_look: Option<Mutex<Instant>>,
 }
 
-/// Another node, as this process last saw it. Its times add up the time between looks. A gap between two looks counts
-/// for at most two beats, because while this process slept, or the database did not answer, it could not see the
-/// other node beat.
+/// Another node, as this process last saw it. Its times are sums of the times between looks. A gap between two looks
+/// counts for at most two beats, because while this process slept, or the database did not answer, it could not see
+/// the other node beat.
 struct SeenNode {
     /// Counter of the node at the last look.
     beat: i64,

@@ -10,7 +10,7 @@ use tandem_host::text::TextEdit;
 /// Reason why a group of lines cannot be applied.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoPlace {
-    /// The lines before the change are not in the text, as they are here.
+    /// The text does not have these lines before the change.
     Lines(String),
     /// The lines are in the text, but indented otherwise, from this line on.
     Indentation { line: usize },

@@ -57,7 +57,7 @@ pub(super) struct PatchLine {
 }
 
 impl FilePatch {
-    /// Has relative paths begin in a directory. An absolute path stays as it is.
+    /// Makes relative paths begin in a directory. An absolute path stays unchanged.
     pub(super) fn begin_in(&mut self, directory: &str) {
         let (path, moved_to) = match self {
             Self::Add { path, .. } | Self::Delete { path } => (path, None),

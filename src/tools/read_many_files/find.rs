@@ -1,4 +1,4 @@
-//! The files that names, directories and globs stand for.
+//! The files that names, directories and globs lead to.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -257,7 +257,7 @@ impl IncludedEntry {
     }
 }
 
-/// Finds the files that the entries stand for. Blocks.
+/// Finds the files that the entries lead to. Blocks.
 fn find(
     cx: &ToolContext,
     args: &ReadManyArgs,
@@ -287,7 +287,7 @@ fn find(
     Ok(plan)
 }
 
-/// Files that one entry of `include` stands for.
+/// Files that one entry of `include` leads to.
 enum Matched {
     File(PathBuf),
     /// Search outside of the workspace, which runs only after a person has agreed.
@@ -340,7 +340,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Returns the files that an entry stands for; an error if it stands for nothing that can be read.
+    /// Returns the files that an entry leads to; an error if it leads to nothing that can be read.
     fn included(&self, entry: &str, included: IncludedEntry) -> Result<Matched, ToolError> {
         match included {
             IncludedEntry::Path(target) => self.target(target),
@@ -354,7 +354,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Returns the files that a path stands for; an error if it stands for nothing that can be read.
+    /// Returns the files that a path leads to; an error if it leads to nothing that can be read.
     fn target(&self, target: PathTarget) -> Result<Matched, ToolError> {
         match target.found? {
             FileKind::Directory if target.outside.is_some() => {

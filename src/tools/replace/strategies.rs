@@ -41,9 +41,9 @@ pub(super) enum ExpectedCount {
 pub(super) enum Strategy {
     /// The text is the same.
     Exact,
-    /// The lines are the same, whatever white space they end with.
+    /// The lines are the same except for white space at their ends.
     LineEnds,
-    /// The words are the same, whatever white space is between them.
+    /// The words are the same; the white space between them may differ.
     Tokens,
 }
 

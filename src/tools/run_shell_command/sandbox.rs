@@ -184,7 +184,7 @@ const KNOWN_LIMITS: [MetLimit; 2] = [
 const LINES_AROUND: usize = 3;
 const MAX_LOOKUPS: usize = 50;
 
-/// Maximum length of output that the model is always given uncut, however little room its context window has, in bytes.
+/// Maximum length of output that the model always gets uncut, even if its context window is almost full, in bytes.
 const MAX_UNCUT_OUTPUT: usize = 1000;
 
 /// Maximum number of moved files that a note names.

@@ -66,8 +66,8 @@ pub struct MethodAddress {
     pub path: &'static str,
 }
 
-/// A row: the method, its names in 0.3 and 1.0, its verb and path in HTTP+JSON if the binding has the method, and `true`
-/// if the method streams.
+/// A row: the method, its names in 0.3 and 1.0, its verb and path in HTTP+JSON if the binding has the method, and
+/// `true` if the method streams.
 type Row = (Method, &'static str, &'static str, Option<(Verb, &'static str)>, bool);
 
 /// The rows, in the order of the methods. A method of tandem's own has the same name in both versions.

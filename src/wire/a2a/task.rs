@@ -181,7 +181,7 @@ impl TaskState {
         matches!(self, Self::Completed | Self::Canceled | Self::Failed | Self::Rejected)
     }
 
-    /// Returns `true` if the agent does nothing more by itself: the task has ended, or waits for somebody.
+    /// Returns `true` if the agent does nothing more by itself: the task has ended, or waits for an answer.
     pub fn is_settled(self) -> bool {
         self.is_terminal() || matches!(self, Self::InputRequired | Self::AuthRequired)
     }

@@ -161,7 +161,7 @@ pub struct ClientCapabilities {
     /// Optional session updates that the client takes.
     #[serde(deserialize_with = "lenient")]
     pub session: ClientSession,
-    /// Ways in which the client asks its user, besides questions for permission.
+    /// Ways in which the client asks its user, in addition to questions for permission.
     #[serde(deserialize_with = "lenient")]
     pub elicitation: ClientElicitation,
     /// Capabilities that clients and agents have agreed on outside of the protocol.
@@ -169,7 +169,8 @@ pub struct ClientCapabilities {
     pub meta: ClientMeta,
 }
 
-/// Optional session updates that a client takes. An object, also an empty one, says that the client takes the update.
+/// Optional session updates that a client takes. The client takes an update if there is an object for it, which may
+/// be empty.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientSession {
@@ -209,7 +210,7 @@ impl ClientAuth {
     }
 }
 
-/// Ways in which a client asks its user, besides questions for permission. They do not depend on each other.
+/// Ways in which a client asks its user, in addition to questions for permission. They do not depend on each other.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientElicitation {
@@ -305,7 +306,7 @@ pub struct AgentCapabilities {
     pub auth: AuthCapabilities,
 }
 
-/// Content that prompts may have besides text and links.
+/// Content that prompts may have in addition to text and links.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the protocol's own names")]
@@ -315,7 +316,7 @@ pub struct PromptCapabilities {
     pub embedded_context: bool,
 }
 
-/// Transports of MCP servers besides standard input and output.
+/// Transports of MCP servers in addition to standard input and output.
 #[derive(Debug, Serialize)]
 #[expect(missing_docs, reason = "the protocol's own names")]
 pub struct McpCapabilities {

@@ -357,8 +357,8 @@ fn sessions_that_are_stored_elsewhere_are_hidden_wherever_they_are() {
     }
 }
 
-/// Programs of this machine, and what they print in a sandbox with the home of who runs the tests. A program that is not
-/// there is not tried.
+/// Programs of this machine, and what they print in a sandbox with the home of who runs the tests. A program that is
+/// not there is not tried.
 const PROGRAMS: &[(&str, &str)] = &[
     ("cargo", "cargo --version && cargo metadata --offline --format-version 1 --no-deps -q"),
     ("rustc", "rustc --version && rustup show active-toolchain"),

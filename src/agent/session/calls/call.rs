@@ -212,7 +212,7 @@ fn places_to_read(answer: &Answer) -> Vec<PathBuf> {
     }
 }
 
-/// Returns the summary of a call for people, with a mark that says if its command runs in the sandbox.
+/// Returns the summary of a call for people. A mark in the summary shows that the command runs in the sandbox.
 fn summary(invocation: &Invocation, sandbox: SandboxMode) -> Summary {
     let summary = invocation.summary.clone();
     Summary { label: sandbox_mark::marked(&summary.label, sandbox), ..summary }
@@ -343,7 +343,7 @@ struct Grant {
     variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command runs in.
     sandbox: SandboxMode,
-    /// `true` if a command goes to the background when its time is over.
+    /// `true` if a command goes to the background when its time limit is over, instead of being ended.
     has_clock: bool,
     /// Files that a command sees in the sandbox in addition to those that every command sees.
     seen: ShownFiles,

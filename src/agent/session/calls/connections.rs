@@ -164,7 +164,7 @@ fn joined(some: &[Scope], others: Vec<Scope>) -> Vec<Scope> {
     both.collect()
 }
 
-/// Returns the call that stands for several connections of a command in one question.
+/// Returns the call whose question is about several connections of a command.
 fn connections(command: &str, first: &WantedConnection, others: &[WantedConnection]) -> OwnCall {
     let call = connection(command, &first.destination, first.is_allowed);
     if others.is_empty() {
@@ -180,7 +180,7 @@ fn connections(command: &str, first: &WantedConnection, others: &[WantedConnecti
     OwnCall { args, access, label, ..call }
 }
 
-/// Returns the call that stands for one connection of a command.
+/// Returns the call whose question is about one connection of a command.
 fn connection(command: &str, destination: &Destination, is_allowed: bool) -> OwnCall {
     let Destination { host, port } = destination.clone();
     OwnCall {

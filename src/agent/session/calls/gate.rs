@@ -15,7 +15,7 @@ use crate::session::events::event::{Origin, ToolOutcome};
 use parking_lot::Mutex;
 use tandem_host::ToolError;
 
-/// Maximum time that a front end which reports nothing holds up a call.
+/// Maximum time for which a call waits for a front end's report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The calls that wait to be shown.

@@ -212,8 +212,8 @@ pub(super) fn arguments(tool: &str, args: Value) -> Value {
     Value::Object(args)
 }
 
-/// Returns the call of the tool that applies patches, for a command line that does nothing but apply a patch, perhaps in
-/// another directory: models know `apply_patch` as a program, too.
+/// Returns the call of the tool that applies patches, for a command line that does nothing but apply a patch,
+/// perhaps in another directory: models know `apply_patch` as a program, too.
 pub(super) fn patch_of_command(tool: &str, args: &Value) -> Option<BuiltInCall> {
     if tool != "run_shell_command" {
         return None;

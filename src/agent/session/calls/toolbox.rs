@@ -142,8 +142,9 @@ impl Toolbox {
         self.state.with_state(|state| state.tools.clone())
     }
 
-    /// Returns the tool declarations for a model, always in the same order. A model is told of one tool to edit files: it
-    /// has been trained either to write patches, or to replace texts. If it may not use that tool, it has the other.
+    /// Returns the tool declarations for a model, always in the same order. A model is told of one tool to edit
+    /// files: it has been trained either to write patches, or to replace texts. If it may not use that tool, it has
+    /// the other.
     pub(crate) fn declarations(&self, model: &dyn Model) -> Arc<[ToolDeclaration]> {
         // The built-in tools are counted only here, and not for each call, because `Tool::is_offered` may read files.
         let (offered, by_patch) = (self.available_tools().count(), model.edits_by_patch());

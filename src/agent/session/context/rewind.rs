@@ -101,7 +101,7 @@ impl EarlierPrompts {
     }
 }
 
-/// The parts of a log that count as never told to the model, because the conversation was rewound to before them.
+/// The parts of a log that a rewind has removed from the conversation: the model counts as never told them.
 #[derive(Debug, Default)]
 pub(super) struct RewoundParts {
     /// Ranges of event indexes, in order and not overlapping.

@@ -157,8 +157,8 @@ impl Transcript {
         self.plan_told
     }
 
-    /// Folds in all events that the log has now. Called after each chunk of an answer, so that no long backlog is left to
-    /// fold when the model is asked next: folding holds the transcript's lock.
+    /// Folds in all events that the log has now. Called after each chunk of an answer, so that no long backlog is
+    /// left to fold when the model is asked next: folding holds the transcript's lock.
     pub(crate) fn catch_up(&mut self) {
         while let Some(entry) = self.log.try_next_run() {
             if matches!(*entry.event, Event::Rewound { .. }) && !self.rewound.covers(entry.index) {

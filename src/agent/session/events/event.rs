@@ -570,7 +570,7 @@ pub enum TaskEvent {
 pub struct PushConfig {
     /// The task's id.
     pub task: String,
-    /// The turn that the task stands for, if the task is a turn.
+    /// The turn that is the task, if the task is a turn.
     #[serde(default)]
     pub turn: Option<TurnId>,
     /// The version of the A2A protocol in which notifications are written.

@@ -236,8 +236,9 @@ impl Log {
         LogShared::spill(&self.shared, events);
     }
 
-    /// Waits until no events are being moved to the spill file. A task that reads a stored log calls this between two
-    /// pieces. Otherwise the log would grow faster than the disk takes its oldest events, and need memory for all of it.
+    /// Waits until no events are being moved to the spill file. A task that reads a stored log calls this between
+    /// two pieces. Otherwise the log would grow faster than the disk takes its oldest events, and need memory for
+    /// all of it.
     pub(crate) async fn spill_finished(&self) {
         let mut spilling = self.shared.spilling.subscribe();
         // Waiting cannot fail: `shared` holds the sender.
@@ -303,8 +304,8 @@ impl Log {
         self.shared.fence_reason.get()
     }
 
-    /// Waits until the event at an index is durable, as far as the store can tell. Returns at once if no store decides
-    /// which events are persistent, as the event never will be durable then.
+    /// Waits until the event at an index is durable, as far as the store knows. Returns at once if no store decides
+    /// which events are persistent: the event will then never be durable.
     pub(crate) async fn wait_durable(&self, index: usize) {
         let mut durable = self.shared.durable.subscribe();
         if *durable.borrow() > index {
@@ -564,8 +565,8 @@ impl LogShared {
     }
 }
 
-/// Guard of a move of events to the spill file. A runtime that shuts down drops a task for blocking work without running
-/// it: a reader of a stored log that waits for the end of the move must go on then, too.
+/// Guard of a move of events to the spill file. A runtime that shuts down drops a task for blocking work without
+/// running it: a reader of a stored log that waits for the end of the move must go on then, too.
 struct Spilling(Arc<LogShared>);
 
 impl Spilling {
@@ -694,7 +695,8 @@ impl Reader {
         self.next
     }
 
-    /// Reads an event from the spill file. If the event cannot be read, returns a notice that says why in its place.
+    /// Reads an event from the spill file. If the event cannot be read, returns a notice with the reason in its
+    /// place.
     fn read_spilled(&self, file: Option<Arc<File>>, place: FileSlice) -> Arc<Event> {
         let event = file.ok_or_else(|| "its file is gone".to_owned()).and_then(|file| {
             spill_file::read(&file, place).map_err(|err| format!("its file cannot be read: {err}"))

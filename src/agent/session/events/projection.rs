@@ -51,7 +51,7 @@ pub struct Projection {
     open: Vec<String>,
     /// Kind of the text that the model is writing.
     voice: Option<Voice>,
-    /// `true` if the running turn's answer has text and goes on.
+    /// `true` if the running turn's answer has text and is not complete.
     answering: bool,
     /// A request that is tried again, and the time of the next attempt.
     retry: Option<(Retry, Millis)>,
@@ -220,8 +220,7 @@ impl Projection {
         self.open.iter().filter_map(|id| self.calls.get(id))
     }
 
-    /// Returns the todo list that the model wrote last. The list is empty after a turn that has left nothing of it to
-    /// do.
+    /// Returns the todo list that the model wrote last. The list is empty after a turn that has completed all todos.
     pub fn todos(&self) -> &[Todo] {
         &self.todos
     }
@@ -459,7 +458,7 @@ impl Projection {
         }
     }
 
-    /// Drops the turn or call that the previous entry ended. It was held until now for the update of that entry.
+    /// Drops the turn or call that the previous entry ended. The update of that entry needed it until now.
     fn forget_ended(&mut self) {
         match self.ended.take() {
             Some(Ended::Turn(turn)) => _ = self.turns.remove(&turn),

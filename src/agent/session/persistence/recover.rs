@@ -28,7 +28,7 @@ pub struct StoredSession {
     pub(super) state: CurrentState,
     pub(super) directory: Option<PathBuf>,
     pub(super) secrets: Secrets,
-    /// The files that the store has beside the log, if several nodes share it.
+    /// Files that the store has beside the log, if several nodes share the store.
     pub(super) files: Vec<StoredFile>,
     /// Index after the last stored event.
     pub(super) next: usize,
@@ -280,8 +280,8 @@ const LONG_PAUSE_MS: Millis = 60 * 60 * 1000;
 pub(crate) const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
                            processes may have changed since.";
 
-/// Returns the events with which a session goes on in this process, with this `model` and `mode`. `set` is the mode of
-/// the settings, to which plan mode returns when it ends.
+/// Returns the events with which a session continues in this process, with this `model` and `mode`. `set`: the mode
+/// of the settings, to which plan mode returns when it ends.
 pub(crate) fn resume(
     state: &SessionState,
     last_activity: Option<Millis>,

@@ -13,7 +13,7 @@ use tandem_trace::TraceContext;
 /// Turns of a stored session that are resumed.
 #[derive(Default)]
 pub(crate) struct Resumption {
-    /// The turn that ran, and the place where it goes on.
+    /// The turn that ran, and the step at which it continues.
     pub(crate) running: Option<(ResumedTurn, ResumePlace)>,
     /// The turns that waited, oldest first.
     pub(crate) waiting: VecDeque<ResumedTurn>,

@@ -181,7 +181,7 @@ pub(super) struct SessionWriter {
     files: Option<FileUploads>,
     /// Port and secrets as they are stored.
     stored_beside: BesideLog,
-    /// Reader that stands at the first event that is not written yet.
+    /// Reader at the first event that is not written yet.
     reader: Reader,
     lease: Box<dyn WriteLease>,
     /// Token that fires when the session is to be released for another process in the middle of a turn.
@@ -376,8 +376,8 @@ impl SessionWriter {
         }
     }
 
-    /// Writes all events that have come, with what belongs beside the log. Returns `true` if one of the events ends a
-    /// turn.
+    /// Writes all new events, and before them the data and files that they refer to. Returns `true` if one of the
+    /// events ends a turn.
     async fn write(&mut self) -> bool {
         if self.fence_reason.is_some() {
             return false;
@@ -494,8 +494,8 @@ impl SessionWriter {
         true
     }
 
-    /// Waits until the store has all written events on disk, and tells the log so. Does nothing while the store
-    /// refuses.
+    /// Waits until the store has all written events on its disk, and notes this in the log. Does nothing while the
+    /// store refuses.
     async fn sync(&mut self) {
         if self.refusals.is_failing() || self.fence_reason.is_some() {
             return;

@@ -137,8 +137,8 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Says which other process has the session open, and how to join the session there. Returns `None` if no other
-    /// process has it open.
+    /// Explains which other process has the session open, and how to join the session there. Returns `None` if no
+    /// other process has it open.
     pub fn explain_holder(&self) -> Option<String> {
         let holder = self.held_by.as_ref()?;
         Some(holder.explain(&self.head.id))
@@ -207,7 +207,7 @@ impl Holder {
         Some(format!("tandem attach {port} --session {id}"))
     }
 
-    /// Says that the process has a session open, and how a person gets to the session.
+    /// Explains that the process has a session open, and how a person reaches the session.
     fn explain(&self, id: &str) -> String {
         match self.join_command(id) {
             _ if self.node.is_some() => format!("open at {self}; ask that one"),

@@ -25,8 +25,8 @@ pub(crate) struct ChargedRequest {
 }
 
 impl ChargedRequest {
-    /// Returns the request that an entry of the log tells of, if there is one. `model` is the id of the model that
-    /// answers.
+    /// Returns the request that an entry of the log reports; `None` if the entry reports none. `model`: id of the
+    /// model that answers.
     pub(super) fn from_entry(entry: &Entry, model: &str) -> Option<Self> {
         let usage = match &*entry.event {
             Event::AnswerFinished { usage, .. } => *usage,

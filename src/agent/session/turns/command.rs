@@ -33,9 +33,9 @@ use tandem_model::Part;
 /// The commands of a session.
 #[async_trait]
 pub trait Commands: Send + Sync {
-    /// Returns the command that a prompt asks for, or the refusal of a text that only looks like a command; `None` if
-    /// the prompt goes to the model as it is. The prompts of the MCP servers in `servers` are commands, too. For a
-    /// prompt that begins with a slash, this may read files, once, so it is not for a thread that others wait for.
+    /// Returns the command in a prompt, or the refusal of a text that only looks like a command; `None` if the
+    /// prompt is for the model. The prompts of the MCP servers in `servers` are commands, too. For a prompt that
+    /// begins with a slash, this may read files, once. So it must not run on a thread that other tasks need.
     fn resolve(&self, servers: &Hub, prompt: &str) -> Option<NotForModel>;
 
     /// Returns the commands that depend on the session: prompts of these MCP servers, and the user's own commands. May
@@ -46,11 +46,11 @@ pub trait Commands: Send + Sync {
     fn is_at_once(&self, prompt: &str) -> bool;
 }
 
-/// A prompt that does not go to the model as it is.
+/// A prompt that the model does not get.
 pub enum NotForModel {
     /// A command.
     Command(Box<dyn ResolvedCommand>),
-    /// A text that looks like a command and is none, such as a misspelled name.
+    /// A text that looks like a command and is no command, such as a misspelled name.
     Unknown {
         /// Name that the user typed, without the slash.
         name: String,
@@ -343,7 +343,7 @@ pub(crate) fn is_command(commands: &dyn Commands, servers: &Hub, prompt: &[Promp
     matches!(resolved, Some(NotForModel::Command(_)))
 }
 
-/// Returns `true` if a prompt goes to the model as it is.
+/// Returns `true` if a prompt is for the model.
 pub(crate) fn is_for_model(commands: &dyn Commands, servers: &Hub, prompt: &[PromptPart]) -> bool {
     text(prompt).and_then(|text| commands.resolve(servers, &text)).is_none()
 }
@@ -375,7 +375,7 @@ fn text(prompt: &[PromptPart]) -> Option<String> {
     begins.then(|| prompt.iter().map(ToString::to_string).collect())
 }
 
-/// Runs the whole turn of a prompt that looks like a command and is none: logs the refusal.
+/// Runs the whole turn of a prompt that looks like a command and is no command: logs the refusal.
 pub(super) fn refuse(engine: &Engine, name: String, answer: String) -> StopReason {
     engine.log.append(Event::CommandStarted { name });
     engine.log.append(Event::CommandFailed(answer));
@@ -386,7 +386,7 @@ pub(super) fn refuse(engine: &Engine, name: String, answer: String) -> StopReaso
 pub(super) enum CommandEnd {
     /// The turn ends with the command.
     Ended(StopReason),
-    /// The turn goes on: the model is asked the prompt that the command has made.
+    /// The turn continues: the model gets the prompt that the command has made.
     AskModel,
 }
 

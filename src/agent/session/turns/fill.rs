@@ -27,7 +27,7 @@ pub struct Template {
 /// A piece of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PromptPiece {
-    /// Text that is taken as it is.
+    /// Text that is used unchanged.
     Text(String),
     /// Content of this file, or of all files of this directory.
     File(String),
@@ -150,8 +150,8 @@ fn why(outcome: ToolOutcome) -> String {
     }
 }
 
-/// Returns the lines of a failed read that tell of the files, joined into one line, without the frame around them that
-/// the model sees.
+/// Returns the lines of a failed read that name the files, joined into one line, without the frame that only the
+/// model needs.
 fn why_not_read(told: &str) -> String {
     let frame = |line: &&str| line.is_empty() || line.starts_with("---") || *line == NO_FILES_READ;
     let lines: Vec<_> = told.lines().filter(|line| !frame(line)).collect();

@@ -41,8 +41,8 @@ pub(super) struct Loop {
 }
 
 impl LoopDetector {
-    /// Makes a detector that has seen nothing. It finds no loop if the settings turn the detection off, or if the user
-    /// has always allowed repetition.
+    /// Makes a detector without calls and text. The detector finds no loop if the settings turn it off, or if the
+    /// user has always allowed repetition.
     pub(super) fn new(engine: &Engine) -> Self {
         let counts = engine.upkeep.detect_loops
             && !engine.approvals.permissions.allowed().contains(&Scope::Repetition);
@@ -149,7 +149,7 @@ impl LoopDetector {
 /// The user's decision on a loop.
 enum LoopAnswer {
     GoOn,
-    /// The model goes on in another way, which the user describes.
+    /// The model continues in another way, which the user describes.
     Instead(String),
     Stop,
 }

@@ -79,7 +79,7 @@ async fn active(contexts: VisibleContexts<'_>) -> Result<Vec<ListedSession>, Err
     Ok(active)
 }
 
-/// Opens the session of exactly this id, loading it if need be.
+/// Opens the session of exactly this id, and loads it if it is not loaded.
 async fn open_exactly(
     server: &A2aServer,
     principal: &Principal,

@@ -53,8 +53,8 @@ impl FollowedContexts {
         Ok(Some(context))
     }
 
-    /// Stops following a session that this node has loaded. The followed context goes on giving out leases to those who
-    /// hold it, but is not found any more.
+    /// Stops following a session that this node has loaded. Holders of the followed context can still lease it, but
+    /// it is not found any more.
     pub(super) fn remove(&self, id: &str) {
         self.by_id.lock().remove(id);
     }

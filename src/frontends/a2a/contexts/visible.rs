@@ -546,7 +546,7 @@ fn limit_tools(session: &Session, settings: &AgentSettings) {
     }
 }
 
-/// Returns `true` if the error says that nothing in the store can be read at present.
+/// Returns `true` if the error means that nothing in the store can be read at present.
 pub(super) fn is_unavailable(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_))
 }

@@ -28,7 +28,7 @@ pub(crate) struct Editor {
     pub(super) opened: OpenedSessions,
     /// Joined sessions of other processes, by their ids.
     pub(super) remote: RemoteSessions,
-    /// Pending login, which goes on after `authenticate` was answered.
+    /// Pending login, which continues after `authenticate` was answered.
     pub(super) login: Mutex<Option<PendingLogin>>,
     /// Requests that wait until a session is open, closed, deleted or has another model.
     queues: RequestQueues,

@@ -1,4 +1,4 @@
-//! Pending login, which goes on after `authenticate` was answered.
+//! Pending login, which continues after `authenticate` was answered.
 
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};

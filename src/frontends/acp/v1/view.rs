@@ -345,7 +345,7 @@ impl View {
         });
     }
 
-    /// Shows a note for the user: as a notice if the editor has notices, else as a thought.
+    /// Shows a note for the user: as a notice if the editor has notices, otherwise as a thought.
     fn note(&mut self, turn: Option<TurnId>, text: &str) {
         if self.client.kind.has_notices {
             self.notice(NoticeSeverity::Info, text);

@@ -97,7 +97,7 @@ impl Ui {
         });
     }
 
-    /// Copies this session and goes over to the copy.
+    /// Copies the current session, and opens the copy.
     pub(super) fn fork_session(&mut self, typed: &str) {
         let Some(session) = self.session.session().cloned() else { return };
         let copy = async move {
@@ -108,7 +108,7 @@ impl Ui {
         self.go_over(copy.boxed(), typed);
     }
 
-    /// Goes over to the session of a checkpoint.
+    /// Opens the session of a checkpoint in place of the current session.
     pub(super) fn resume_checkpoint(&mut self, tag: &str, typed: &str) {
         let (Some(stored), Some(session)) = (&self.sessions, self.session.session()) else {
             return;
@@ -123,8 +123,8 @@ impl Ui {
         self.go_over(find.boxed(), typed);
     }
 
-    /// Leaves this session for another, once the future `id` says which. If the other session cannot be opened, the
-    /// typed command comes back into the line.
+    /// Leaves the current session for another, whose id the future `id` returns. If the other session cannot be
+    /// opened, the typed command comes back into the line.
     fn go_over(&mut self, id: Reply<String>, typed: &str) {
         let Some(stored) = &self.sessions else { return };
         if self.state.projection.running().is_some() {

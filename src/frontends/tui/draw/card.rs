@@ -117,7 +117,7 @@ fn head(card: &CallCard, counts: Vec<Span<'static>>, columns: usize) -> Line<'st
     Line::from(spans)
 }
 
-/// Returns the decision of a question and its author, if there was a question, else the outcome of a call without a
+/// Returns the decision of a question and its author. Without a question, returns the outcome of a call that has no
 /// result.
 fn remark(card: &CallCard) -> String {
     let by = match &card.answer {

@@ -43,7 +43,7 @@ const MIN_CONTENT_ROWS: usize = 5;
 /// The minimum where only the marked choice is shown.
 const LEAST_WITH_KEYS: usize = 2;
 
-/// Amount of detail beside the content of a question. Details that are cut can be read on the whole screen.
+/// Amount of detail around the content of a question. Details that are cut can be read on the whole screen.
 #[derive(Debug, Clone, Copy)]
 struct DetailLevel {
     /// `true` if an empty row and a rule separate the question from the rows above.
@@ -148,7 +148,7 @@ struct ScreenSize {
     height: usize,
 }
 
-/// Parts of a question beside its content, and the number of rows that are left for the content.
+/// Parts of a question without its content, and the number of rows that are left for the content.
 struct Layout {
     head: QuestionPart,
     foot: QuestionPart,

@@ -180,7 +180,7 @@ impl Link {
         let _ = self.news.send(news).await;
     }
 
-    /// Connects again, however long that takes. The error says why no connection can come up any more.
+    /// Connects again, however long that takes. The error is the reason why no further connection is possible.
     async fn again(&self) -> Result<SocketConnection, String> {
         let mut failures = 0;
         loop {

@@ -71,7 +71,7 @@ impl AttachError {
 pub(super) struct SocketConnection {
     /// Caller of the agent's methods.
     pub(super) peer: Peer,
-    /// Task that carries the messages. Its result says whether the agent has announced its end.
+    /// Task that carries the messages. Its result is `true` if the agent has announced its end.
     carrying: AbortOnDropHandle<bool>,
 }
 

@@ -62,7 +62,7 @@ fn check(stage: Stage, event: Value, outcome: Value, expected: &str) {
     assert!(card.contains(expected), "{expected:?} is not in the card:\n{card}");
 }
 
-/// Returns the visible text, after a check that nothing in it is hidden.
+/// Returns the visible text, after a check that it has no hidden characters.
 #[track_caller]
 fn shown(stage: &Stage) -> String {
     let rows = stage.scrollback.iter().cloned().chain(stage.frame().rows);

@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(names(&index(20, &[(0o170_644, 0, None, "a")])), None);
     }
 
-    /// A split index has the rest of its entries in another file, and says which of those were replaced or removed
+    /// A split index has the rest of its entries in another file, and lists which of these were replaced or removed
     /// since. None of this is read: a file that is not known to be tracked counts as not tracked.
     #[test]
     fn of_a_split_index_nothing_counts_but_entries_with_names_of_their_own() {

@@ -22,7 +22,8 @@ const JSON_VALUE_BYTES: usize = 80;
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesAnswer {
     items: Vec<OutputItem>,
-    // Indices in `items`: with a search through all items for each event, time is quadratic in the length of the answer.
+    // Indices in `items`: with a search through all items for each event, time is quadratic in the length of the
+    // answer.
     /// Index of the last item with each number.
     by_number: HashMap<u64, usize>,
     /// Index of the last item with each id.
@@ -267,8 +268,8 @@ impl ResponsesAnswer {
         self.by_id.get(id).copied().filter(|at| self.items[*at].kind == kind)
     }
 
-    /// Returns the index of an item: by its id, else by its number, else the last one of its kind that has not ended.
-    /// Gateways give items new ids in each event, or the same number to all of them.
+    /// Returns the index of an item: by its id, or else by its number, or else the last item of its kind that has
+    /// not ended. Gateways give items new ids in each event, or the same number to all of them.
     fn find(&self, id: &str, number: Option<u64>, kind: ItemKind) -> Option<usize> {
         let numbered = || {
             let at = *self.by_number.get(&number?)?;

@@ -236,7 +236,8 @@ fn echoed<'a>(
     Some((items, called))
 }
 
-/// Returns the call of a function for that of a custom tool. The id of the item is left out: it is one of a custom tool.
+/// Returns the call of a function for that of a custom tool. The id of the item is left out: it is one of a custom
+/// tool.
 fn as_function_call(mut call: Map<String, Value>) -> Map<String, Value> {
     let input = call.shift_remove("input").unwrap_or_default();
     call.shift_remove("id");
@@ -275,8 +276,8 @@ fn is_reasoning(item: &Map<String, Value>) -> bool {
     ItemKind::of(item) == ItemKind::Reasoning
 }
 
-/// Returns `true` if reasoning can be sent back: encrypted or as text, and not refused. The server stores nothing, so it
-/// would not find other reasoning by its id.
+/// Returns `true` if reasoning can be sent back: encrypted or as text, and not refused. The server stores nothing,
+/// so it would not find other reasoning by its id.
 fn is_sendable(item: &Map<String, Value>, target: ResponsesTarget<'_>) -> bool {
     let has_content =
         !text(item, "encrypted_content").is_empty() || part_texts(item, "content").next().is_some();

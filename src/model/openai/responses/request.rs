@@ -33,7 +33,7 @@ pub(super) struct ResponsesRequest<'a> {
 struct ResponsesBody<'a> {
     model: &'a str,
     stream: bool,
-    /// `false`: the conversation is kept here, and nothing of it at the server.
+    /// `false`: the conversation is stored here, and no part of it at the server.
     store: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     include: Option<[&'static str; 1]>,
@@ -126,9 +126,9 @@ fn custom_tool(tool: &ToolDeclaration, form: &TextForm) -> Value {
     })
 }
 
-/// Returns the key under which the server caches the beginning of a conversation. The key is made from the first message,
-/// so that a loaded or forked session has the key of the original. It has far less than the 64 characters that the API
-/// allows.
+/// Returns the key under which the server caches the beginning of a conversation. The key is made from the first
+/// message, so that a loaded or forked session has the key of the original. It has far less than the 64 characters
+/// that the API allows.
 fn cache_key(prompt: &Prompt) -> String {
     let mut hasher = DefaultHasher::new();
     let first = prompt.messages.first().map(|message| &**message);

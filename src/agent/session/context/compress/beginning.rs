@@ -20,7 +20,7 @@ pub(in crate::session) const BEGINNING_MESSAGES: usize = 2;
 /// to.
 pub(in crate::session) struct Beginning {
     pub(in crate::session) short: Arc<Compressed>,
-    /// The words of each quote in `short.said`, in the same order.
+    /// Words of each quote in `short.said`, in the same order.
     said: Vec<String>,
 }
 

@@ -15,11 +15,11 @@ const MAX_MASKED_CHARS: usize = 500;
 
 /// Limits on the results that are masked.
 pub(super) struct MaskLimits {
-    /// Number of tokens of the newest results that stay as they are.
+    /// Number of tokens of the newest results that stay unmasked.
     pub(super) newest: u64,
-    /// `true` if the results of the last answer's calls stay as they are, whatever their size.
+    /// `true` if the results of the last answer's calls stay unmasked, whatever their size.
     pub(super) but_last: bool,
-    /// Number of tokens that the masking must save, else no result is masked.
+    /// Number of tokens that the masking must save. If it would save less, no result is masked.
     pub(super) least: u64,
 }
 

@@ -55,7 +55,7 @@ impl SummarizedMessages {
         })
     }
 
-    /// Returns the messages that come after these, and stay as they are.
+    /// Returns the messages after the summarized messages. They stay unchanged.
     pub(super) fn messages_after<'a>(
         &self,
         conversation: &'a MessageHistory,

@@ -8,7 +8,7 @@ use crate::session::events::event::{CallStarted, Compressed, Event, ToolOutcome}
 use tandem_host::workspace::Workspace;
 use tandem_host::{Access, ResultContent, Todo, ToolKind, ToolOutput};
 
-/// Maximum number of changed files, and of read files, that the model is told.
+/// Maximum number of changed files of which the model is told, and of read files.
 const MAX_LISTED_FILES: usize = 100;
 
 /// Files, todos and open calls of a conversation, folded from its events.

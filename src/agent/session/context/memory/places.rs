@@ -78,8 +78,8 @@ impl Places {
         files.filter(|file| file.symlink_metadata().is_ok()).collect()
     }
 
-    /// Returns the memory files in a directory. `of_project` tells if the directory belongs to a project, which decides
-    /// on the names.
+    /// Returns the memory files in a directory. `of_project`: the directory belongs to a project. This decides which
+    /// names are searched.
     pub(super) fn in_directory(&self, directory: &Path, of_project: bool) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for name in if of_project { &self.names } else { self.own_names() } {

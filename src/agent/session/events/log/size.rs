@@ -1,8 +1,9 @@
 //! Approximate size of an event in memory.
 //!
 //! The size is the sum of the lengths of the event's texts, and of a constant for each other value. It is found by a
-//! serializer that writes nothing: it adds up lengths and never looks at the texts. Writing JSON only to count its bytes
-//! would read every byte of an output of a megabyte, on the runtime's thread, before the output is written for the store.
+//! serializer that writes nothing: it adds up lengths and never looks at the texts. Writing JSON only to count its
+//! bytes would read every byte of an output of a megabyte, on the runtime's thread, before the output is written for
+//! the store.
 
 use std::fmt::{self, Display};
 

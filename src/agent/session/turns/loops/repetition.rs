@@ -77,7 +77,7 @@ impl Repetition {
     }
 }
 
-/// Returns `true` if each byte of a text equals the byte that stands `period` bytes before it.
+/// Returns `true` if each byte of a text equals the byte `period` bytes before it.
 fn has_period(text: &[u8], period: usize) -> bool {
     period < text.len() && text[period..] == text[..text.len() - period]
 }
