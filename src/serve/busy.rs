@@ -31,12 +31,14 @@ pub fn response(why: &'static str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, headers, why).into_response()
 }
 
-/// Refuses a connection because there are too many others, and closes it. `_place` is the connection's permit, one of
+/// Refuses a connection because there are `connections` others already, and closes it. At most `most_bytes` of the
+/// refused request are read. `_place` is the connection's permit, one of
 /// [`MAX_REFUSALS`], and is released when the connection is closed.
 pub async fn refuse(
     stream: TcpStream,
     tls: Option<Arc<Tls>>,
-    (connections, bytes): (usize, usize),
+    connections: usize,
+    most_bytes: usize,
     _place: OwnedSemaphorePermit,
 ) {
     let why = format!("there are {connections} connections already\n");
@@ -45,7 +47,7 @@ pub async fn refuse(
          content-length: {}\r\nretry-after: {RETRY_AFTER_SECONDS}\r\nconnection: close\r\n\r\n{why}",
         why.len()
     );
-    let most = u64::try_from(bytes).unwrap_or(u64::MAX);
+    let most = u64::try_from(most_bytes).unwrap_or(u64::MAX);
     // An error means that the client has disconnected, so there is no client to tell.
     let _ = match tls {
         None => timeout(LINGER_TIME, tell(stream, &answer, most)).await,

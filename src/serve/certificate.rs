@@ -20,9 +20,14 @@ const EXPIRY_WARNING_TIME: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// The server's certificate, with the certificates of authorities from the same file.
 pub struct ServerCertificate {
     own: CertificateDer<'static>,
-    /// Time from which on all certificates of the file are valid.
+    /// Time in which all certificates of the file are valid.
+    validity: Validity,
+}
+
+/// Time in which a certificate is valid.
+#[derive(Clone, Copy)]
+struct Validity {
     begin: Timestamp,
-    /// Time until which all certificates of the file are valid.
     end: Timestamp,
 }
 
@@ -44,27 +49,27 @@ impl ServerCertificate {
     pub fn read(file: &Path) -> anyhow::Result<Self> {
         let chain = tls::chain(file)?;
         let wrong = || format!("cannot read the dates of a certificate in {}", file.display());
-        let dates: Vec<_> =
-            chain.iter().map(dates).collect::<anyhow::Result<_>>().with_context(wrong)?;
-        let begin = dates.iter().map(|(begin, _)| *begin).max().with_context(wrong)?;
-        let end = dates.iter().map(|(_, end)| *end).min().with_context(wrong)?;
+        let all: Vec<_> =
+            chain.iter().map(Validity::read).collect::<anyhow::Result<_>>().with_context(wrong)?;
+        let begin = all.iter().map(|validity| validity.begin).max().with_context(wrong)?;
+        let end = all.iter().map(|validity| validity.end).min().with_context(wrong)?;
         let own = chain.into_iter().next().with_context(wrong)?;
-        Ok(Self { own, begin, end })
+        Ok(Self { own, validity: Validity { begin, end } })
     }
 
     /// Returns the time from which on the certificates are valid.
     pub fn begin(&self) -> Timestamp {
-        self.begin
+        self.validity.begin
     }
 
     /// Returns the time until which the certificates are valid.
     pub fn end(&self) -> Timestamp {
-        self.end
+        self.validity.end
     }
 
     /// Returns the state of the certificates at a time.
     pub fn state(&self, now: Timestamp) -> CertificateState {
-        state((self.begin, self.end), now)
+        self.validity.state(now)
     }
 
     /// Returns `true` if the server's certificate is for the host of a URL.
@@ -75,24 +80,26 @@ impl ServerCertificate {
     }
 }
 
-fn dates(certificate: &CertificateDer<'_>) -> anyhow::Result<(Timestamp, Timestamp)> {
-    let time = |time: Time| {
-        let seconds = i64::try_from(time.to_unix_duration().as_secs())?;
-        anyhow::Ok(Timestamp::from_second(seconds)?)
-    };
-    let validity = Certificate::from_der(certificate)?.tbs_certificate.validity;
-    Ok((time(validity.not_before)?, time(validity.not_after)?))
-}
+impl Validity {
+    fn read(certificate: &CertificateDer<'_>) -> anyhow::Result<Self> {
+        let time = |time: Time| {
+            let seconds = i64::try_from(time.to_unix_duration().as_secs())?;
+            anyhow::Ok(Timestamp::from_second(seconds)?)
+        };
+        let dates = Certificate::from_der(certificate)?.tbs_certificate.validity;
+        Ok(Self { begin: time(dates.not_before)?, end: time(dates.not_after)? })
+    }
 
-fn state((begin, end): (Timestamp, Timestamp), now: Timestamp) -> CertificateState {
-    if now < begin {
-        CertificateState::NotYet
-    } else if now > end {
-        CertificateState::Expired
-    } else if end.duration_since(now) < EXPIRY_WARNING_TIME {
-        CertificateState::EndsSoon
-    } else {
-        CertificateState::Good
+    fn state(&self, now: Timestamp) -> CertificateState {
+        if now < self.begin {
+            CertificateState::NotYet
+        } else if now > self.end {
+            CertificateState::Expired
+        } else if self.end.duration_since(now) < EXPIRY_WARNING_TIME {
+            CertificateState::EndsSoon
+        } else {
+            CertificateState::Good
+        }
     }
 }
 
@@ -104,7 +111,7 @@ mod tests {
     fn a_certificate_counts_from_its_first_moment_to_its_last_and_should_be_renewed_before() {
         let day = |n: i64| Timestamp::from_second(n * 24 * 60 * 60).unwrap();
         let second = SignedDuration::from_secs(1);
-        let dates = (day(10), day(100));
+        let validity = Validity { begin: day(10), end: day(100) };
         for (now, expected) in [
             (day(10) - second, CertificateState::NotYet),
             (day(10), CertificateState::Good),
@@ -113,7 +120,7 @@ mod tests {
             (day(100), CertificateState::EndsSoon),
             (day(100) + second, CertificateState::Expired),
         ] {
-            assert_eq!(state(dates, now), expected, "{now}");
+            assert_eq!(validity.state(now), expected, "{now}");
         }
     }
 }

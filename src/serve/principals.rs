@@ -221,7 +221,8 @@ impl Principals {
     pub async fn find(
         &self,
         token: Option<&str>,
-        (peer, headers): (Option<IpAddr>, &HeaderMap),
+        peer: Option<IpAddr>,
+        headers: &HeaderMap,
     ) -> Result<Principal, AccessError> {
         let is_listed = self.file.as_ref().is_some_and(|file| file.list.borrow().is_some());
         if is_listed && let Some(file) = &self.file {

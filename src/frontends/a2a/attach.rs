@@ -123,7 +123,10 @@ impl rpc::Handler for Seat {
             FILES_METHOD => self.files(session, params, responder),
             PROMPTS_METHOD => self.prompts(session, responder),
             _ => {
-                let done = self.actor(joined).act(&session, method, params);
+                let caller = terminal_caller(&self.principal, joined.origin.clone());
+                let JoinedSession { context, terminal, .. } = joined;
+                let actor = Actor { server: &self.server, caller: &caller, context, terminal };
+                let done = actor.act(&session, method, params);
                 if method != PROMPT_METHOD {
                     return responder.send(done);
                 }
@@ -295,11 +298,6 @@ impl Seat {
             let reply = server.order(followed, OrderedCall::Terminal(call), &caller).await;
             responder.send(reply.and_then(OrderReply::parse::<Value>));
         }));
-    }
-
-    fn actor<'a>(&'a self, joined: &'a JoinedSession) -> Actor<'a> {
-        let JoinedSession { context, terminal, origin } = joined;
-        Actor { server: &self.server, principal: &self.principal, context, terminal, origin }
     }
 }
 

@@ -15,8 +15,9 @@ use tokio::task_local;
 use tracing::Span;
 
 use super::context::SessionContext;
+use super::server::CallOrigin;
 use tandem_agent::commands::is_share;
-use tandem_agent::session::{Answer, Origin, PrincipalId, PromptPart, TurnId, prompt_text};
+use tandem_agent::session::{Answer, PrincipalId, PromptPart, TurnId, prompt_text};
 use tandem_serve::principals::Principal;
 
 /// Maximum number of records that wait to be written. Further records are lost, and their number is recorded.
@@ -132,13 +133,13 @@ impl Audit {
     pub(super) fn act(
         &self,
         event: &str,
-        (principal, origin): (&Principal, &Origin),
+        caller: &CallOrigin,
         context: &SessionContext,
         add: impl FnOnce(&mut Value),
     ) {
         self.record(event, |record| {
-            add_session(record, principal, context);
-            record["client"] = json!(origin.to_string());
+            add_session(record, &caller.principal, context);
+            record["client"] = json!(caller.origin.to_string());
             add(record);
         });
     }
@@ -152,12 +153,12 @@ impl Audit {
     /// Records a prompt, with its text if given.
     pub(super) fn prompted(
         &self,
-        by: (&Principal, &Origin),
+        caller: &CallOrigin,
         context: &SessionContext,
         turn: TurnId,
         text: Option<String>,
     ) {
-        self.act("prompt", by, context, |record| {
+        self.act("prompt", caller, context, |record| {
             record["turn"] = json!(turn.0);
             if let Some(text) = text {
                 record["text"] = json!(text);
@@ -168,12 +169,12 @@ impl Audit {
     /// Records the answer to a question: the call that was asked about, and the decision.
     pub(super) fn answered(
         &self,
-        by: (&Principal, &Origin),
+        caller: &CallOrigin,
         context: &SessionContext,
         call: &str,
         answer: &Answer,
     ) {
-        self.act("answer", by, context, |record| {
+        self.act("answer", caller, context, |record| {
             let asked = context.story(|story| {
                 let started = &story.call(call)?.started;
                 Some((started.call.name.clone(), started.summary.label.clone()))

@@ -48,7 +48,8 @@ impl Client {
 pub(super) async fn serve(
     server: Arc<A2aServer>,
     router: Router,
-    (stream, peer): (TcpStream, PeerAddress),
+    stream: TcpStream,
+    peer: PeerAddress,
     slot: ConnectionSlot,
 ) {
     // Without Nagle's algorithm, small events leave at once.

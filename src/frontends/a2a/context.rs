@@ -73,6 +73,15 @@ enum SessionHost {
     Elsewhere(Arc<FollowedSession>),
 }
 
+impl SessionHost {
+    fn events(&self, from: usize) -> Reader {
+        match self {
+            Self::Here(session) => session.events(from),
+            Self::Elsewhere(followed) => followed.events(from),
+        }
+    }
+}
+
 impl SessionContext {
     /// Returns the context of a session in the registry, creating it at first use. The context has no lease.
     pub(super) fn of(loaded: &LoadedSession) -> Arc<Self> {
@@ -91,10 +100,9 @@ impl SessionContext {
         let is_owned = session.with_access(|access| access.owner.is_some());
         let name = is_owned.then(|| session.context_name()).flatten();
         let id = name.unwrap_or_else(|| loaded.id().to_owned());
-        let logs = (session.events(0), session.events(0));
+        let (last_use, leases) = (Arc::clone(loaded.last_use()), loaded.leases().clone());
         let restores_from = loaded.stored_before();
-        let use_of = (Arc::clone(loaded.last_use()), loaded.leases().clone());
-        Self::of_host(id, SessionHost::Here(session), logs, restores_from, use_of)
+        Self::of_host(id, SessionHost::Here(session), restores_from, last_use, leases)
     }
 
     /// Creates the context of a session that another node owns, with the first lease.
@@ -104,22 +112,21 @@ impl SessionContext {
         let is_owned = session.with_access(|access| access.owner.is_some());
         let name = name.filter(|name| is_owned || stored_id(name) == session.id());
         let id = name.unwrap_or_else(|| session.id().to_owned());
-        let logs = (session.events(0), session.events(0));
         let host = SessionHost::Elsewhere(Arc::new(session));
         let (leases, lease) = Leases::with_first();
-        let use_of = (Arc::new(LastUse::now()), leases);
-        Leased::new(Self::of_host(id, host, logs, None, use_of), lease)
+        let last_use = Arc::new(LastUse::now());
+        Leased::new(Self::of_host(id, host, None, last_use, leases), lease)
     }
 
     fn of_host(
         id: String,
         host: SessionHost,
-        (log, more): (Reader, Reader),
         restores_from: Option<usize>,
-        (last_use, leases): (Arc<LastUse>, Leases),
+        last_use: Arc<LastUse>,
+        leases: Leases,
     ) -> Arc<Self> {
-        let story = Arc::new(Mutex::new(Story::new(log)));
-        let keeping = story::keep_up(Arc::clone(&story), more);
+        let story = Arc::new(Mutex::new(Story::new(host.events(0))));
+        let keeping = story::keep_up(Arc::clone(&story), host.events(0));
         Arc::new(Self {
             id,
             host,
@@ -188,10 +195,7 @@ impl SessionContext {
 
     /// Returns a reader of all persistent events from the index `from` on, past and future.
     pub(super) fn events(&self, from: usize) -> Reader {
-        match &self.host {
-            SessionHost::Here(session) => session.events(from),
-            SessionHost::Elsewhere(followed) => followed.events(from),
-        }
+        self.host.events(from)
     }
 
     /// Returns the index after the last persistent event.

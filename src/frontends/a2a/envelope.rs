@@ -8,8 +8,29 @@ use tandem_wire::jsonrpc::{Envelope, Error, IncomingMessage};
 /// Maximum length of a call's id in bytes; limited because each event of a stream repeats the id.
 const LONGEST_ID: usize = 1000;
 
-/// Parses the envelope of a call: its id as raw JSON, its method and its parameters.
-pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, Error)> {
+/// A call as it was received.
+pub(super) struct ReceivedCall {
+    /// Id of the call, as raw JSON.
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) params: Value,
+}
+
+/// A body that is no call.
+pub(super) struct InvalidCall {
+    /// Id of the response, as raw JSON; `null` if the body has no id.
+    pub(super) id: String,
+    pub(super) error: Error,
+}
+
+impl InvalidCall {
+    fn new(id: impl Into<String>, error: Error) -> Self {
+        Self { id: id.into(), error }
+    }
+}
+
+/// Parses the envelope of a call.
+pub(super) fn envelope(body: &[u8]) -> Result<ReceivedCall, InvalidCall> {
     let raw = |id: Option<&serde_json::value::RawValue>| {
         id.map_or_else(|| "null".to_owned(), |id| id.get().to_owned())
     };
@@ -17,33 +38,36 @@ pub(super) fn envelope(body: &[u8]) -> Result<(String, String, Value), (String, 
         Ok(IncomingMessage::Request(request)) => request,
         Ok(IncomingMessage::Response(_)) => {
             let error = Error::new(Error::INVALID_REQUEST, "Invalid request: it has no `method`");
-            return Err(("null".to_owned(), error));
+            return Err(InvalidCall::new("null", error));
         }
         Ok(IncomingMessage::Bare(_, invalid)) | Err(invalid) => {
             let details = invalid.error.details().unwrap_or_default();
             let message = format!("{}: {details}", invalid.error.message);
-            return Err((raw(invalid.id.as_deref()), Error::new(invalid.error.code, message)));
+            let error = Error::new(invalid.error.code, message);
+            return Err(InvalidCall::new(raw(invalid.id.as_deref()), error));
         }
     };
     let id = raw(request.id.as_deref());
     if id.starts_with(['{', '[', 't', 'f']) {
         let error = Error::new(Error::INVALID_REQUEST, "Invalid request: `id` is no id");
-        return Err(("null".to_owned(), error));
+        return Err(InvalidCall::new("null", error));
     }
     if id.len() > LONGEST_ID {
         let message = format!("Invalid request: `id` has more than {LONGEST_ID} bytes");
-        return Err(("null".to_owned(), Error::new(Error::INVALID_REQUEST, message)));
+        return Err(InvalidCall::new("null", Error::new(Error::INVALID_REQUEST, message)));
     }
     // `IncomingMessage` does not check `jsonrpc`, so the body is parsed for it once more.
     let is_2 = serde_json::from_slice::<ProtocolVersion>(body).is_ok_and(|it| it.jsonrpc == "2.0");
     if !is_2 {
         let error =
             Error::new(Error::INVALID_REQUEST, "Invalid request: `jsonrpc` must be \"2.0\"");
-        return Err((id, error));
+        return Err(InvalidCall { id, error });
     }
     let params = request.params.0.map_or(Ok(Value::Null), |raw| serde_json::from_str(raw.get()));
-    let params = params.map_err(|err| (id.clone(), error::invalid_params(err.to_string())))?;
-    Ok((id, request.method.into_owned(), params))
+    match params {
+        Ok(params) => Ok(ReceivedCall { id, method: request.method.into_owned(), params }),
+        Err(err) => Err(InvalidCall { id, error: error::invalid_params(err.to_string()) }),
+    }
 }
 
 #[derive(serde::Deserialize)]

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedMutexGuard;
 
 use super::dialect::Dialect;
@@ -14,11 +15,33 @@ use tandem_agent::session::TurnId;
 /// Maximum size in bytes of the frames that are cached for further readers of the same events.
 const MAX_CACHED_BYTES: usize = 8 << 20;
 
+/// Position of a frame in a session, which clients know as its `eventId`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "(usize, usize)", into = "(usize, usize)")]
+pub(super) struct FramePosition {
+    /// Index of the log entry that the frame is made from.
+    pub(super) index: usize,
+    /// Number of the frame among the frames of the same entry.
+    pub(super) n: usize,
+}
+
+impl From<(usize, usize)> for FramePosition {
+    fn from((index, n): (usize, usize)) -> Self {
+        Self { index, n }
+    }
+}
+
+impl From<FramePosition> for (usize, usize) {
+    fn from(FramePosition { index, n }: FramePosition) -> Self {
+        (index, n)
+    }
+}
+
 /// An update as bytes: the content of a JSON-RPC `result`, or a frame of its own.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     /// Index of the log entry that the frame is made from, and number of the frame among those of the same
-    /// entry. Together they are the `eventId`.
+    /// entry. Together they are the [`FramePosition`].
     pub(super) index: usize,
     pub(super) n: usize,
     pub(super) turn: TurnId,
@@ -31,6 +54,13 @@ pub(super) struct Frame {
     pub(super) json: Bytes,
     /// The frame for a stream that continues after it; `None` if that is the same as `json`.
     pub(super) going_on: Option<Bytes>,
+}
+
+impl Frame {
+    /// Returns the position of the frame in its session.
+    pub(super) fn position(&self) -> FramePosition {
+        FramePosition { index: self.index, n: self.n }
+    }
 }
 
 /// Reason for a stream to end, if any.

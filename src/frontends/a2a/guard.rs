@@ -71,7 +71,7 @@ pub(super) async fn authorize(
     let token = token(request.uri(), request.headers());
     let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
     let headers = request.headers();
-    match server.principals.find(token.as_deref(), (peer, headers)).await {
+    match server.principals.find(token.as_deref(), peer, headers).await {
         Ok(principal) => {
             if let Some(slot) = request.extensions().get::<Arc<ConnectionSlot>>() {
                 slot.mark_authenticated();

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::body::body;
 use super::dialect::{Dialect, version};
-use super::envelope::{envelope, failure};
+use super::envelope::{InvalidCall, ReceivedCall, envelope, failure};
 use super::methods::Reply;
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
@@ -194,9 +194,9 @@ async fn call(
             None => bare_stream(server, body, &caller).await,
         };
     }
-    let (id, method, params) = match envelope(&body) {
-        Ok(envelope) => envelope,
-        Err((id, error)) => return json_body(failure(&id, &error)),
+    let ReceivedCall { id, method, params } = match envelope(&body) {
+        Ok(call) => call,
+        Err(InvalidCall { id, error }) => return json_body(failure(&id, &error)),
     };
     if let Some(error) = unknown {
         return json_body(failure(&id, &error));

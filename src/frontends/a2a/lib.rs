@@ -254,12 +254,12 @@ impl Door {
         let options = &self.server.options;
         if let Some(slot) = self.room.admit(self.serving.token()) {
             let server = Arc::clone(&self.server);
-            let client = (stream, PeerAddress(peer));
-            self.serving.spawn(connection::serve(server, self.router.clone(), client, slot));
+            let (router, peer) = (self.router.clone(), PeerAddress(peer));
+            self.serving.spawn(connection::serve(server, router, stream, peer, slot));
         } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
-            let limits = (options.connections, options.body);
+            let (connections, most_bytes) = (options.connections, options.body);
             let tls = self.server.network.tls.clone();
-            self.serving.spawn(busy::refuse(stream, tls, limits, slot));
+            self.serving.spawn(busy::refuse(stream, tls, connections, most_bytes, slot));
         }
     }
 }

@@ -194,7 +194,8 @@ impl Messages {
     pub(super) fn once(
         &self,
         key: &MessageKey<'_>,
-        (content, reader): (&SentContent, &Principal),
+        content: &SentContent,
+        reader: &Principal,
         dialect: Dialect,
         carry_out: impl FnOnce() -> Result<(Streaming, Option<MessageEffect>), Error>,
     ) -> Result<Streaming, Error> {

@@ -11,7 +11,7 @@ use super::context::SessionContext;
 use super::contexts::locate::LocatedTask;
 use super::dialect::{Dialect, json as to_json};
 use super::follow::Follow;
-use super::frames::StreamEnd;
+use super::frames::{FramePosition, StreamEnd};
 use super::requests::GetTask;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
@@ -44,7 +44,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Reply, Error> {
         let turn = *turn;
-        self.audit.act("cancel", (&caller.principal, &caller.origin), context, |_| {});
+        self.audit.act("cancel", caller, context, |_| {});
         context.note_known(caller.sender(), turn);
         let session = context.session()?;
         let ended = || {
@@ -102,7 +102,7 @@ impl A2aServer {
                     _ => BTreeSet::new(),
                 };
                 let first = if earlier.is_empty() { queued } else { 0 };
-                let from = after.map_or(queued, |(index, _)| first.max(index));
+                let from = after.map_or(queued, |after| first.max(after.index));
                 let since = Span::since(context, turn, from);
                 Span { first: described, earlier, after, again: true, to_the_end: true, ..since }
             }
@@ -148,7 +148,7 @@ async fn ending(session: &Arc<Session>, turn: TurnId) {
 async fn missed(
     context: &Arc<SessionContext>,
     named: Option<TurnId>,
-    seen: (usize, usize),
+    seen: FramePosition,
 ) -> Option<TurnId> {
     let (turn, end) = context.story(|story| {
         let turn = match named {
@@ -157,12 +157,12 @@ async fn missed(
         }?;
         Some((turn.id, turn.ended.as_ref()?.0))
     })?;
-    let mut since = Follow::new(context, seen.0.max(end), Dialect::V03);
+    let mut since = Follow::new(context, seen.index.max(end), Dialect::V03);
     while let Some(frame) = since.next_past().await
         && frame.index == end
     {
         if frame.turn == turn && frame.end == StreamEnd::Turn {
-            return ((frame.index, frame.n) > seen).then_some(turn);
+            return (frame.position() > seen).then_some(turn);
         }
     }
     None
@@ -170,18 +170,19 @@ async fn missed(
 
 /// Returns the turns of the session's task (0.3) before `turn` that had not ended when a client saw the event
 /// `seen`.
-fn earlier(context: &SessionContext, turn: TurnId, seen: (usize, usize)) -> BTreeSet<TurnId> {
+fn earlier(context: &SessionContext, turn: TurnId, seen: FramePosition) -> BTreeSet<TurnId> {
     context.story(|story| {
-        let ended_later = |it: &&TurnRecord| it.ended.as_ref().is_some_and(|it| it.0 >= seen.0);
+        let ended_later = |it: &&TurnRecord| it.ended.as_ref().is_some_and(|it| it.0 >= seen.index);
         let turns = story.turns().filter(|it| it.id < turn && !story.is_own_task(it.id));
         turns.filter(ended_later).map(|it| it.id).collect()
     })
 }
 
 /// Parses an `eventId`: the index of a log entry, and the number of the frame made from it.
-fn place(id: &str) -> Result<(usize, usize), Error> {
-    let place =
-        id.split_once('.').and_then(|(index, n)| Some((index.parse().ok()?, n.parse().ok()?)));
+fn place(id: &str) -> Result<FramePosition, Error> {
+    let place = id.split_once('.').and_then(|(index, n)| {
+        Some(FramePosition { index: index.parse().ok()?, n: n.parse().ok()? })
+    });
     place.ok_or_else(|| error::invalid_params(format!("`{id}` is no `eventId`")))
 }
 

@@ -46,20 +46,20 @@ impl A2aServer {
         context.push.room(context.session()?, key.as_deref())
     }
 
-    /// Adds a configuration, and starts its notifier. Returns the configuration with the task's own id.
+    /// Adds a configuration, and starts its notifier, which sends the frames of `follow`. `turn` is the turn whose task
+    /// the configuration is for; `None` means the session's task. Returns the configuration with the task's own id.
     pub(super) fn add_push(
         &self,
-        context: &Arc<SessionContext>,
-        (turn, from): (Option<TurnId>, usize),
+        follow: Follow,
+        turn: Option<TurnId>,
         config: &PushNotificationConfig,
-        dialect: Dialect,
     ) -> Result<TaskPushNotificationConfig, Error> {
+        let (context, dialect) = (Arc::clone(&follow.context), follow.dialect());
         let task =
             turn.map_or_else(|| context.id.clone(), |turn| dialect.task_id(&context.id, turn));
         let key = format!("{task}/{}", config.id);
         let session = context.session()?;
         context.push.room(session, Some(&key))?;
-        let follow = Follow::new(context, from, dialect);
         let notifies = self.notify(follow, &key, turn, config)?;
         let set = TaskPushNotificationConfig { task_id: task.clone(), config: config.clone() };
         let protocol = dialect.name().to_owned();
@@ -125,8 +125,8 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Bytes, Error> {
         // Updates of a turn that runs already are sent from the turn's beginning.
-        let place = (*turn, from(context, *turn));
-        let set = self.add_push(context, place, &request.config, dialect)?;
+        let follow = Follow::new(context, from(context, *turn), dialect);
+        let set = self.add_push(follow, *turn, &request.config)?;
         context.promised().await?;
         Ok(dialect.push_config(&set))
     }

@@ -15,6 +15,7 @@ use super::audit::blocking_for_client;
 use super::context::{SessionContext, UnknownContext};
 use super::contexts::locate::{self, LocatedTask};
 use super::dialect::Dialect;
+use super::follow::Follow;
 use super::messages::{MessageEffect, MessageKey, MessageSender};
 use super::methods::Reply;
 use super::orders::OrderedCall;
@@ -219,7 +220,7 @@ impl A2aServer {
         let content = sent.content.clone();
         let retry = (!sent.names_session()).then_some(self.options.retry);
         let key = MessageKey { sender: &caller.sender(), scope: &scope, id: &id, retry };
-        self.messages.once(&key, (&content, &caller.principal), dialect, || {
+        self.messages.once(&key, &content, &caller.principal, dialect, || {
             let (streaming, began) = self.carry_out(message, caller, dialect)?;
             // A message that was not taken has no effect to remember, so that the client may send it again.
             let effect = (!streaming.span.asked_back).then(|| MessageEffect::of(&streaming, began));
@@ -347,7 +348,7 @@ impl A2aServer {
         caller: &CallOrigin,
     ) -> Result<Span, Error> {
         context.check_saved()?;
-        turns::answer(context, answers, (&caller.principal, &caller.origin), &self.audit)
+        turns::answer(context, answers, caller, &self.audit)
     }
 
     /// Begins the turn of a prompt, unless the session's log has the message already. Starts the push notifications
@@ -377,7 +378,7 @@ impl A2aServer {
         let mut span = turns::begin(context, prompt, &caller.origin, &target, *dialect)?;
         let asks = context.here().is_some_and(|session| session.modes().current() != Mode::Yolo);
         span.auto_execute_refused = sent.settings.auto_execute && asks;
-        self.audit.prompted((&caller.principal, &caller.origin), context, span.turn, text);
+        self.audit.prompted(caller, context, span.turn, text);
         self.push_with(context, &span, &sent.configuration, *dialect)?;
         Ok(span)
     }
@@ -396,7 +397,8 @@ impl A2aServer {
     ) -> Result<(), Error> {
         let Some(push) = &configuration.push else { return Ok(()) };
         let turn = (dialect == Dialect::V1).then_some(span.turn);
-        self.add_push(context, (turn, span.from), push, dialect).map(drop)
+        let follow = Follow::new(context, span.from, dialect);
+        self.add_push(follow, turn, push).map(drop)
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::context::{SessionContext, UnknownContext};
 use super::dialect::Dialect;
 use super::follow::Follow;
-use super::frames::{Frame, StreamEnd};
+use super::frames::{Frame, FramePosition, StreamEnd};
 use tandem_agent::session::TurnId;
 use tandem_agent::sessions::Leased;
 use tandem_serve::principals::Principal;
@@ -43,9 +43,8 @@ pub(super) struct Span {
     pub(super) over: bool,
     /// `true` if the client may have been told of the stream before, in another response.
     pub(super) again: bool,
-    /// The last event that the client has seen, as log index and frame number. It and the events before it
-    /// are left out.
-    pub(super) after: Option<(usize, usize)>,
+    /// The last event that the client has seen. It and the events before it are left out.
+    pub(super) after: Option<FramePosition>,
     /// `true` if the stream continues past questions, to the turn's end.
     pub(super) to_the_end: bool,
     /// `true` if the client sent something else than an answer to an open question, and the question is asked
@@ -123,7 +122,7 @@ impl Span {
 
     /// Returns `true` if the client has not seen a frame yet.
     fn is_new(&self, frame: &Frame) -> bool {
-        self.after.is_none_or(|after| (frame.index, frame.n) > after)
+        self.after.is_none_or(|after| frame.position() > after)
     }
 }
 

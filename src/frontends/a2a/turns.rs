@@ -11,13 +11,13 @@ use super::audit::Audit;
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::messages::MessageSender;
+use super::server::CallOrigin;
 use super::subscription::Span;
 use super::tool_call::{self, ALWAYS_OPTION, CANCEL_OPTION, ONCE_OPTION, YES_WORD, chosen};
 use tandem_agent::session::{
     Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, QuestionSubject,
     Session, StoreError, TurnId, prompt_text,
 };
-use tandem_serve::principals::Principal;
 use tandem_wire::a2a::error;
 use tandem_wire::development_tool::ToolCallConfirmation;
 use tandem_wire::jsonrpc::Error;
@@ -118,7 +118,7 @@ pub(super) fn check_room(session: &Session) -> Result<(), Error> {
 pub(super) fn answer(
     context: &Arc<SessionContext>,
     answers: &[ToolCallConfirmation],
-    by: (&Principal, &Origin),
+    caller: &CallOrigin,
     audit: &Audit,
 ) -> Result<Span, Error> {
     let mut span = None;
@@ -130,7 +130,7 @@ pub(super) fn answer(
         };
         let edit = call.started.editable().is_some();
         let answer = read_answer(given, question, edit)?;
-        if question.is_permitted_for_good(&answer) && !by.0.changes_for_all() {
+        if question.is_permitted_for_good(&answer) && !caller.principal.changes_for_all() {
             let instead = if question.subject == QuestionSubject::FolderPrograms {
                 format!(
                     "trusts the programs of a folder: answer `{CANCEL_OPTION}` to work without them"
@@ -143,14 +143,15 @@ pub(super) fn answer(
             )));
         }
         let session = context.session()?;
-        let answered = session.answer(&given.tool_call_id, answer.clone(), by.1.clone());
+        let origin = caller.origin.clone();
+        let answered = session.answer(&given.tool_call_id, answer.clone(), origin);
         answered.map_err(|error| match error {
             AnswerError::Withdrawn if session.persistence().is_handed_over() => {
                 error::unavailable(&StoreError::TakenOver.for_clients())
             }
             error => stale(given, &error),
         })?;
-        audit.answered(by, context, &given.tool_call_id, &answer);
+        audit.answered(caller, context, &given.tool_call_id, &answer);
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
     let (turn, from) = span.ok_or_else(|| error::invalid_params("no answer"))?;

@@ -22,6 +22,7 @@ use tokio::task::coop::consume_budget;
 use tracing::Instrument as _;
 
 use self::heartbeat::{Due, Heartbeat};
+use self::lines::Socket;
 use self::out::{
     CLIENT_SILENT, GOING_AWAY, Out, Over, POLICY_CODE, SESSION_MOVED, TOO_BIG, UNSUPPORTED_CODE,
 };
@@ -29,7 +30,7 @@ use super::attach;
 use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::dialect::Dialect;
-use super::envelope::envelope;
+use super::envelope::{InvalidCall, ReceivedCall, envelope};
 use super::follow::Follow;
 use super::frames::Frame;
 use super::methods::Reply;
@@ -58,14 +59,15 @@ pub(super) async fn upgrade(
     State(server): State<Arc<A2aServer>>,
     slot: Extension<Arc<ConnectionSlot>>,
     Extension(principal): Extension<Principal>,
-    (uri, headers): (Uri, HeaderMap),
+    uri: Uri,
+    headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let caller = server.caller(&headers, principal);
     let query = uri.query().unwrap_or_default().as_bytes();
     let flat =
         form_urlencoded::parse(query).any(|(name, value)| name == "format" && value == "flat");
-    accept((server, "websocket"), slot, upgrade, move |server, socket| {
+    accept(server, "websocket", slot, upgrade, move |server, socket| {
         serve(server, caller, socket, flat)
     })
 }
@@ -78,7 +80,8 @@ pub(super) async fn attach(
     upgrade: WebSocketUpgrade,
 ) -> Response {
     accept(
-        (server, "attach"),
+        server,
+        "attach",
         slot,
         upgrade,
         async move |server: Arc<A2aServer>, socket: WebSocket| {
@@ -88,7 +91,7 @@ pub(super) async fn attach(
             let heartbeat = heartbeat(&server);
             let (principals, terminal) = (Arc::clone(&server.principals), principal.clone());
             let serve = |stream| attach::serve(server, principal, stream);
-            let socket = (&mut input, &mut out, &heartbeat);
+            let socket = Socket { input: &mut input, out: &mut out, heartbeat: &heartbeat };
             let is_refused = tokio::select! {
                 biased;
                 () = principals.wait_revoked(&terminal) => true,
@@ -107,7 +110,8 @@ fn heartbeat(server: &A2aServer) -> Heartbeat {
 
 /// Upgrades a connection to a WebSocket, which keeps the connection's slot.
 fn accept<F: Future<Output = ()> + Send + 'static>(
-    (server, transport): (Arc<A2aServer>, &'static str),
+    server: Arc<A2aServer>,
+    transport: &'static str,
     Extension(slot): Extension<Arc<ConnectionSlot>>,
     upgrade: WebSocketUpgrade,
     serve: impl FnOnce(Arc<A2aServer>, WebSocket) -> F + Send + 'static,
@@ -232,7 +236,7 @@ impl SocketClient {
                     if first && let Some(serve) = acp::wanted(&self.server, &text) {
                         let origin = self.caller.origin.clone();
                         let serve = move |stream| serve(stream, origin);
-                        let socket = (input, &mut self.out, &self.heartbeat);
+                        let socket = Socket { input, out: &mut self.out, heartbeat: &self.heartbeat };
                         lines::carry(serve, Some(text), socket, &over).await;
                         return Ok(());
                     }
@@ -406,9 +410,9 @@ impl SocketClient {
         if !call.0.contains_key("id") {
             return self.notified(call).await;
         }
-        let (id, method, params) = match envelope(text.as_bytes()) {
-            Ok(envelope) => envelope,
-            Err((id, error)) => return self.out.fail(&id, &error).await,
+        let ReceivedCall { id, method, params } = match envelope(text.as_bytes()) {
+            Ok(call) => call,
+            Err(InvalidCall { id, error }) => return self.out.fail(&id, &error).await,
         };
         if method == "cancelStream" {
             self.stop(&params.into());

@@ -13,7 +13,7 @@ use super::super::requests::SessionId;
 use super::super::server::{A2aServer, CallOrigin};
 use super::super::turns;
 use tandem_agent::session::{
-    Answer, AnswerError, ClientName, Origin, PromptPart, PromptTags, Session, TurnId,
+    Answer, AnswerError, ClientName, PromptPart, PromptTags, Session, TurnId,
 };
 use tandem_serve::principals::{self, DRIVE_RIGHT, Principal, SessionRight, WATCH_RIGHT};
 use tandem_wire::attach::{
@@ -71,9 +71,10 @@ pub(super) fn take_in(
 pub(in super::super) async fn obey(
     server: &A2aServer,
     call: &TerminalCall,
-    CallOrigin { principal, origin, .. }: &CallOrigin,
+    caller: &CallOrigin,
 ) -> Result<Value, Error> {
     let TerminalCall { session: id, method, params, terminal } = call;
+    let principal = &caller.principal;
     let context = server.open(principal, Some(SessionId::Session(id))).await?;
     let context = context.ok_or_else(|| refused(NOT_SHARED))?;
     let session = Arc::clone(context.session()?);
@@ -94,7 +95,7 @@ pub(in super::super) async fn obey(
             to_value(commands.map_err(Error::internal)?)
         }
         _ => {
-            let actor = Actor { server, principal, context: &context, terminal, origin };
+            let actor = Actor { server, caller, context: &context, terminal };
             let done = actor.act(&session, method, params)?;
             if method == PROMPT_METHOD {
                 context.promised().await.map_err(|error| refused(error.message))?;
@@ -116,11 +117,10 @@ fn to_value(value: impl Serialize) -> Result<Value, Error> {
 /// A terminal that acts in a session that this node owns.
 pub(super) struct Actor<'a> {
     pub(super) server: &'a A2aServer,
-    pub(super) principal: &'a Principal,
+    pub(super) caller: &'a CallOrigin,
     pub(super) context: &'a Arc<SessionContext>,
     /// Name of the terminal.
     pub(super) terminal: &'a str,
-    pub(super) origin: &'a Origin,
 }
 
 impl Actor<'_> {
@@ -154,7 +154,7 @@ impl Actor<'_> {
         if prompt.parts.iter().any(|part| matches!(part, PromptPart::Shell(_))) {
             self.trusted()?;
             // The command runs as the user who started the server, outside of the sandbox and of all rules.
-            if !self.principal.changes_for_all() {
+            if !self.caller.principal.changes_for_all() {
                 return Err(refused(NO_OWN_COMMANDS));
             }
         }
@@ -171,16 +171,15 @@ impl Actor<'_> {
         let mut terminals = context.terminals.lock();
         if context.story(|story| terminals.is_new(self.terminal, prompt.number, story)) {
             turns::check_room(session).map_err(|error| refused(error.message))?;
-            let contexts = self.server.contexts.of(self.principal);
+            let contexts = self.server.contexts.of(&self.caller.principal);
             let _room = contexts
                 .check_turn(context, &prompt.parts)
                 .map_err(|error| refused(error.message))?;
             let text = self.server.audit.text(&prompt.parts);
             terminals.take(self.terminal, prompt.number);
             let tags = PromptTags::key(prompt.number.to_string());
-            let turn = session.prompt_tagged(prompt.parts, self.origin.clone(), tags);
-            let by = (self.principal, self.origin);
-            self.server.audit.prompted(by, context, turn, text);
+            let turn = session.prompt_tagged(prompt.parts, self.caller.origin.clone(), tags);
+            self.server.audit.prompted(self.caller, context, turn, text);
         }
         Ok(())
     }
@@ -200,25 +199,23 @@ impl Actor<'_> {
             let question = story.call(&given.call)?.started.question.as_ref()?;
             Some(question.is_permitted_for_good(&given.answer))
         });
-        if is_permitted_for_good.unwrap_or(true) && !self.principal.changes_for_all() {
+        if is_permitted_for_good.unwrap_or(true) && !self.caller.principal.changes_for_all() {
             return Err(AnswerError::NotOffered);
         }
-        session.answer(&given.call, given.answer.clone(), self.origin.clone())?;
-        let by = (self.principal, self.origin);
-        self.server.audit.answered(by, self.context, &given.call, &given.answer);
+        session.answer(&given.call, given.answer.clone(), self.caller.origin.clone())?;
+        self.server.audit.answered(self.caller, self.context, &given.call, &given.answer);
         Ok(())
     }
 
     /// Records an act of the terminal in the audit log.
     fn note(&self, event: &str) {
-        let by = (self.principal, self.origin);
-        self.server.audit.act(event, by, self.context, |_| {});
+        self.server.audit.act(event, self.caller, self.context, |_| {});
     }
 
     /// Fails if the caller has no token. Every user of this machine can attach to a server without tokens,
     /// and may then do only what any A2A client may: prompt, cancel and answer questions.
     fn trusted(&self) -> Result<(), Error> {
-        let trusted = *self.principal != Principal::Anyone;
+        let trusted = self.caller.principal != Principal::Anyone;
         let why = "only an agent with a token (--a2a-token-file) takes this from here";
         if trusted { Ok(()) } else { Err(refused(why)) }
     }

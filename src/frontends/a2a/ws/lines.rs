@@ -17,12 +17,19 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Maximum time for answers to open requests when the server ends.
 const LAST_LINES: Duration = Duration::from_millis(300);
 
+/// Both halves of a WebSocket, and the pings that keep the WebSocket open.
+pub(super) struct Socket<'a> {
+    pub(super) input: &'a mut SplitStream<WebSocket>,
+    pub(super) out: &'a mut Out,
+    pub(super) heartbeat: &'a Heartbeat,
+}
+
 /// Carries lines between a WebSocket and the connection that `serve` handles, until one of the two or the
 /// server ends. `first`: text frame that was read before.
 pub(super) async fn carry<F: Future<Output = ()>>(
     serve: impl FnOnce(DuplexStream) -> F,
     first: Option<String>,
-    (input, out, heartbeat): (&mut SplitStream<WebSocket>, &mut Out, &Heartbeat),
+    Socket { input, out, heartbeat }: Socket<'_>,
     over: &CancellationToken,
 ) {
     let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
