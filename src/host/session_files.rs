@@ -114,7 +114,8 @@ impl SessionFiles {
     async fn write_there(
         &self,
         editor: &Arc<OpenEditor>,
-        (path, text): (&Path, &str),
+        path: &Path,
+        text: &str,
         cancel: &CancellationToken,
     ) -> Result<Result<(), String>, ToolError> {
         let write = editor.buffers.write(path, text);
@@ -215,7 +216,7 @@ impl Files for SessionFiles {
         }
         let made = self.disk.make_directories(path).await?;
         let text = without_mark(text, view.buffer.as_deref());
-        let written = match self.write_there(&editor, (path, text), cancel).await {
+        let written = match self.write_there(&editor, path, text, cancel).await {
             Ok(Ok(())) => self.written(&editor, path, old, new).await,
             // The user may have refused the change in the editor.
             Ok(Err(why)) => Err(refused(path, &why)),
@@ -237,7 +238,7 @@ impl Files for SessionFiles {
             return self.disk.remove(path, expected).await;
         }
         // A file that only the editor has is saved as an empty file first, and that file is removed.
-        let emptied = self.write_there(&editor, (path, ""), &CancellationToken::new()).await;
+        let emptied = self.write_there(&editor, path, "", &CancellationToken::new()).await;
         emptied.map_err(io::Error::other)?.map_err(io::Error::other)?;
         self.disk.remove(path, b"").await
     }

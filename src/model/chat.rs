@@ -15,19 +15,19 @@ use super::request_loop::{AnswerVerdict, follows_results};
 use super::{Call, Chunk, Finish, FinishReason, Prompt, names};
 use answer::ChatAnswer;
 use calls::FinishedCall;
+use echo::AnswerSource;
 
 /// Judges an answer that has ended.
 pub(super) fn judge(answer: &ChatAnswer, prompt: &Prompt) -> AnswerVerdict {
     finish::judge(answer, follows_results(prompt))
 }
 
-/// Ends a complete answer. Returns its calls, including calls that the server has left in the text. `said_by` is the
-/// backend and the model.
+/// Ends a complete answer. Returns its calls, including calls that the server has left in the text.
 pub(super) fn finish(
     answer: ChatAnswer,
     prompt: &Prompt,
     reason: FinishReason,
-    said_by: (&str, &str),
+    source: AnswerSource<'_>,
 ) -> (Vec<Chunk>, Finish) {
     let calls = if answer.calls().is_empty() {
         spoken::calls(answer.text(), &prompt.tools)
@@ -42,6 +42,6 @@ pub(super) fn finish(
         chunks.push(Chunk::Call(Call { name, ..call }));
     }
     let usage = answer.usage;
-    let native = answer.into_native(said_by, extras);
+    let native = answer.into_native(source, extras);
     (chunks, Finish { reason, usage, native })
 }

@@ -14,6 +14,7 @@ use self::answer::OllamaAnswer;
 use self::facts::{Facts, KEY_HEADER};
 use self::messages::{BACKEND_NAME, OllamaTarget};
 use super::chat::answer::ChatAnswer;
+use super::chat::echo::AnswerSource;
 use super::chat::{self, schema};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
@@ -155,7 +156,8 @@ impl Api for OllamaApi {
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
-        chat::finish(answer, prompt, reason, (BACKEND_NAME, &self.model.id))
+        let source = AnswerSource { backend: BACKEND_NAME, model: &self.model.id };
+        chat::finish(answer, prompt, reason, source)
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

@@ -161,18 +161,22 @@ impl<'a> Merger<'a> {
 
     fn key(&mut self, key: &Key, node: &Node, layer: Layer, path: &Arc<Path>) {
         let names: Vec<&str> = key.name.split('.').collect();
+        let origin = |node: &Node| {
+            let path = Arc::clone(path);
+            SettingOrigin::File { layer, path, line: node.line }
+        };
         match &node.kind {
             NodeKind::Object(properties) if key.merge == Merge::Each => {
                 for (name, node) in properties {
                     let names: Vec<_> = names.iter().copied().chain([name.as_str()]).collect();
-                    self.node(key, &names, node, (layer, path));
+                    self.node(key, &names, node, origin(node));
                 }
             }
-            _ => self.node(key, &names, node, (layer, path)),
+            _ => self.node(key, &names, node, origin(node)),
         }
     }
 
-    fn node(&mut self, key: &Key, names: &[&str], node: &Node, from: (Layer, &Arc<Path>)) {
+    fn node(&mut self, key: &Key, names: &[&str], node: &Node, origin: SettingOrigin) {
         if matches!(node.kind, NodeKind::Plain(Value::Null)) {
             return;
         }
@@ -186,8 +190,6 @@ impl<'a> Merger<'a> {
                 value
             })
         });
-        let origin =
-            SettingOrigin::File { layer: from.0, path: Arc::clone(from.1), line: node.line };
         let is_server = matches!(key.name, MCP_SERVERS | A2A_SERVERS);
         let server = is_server.then(|| names.join("."));
         if self.say(LayerValue { key, path: names.to_vec(), value, origin, node: Some(node) })

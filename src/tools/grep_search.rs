@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::hunt::{Hits, hunt};
-use self::lines::LineQuery;
+use self::lines::{ContextLines, LineQuery};
 use self::report::{SearchSummary, report};
 use super::blocking::{Deadline, blocking};
 use super::target::{LABEL_CHARS, PathTarget};
@@ -182,13 +182,14 @@ impl GrepArgs {
             return Err(ToolError::new("invalid_pattern", "`pattern` is empty."));
         }
         let but_not = self.exclude_pattern.as_ref().filter(|pattern| !pattern.is_empty());
-        let around = |lines: Option<usize>| lines.or(self.context).unwrap_or(0).min(MAX_CONTEXT);
+        let count = |lines: Option<usize>| lines.or(self.context).unwrap_or(0).min(MAX_CONTEXT);
+        let around = ContextLines { before: count(self.before), after: count(self.after) };
         let most = self.max_matches_per_file.unwrap_or(usize::MAX).clamp(1, self.total());
         let names_only = self.names_only.unwrap_or(false);
         Ok(LineQuery {
             pattern: self.matcher(&self.pattern, self.fixed_strings.unwrap_or(false))?,
             but_not: but_not.map(|pattern| self.matcher(pattern, false)).transpose()?,
-            around: if names_only { (0, 0) } else { (around(self.before), around(self.after)) },
+            around: if names_only { ContextLines::default() } else { around },
             max: if names_only { 1 } else { most },
             max_line: cx.host.limits.file_bytes,
         })
@@ -306,8 +307,9 @@ fn run(
     let filters = filters.collect::<Result<Vec<_>, _>>()?;
     let below = place.dirs.iter().zip(&filters);
     let secret = AtomicUsize::new(0);
-    let below =
-        below.flat_map(|(dir, filter)| files(cx, dir, args.respect(), (filter, &secret), &until));
+    let below = below.flat_map(|(dir, filter)| {
+        files(cx, DirectoryWalk { dir, respect: args.respect(), filter }, &secret, &until)
+    });
     let files = place.file.clone().map(Some).into_iter().chain(below);
     let open = |path: &Path| cx.host.disk.open(path);
     let mut hits = hunt(files, open, &wanted, args.total(), &until);
@@ -319,7 +321,7 @@ fn run(
     hits.more |= !names_only && hits.matches == args.total() && cut();
     let context = args.auto_context(hits.matches);
     if context > 0 {
-        wanted.around = (context, context);
+        wanted.around = ContextLines { before: context, after: context };
         let files: Vec<_> = hits.files.iter().map(|(path, _)| Some(path.clone())).collect();
         let again = hunt(files.into_iter(), open, &wanted, args.total(), &Deadline::new(cx));
         // If the number of matches differs, a file has just changed. Then the first result is used, without context.
@@ -349,13 +351,19 @@ fn filter(dir: &Path, include: Option<&str>) -> Result<Override, ToolError> {
     rules.build().map_err(invalid)
 }
 
+/// A directory whose files are searched, and the rules that leave files out.
+struct DirectoryWalk<'a> {
+    dir: &'a Path,
+    respect: Respect,
+    filter: &'a Override,
+}
+
 /// Returns the files below a directory, always in the same order; `None` for an entry that cannot be read. Files that
 /// may hold secrets are left out and counted in `secret`, unless the directory itself may hold secrets.
 fn files<'a>(
     cx: &ToolContext,
-    dir: &Path,
-    respect: Respect,
-    (filter, secret): (&'a Override, &'a AtomicUsize),
+    DirectoryWalk { dir, respect, filter }: DirectoryWalk<'a>,
+    secret: &'a AtomicUsize,
     until: &Deadline,
 ) -> impl Iterator<Item = Option<PathBuf>> + Send + 'a {
     let until = until.clone();

@@ -95,7 +95,7 @@ impl Parts {
         opened.git = self.workspace.as_ref().map(|workspace| workspace.origin().clone());
         let (id, log, state) = (opened.id.clone(), opened.log.clone(), opened.state.clone());
         let resumed = state.look_with_activity(std::clone::Clone::clone);
-        for event in resume(&resumed.0, resumed.1, &*self.model, (mode, self.mode)) {
+        for event in resume(&resumed.0, resumed.1, &*self.model, mode, self.mode) {
             log.append(event);
         }
         let (hub, consent, agents) = (self.servers, self.consent, self.agents);

@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::access::NetworkAccess;
 use super::dial::{DialError, dial};
 use super::hosts::Destination;
-use super::relay::{exchange, tunnel};
+use super::relay::{Halves, exchange, tunnel};
 use super::request::{self, ProxyRequest};
 use super::setup::NetworkSetup;
 
@@ -138,13 +138,14 @@ async fn serve(
         ProxyRequest::Tunnel(_) => {
             client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
             let (reader, writer) = client.split();
-            tunnel((rest.chain(reader), writer), server.split(), idle).await
+            let client = Halves { reader: rest.chain(reader), writer };
+            tunnel(client, server.split().into(), idle).await
         }
         ProxyRequest::Forward { head, body, .. } => {
             let body = body.after(head.len());
             let (reader, writer) = client.split();
             let reader = io::Cursor::new(head).chain(rest).chain(reader);
-            exchange((reader, writer), server.split(), body, idle).await
+            exchange(Halves { reader, writer }, server.split().into(), body, idle).await
         }
     }
 }

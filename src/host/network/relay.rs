@@ -12,15 +12,27 @@ use super::request::BodyLength;
 /// Maximum number of bytes that are read at once.
 const BUFFER_BYTES: usize = 16 << 10;
 
+/// Both halves of a connection.
+pub(super) struct Halves<R, W> {
+    pub(super) reader: R,
+    pub(super) writer: W,
+}
+
+impl<R, W> From<(R, W)> for Halves<R, W> {
+    fn from((reader, writer): (R, W)) -> Self {
+        Self { reader, writer }
+    }
+}
+
 /// Copies bytes in both directions until both have ended, or until no bytes have come in either for `idle`.
 pub(super) async fn tunnel(
-    client: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
-    server: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    client: Halves<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
+    server: Halves<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
     idle: Duration,
 ) -> io::Result<()> {
     let passed = AtomicU64::new(0);
-    let there = copy(client.0, server.1, u64::MAX, &passed);
-    let back = copy(server.0, client.1, u64::MAX, &passed);
+    let there = copy(client.reader, server.writer, u64::MAX, &passed);
+    let back = copy(server.reader, client.writer, u64::MAX, &passed);
     tokio::select! {
         both = async { tokio::try_join!(there, back) } => both.map(|_| ()),
         () = silence(&passed, idle) => Ok(()),
@@ -30,8 +42,8 @@ pub(super) async fn tunnel(
 /// Copies one request, whose length is `body`, to the server, and the server's whole answer back. Ends when the server
 /// has closed its connection, or when no bytes have come for `idle`.
 pub(super) async fn exchange(
-    client: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
-    server: (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    client: Halves<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
+    server: Halves<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
     body: BodyLength,
     idle: Duration,
 ) -> io::Result<()> {
@@ -40,14 +52,14 @@ pub(super) async fn exchange(
         BodyLength::Bytes(length) => length,
         BodyLength::Chunked => u64::MAX,
     };
-    let (reader, mut writer) = server;
+    let Halves { reader, mut writer } = server;
     let there = async {
-        let copied = copy(client.0, &mut writer, length, &passed).await;
+        let copied = copy(client.reader, &mut writer, length, &passed).await;
         // The server may still answer when the request has ended.
         if copied.is_ok() { std::future::pending().await } else { copied }
     };
     tokio::select! {
-        back = copy(reader, client.1, u64::MAX, &passed) => back,
+        back = copy(reader, client.writer, u64::MAX, &passed) => back,
         failed = there => failed,
         () = silence(&passed, idle) => Ok(()),
     }
@@ -101,7 +113,7 @@ mod tests {
     async fn a_tunnel_passes_on_what_comes_and_each_end() {
         let (client, mut near) = duplex(8);
         let (server, mut far) = duplex(8);
-        let tunnel = tokio::spawn(tunnel(split(client), split(server), IDLE));
+        let tunnel = tokio::spawn(tunnel(split(client).into(), split(server).into(), IDLE));
         near.write_all(b"there").await.unwrap();
         near.shutdown().await.unwrap();
         let mut read = String::new();
@@ -120,7 +132,7 @@ mod tests {
         let (client, mut near) = duplex(8);
         let (server, _far) = duplex(8);
         let began = Instant::now();
-        let tunnel = tokio::spawn(tunnel(split(client), split(server), IDLE));
+        let tunnel = tokio::spawn(tunnel(split(client).into(), split(server).into(), IDLE));
         sleep(IDLE / 2).await;
         near.write_all(b"x").await.unwrap();
         assert!(tunnel.await.unwrap().is_ok());
@@ -132,7 +144,8 @@ mod tests {
         let (client, mut near) = duplex(64);
         let (server, mut far) = duplex(64);
         let body = BodyLength::Bytes(4);
-        let exchange = tokio::spawn(exchange(split(client), split(server), body, IDLE));
+        let exchange =
+            tokio::spawn(exchange(split(client).into(), split(server).into(), body, IDLE));
         near.write_all(b"bodyGET http://other/").await.unwrap();
         let mut read = [0; 4];
         far.read_exact(&mut read).await.unwrap();

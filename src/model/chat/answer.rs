@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::calls::Calls;
-use super::echo::Echo;
+use super::echo::{AnswerSource, Echo};
 use super::think::{self, Splitter};
 use crate::retry::RequestFailure;
 use crate::words::{is_visible, too_big};
@@ -159,13 +159,13 @@ impl ChatAnswer {
     /// Returns the parts that are sent back to the model; `extras` are the other fields of the calls.
     pub(crate) fn into_native(
         self,
-        said_by: (&str, &str),
+        source: AnswerSource<'_>,
         extras: Vec<Map<String, Value>>,
     ) -> Option<Native> {
         // APIs want reasoning back only with calls.
         if extras.is_empty() {
             return None;
         }
-        Echo { calls: extras, ..self.echo }.into_native(said_by)
+        Echo { calls: extras, ..self.echo }.into_native(source)
     }
 }

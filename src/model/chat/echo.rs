@@ -14,6 +14,13 @@ const CONTENT_KEY: &str = "content";
 /// Name, in native parts, of the other fields of the calls, in the order of the calls.
 const CALLS_KEY: &str = "calls";
 
+/// Backend and model that gave an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AnswerSource<'a> {
+    pub(crate) backend: &'a str,
+    pub(crate) model: &'a str,
+}
+
 /// Parts of an answer that are sent back, beside its text and its calls.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Echo {
@@ -59,7 +66,7 @@ impl Echo {
     }
 
     /// Converts to the native parts of an answer; `None` if there are none.
-    pub(crate) fn into_native(self, (backend, model): (&str, &str)) -> Option<Native> {
+    pub(crate) fn into_native(self, source: AnswerSource<'_>) -> Option<Native> {
         let extra = self.calls.iter().any(|extra| !extra.is_empty());
         if self.fields.is_empty() && self.think.is_empty() && self.content.is_empty() && !extra {
             return None;
@@ -67,13 +74,14 @@ impl Echo {
         let part = json!({
             FIELDS_KEY: self.fields, THINK_KEY: self.think, CONTENT_KEY: self.content, CALLS_KEY: self.calls,
         });
+        let AnswerSource { backend, model } = source;
         Some(Native { backend: backend.to_owned(), model: model.to_owned(), parts: vec![part] })
     }
 
     /// Converts back from the native parts of an answer, or of several joined answers; `None` if they are another
     /// model's.
-    pub(crate) fn of(native: &Native, said_by: (&str, &str)) -> Option<Self> {
-        if (native.backend.as_str(), native.model.as_str()) != said_by {
+    pub(crate) fn of(native: &Native, source: AnswerSource<'_>) -> Option<Self> {
+        if (AnswerSource { backend: &native.backend, model: &native.model }) != source {
             return None;
         }
         let mut echo = Self::default();

@@ -51,13 +51,13 @@ pub(super) async fn find(
     model: &catalog::ModelProperties,
 ) -> Result<Facts, RequestFailure> {
     let body = json!({ "model": model.id });
-    let response = ask(http, endpoint, (Method::POST, "/api/show"), Some(body)).await?;
+    let response = ask(http, endpoint, Method::POST, "/api/show", Some(body)).await?;
     let show = if response.status().is_success() { read(response).await } else { None };
     // If the model does not exist, the request itself fails with an error that says what to do. The empty URL makes
     // the next request ask again, because the model may exist by then.
     let url = if show.is_some() { endpoint.url.clone() } else { String::new() };
     let show = show.unwrap_or_default();
-    let running = ask(http, endpoint, (Method::GET, "/api/ps"), None).await?;
+    let running = ask(http, endpoint, Method::GET, "/api/ps", None).await?;
     let running = if running.status().is_success() { read(running).await } else { None };
     let running = running.as_ref().and_then(|list| loaded(list, &model.id));
     let wanted = Some(model.input_tokens).filter(|tokens| *tokens > 0);
@@ -134,7 +134,8 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
 async fn ask(
     http: &Http,
     endpoint: &Endpoint,
-    (method, path): (Method, &str),
+    method: Method,
+    path: &str,
     body: Option<Value>,
 ) -> Result<Response, RequestFailure> {
     let mut request =

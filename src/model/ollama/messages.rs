@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::chat::echo::Echo;
+use crate::chat::echo::{AnswerSource, Echo};
 use crate::{Assistant, Message, Native, Part, Prompt, ToolResult, history, names};
 use tandem_content::media::Media;
 
@@ -42,7 +42,7 @@ pub(super) fn messages(
 }
 
 fn echo(native: &Native, target: OllamaTarget<'_>) -> Option<Echo> {
-    Echo::of(native, (BACKEND_NAME, target.model))
+    Echo::of(native, AnswerSource { backend: BACKEND_NAME, model: target.model })
 }
 
 fn said(role: &str, text: &str) -> Value {

@@ -21,6 +21,7 @@ use super::quirks::{CurrentQuirks, Features, ServerQuirks};
 use super::server::OpenAiServer;
 use crate::chat;
 use crate::chat::answer::ChatAnswer;
+use crate::chat::echo::AnswerSource;
 use crate::endpoint::Endpoint;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient};
@@ -132,7 +133,8 @@ impl Api for CompletionsApi {
         prompt: &Prompt,
         reason: FinishReason,
     ) -> (Vec<Chunk>, Finish) {
-        chat::finish(answer, prompt, reason, (BACKEND_NAME, &self.server.model.id))
+        let source = AnswerSource { backend: BACKEND_NAME, model: &self.server.model.id };
+        chat::finish(answer, prompt, reason, source)
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {

@@ -132,6 +132,7 @@ mod tests {
     use grep_regex::RegexMatcher;
     use tokio_util::sync::CancellationToken;
 
+    use super::super::lines::ContextLines;
     use super::{Hits, LineQuery, hunt};
     use crate::blocking::Deadline;
 
@@ -144,7 +145,7 @@ mod tests {
         let wanted = LineQuery {
             pattern: RegexMatcher::new_line_matcher("x").unwrap(),
             but_not: None,
-            around: (0, 0),
+            around: ContextLines::default(),
             max,
             max_line: 1 << 20,
         };

@@ -24,12 +24,19 @@ pub(super) struct LineQuery {
     pub(super) pattern: RegexMatcher,
     /// Pattern of lines that do not count, even if they match `pattern`.
     pub(super) but_not: Option<RegexMatcher>,
-    /// Numbers of lines to keep before and after each match.
-    pub(super) around: (usize, usize),
+    /// Lines to keep around each match.
+    pub(super) around: ContextLines,
     /// Maximum number of matches in one file; its search ends then.
     pub(super) max: usize,
     /// Maximum length of a line, in bytes; a longer line ends the search of its file with an error.
     pub(super) max_line: u64,
+}
+
+/// Numbers of lines around a match.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ContextLines {
+    pub(super) before: usize,
+    pub(super) after: usize,
 }
 
 /// A line of a file.
@@ -61,7 +68,7 @@ impl FileMatches {
     }
 
     /// Keeps only the first `max` matches and the lines near them.
-    pub(super) fn truncate(&mut self, max: usize, around: (usize, usize)) {
+    pub(super) fn truncate(&mut self, max: usize, around: ContextLines) {
         if self.matches <= max {
             return;
         }
@@ -73,7 +80,7 @@ impl FileMatches {
     }
 
     /// Removes the lines that are near no match, or no longer near one.
-    fn keep_near(&mut self, (before, after): (usize, usize)) {
+    fn keep_near(&mut self, ContextLines { before, after }: ContextLines) {
         let matches = self.kept.iter().filter(|line| line.matches).map(|line| line.number);
         let near: Vec<_> = matches
             .map(|at| at.saturating_sub(before as u64)..=at.saturating_add(after as u64))
@@ -88,7 +95,7 @@ impl FileMatches {
 
 /// Returns a searcher that can search one file after the other with the same buffers.
 pub(super) fn searcher(wanted: &LineQuery) -> Searcher {
-    let (before, after) = wanted.around;
+    let ContextLines { before, after } = wanted.around;
     SearcherBuilder::new()
         .line_number(true)
         .before_context(before)
@@ -166,7 +173,7 @@ impl Sink for Collect<'_> {
             // until a match is no longer near the last match that counts.
             return Ok(number <= self.near_to);
         }
-        self.near_to = number.map(|number| number.saturating_add(self.wanted.around.1 as u64));
+        self.near_to = number.map(|number| number.saturating_add(self.wanted.around.after as u64));
         self.found.matches += 1;
         self.push(number, true, bytes);
         Ok(true)
@@ -206,7 +213,7 @@ fn cut(line: &[u8], at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{FileLine, FileMatches, cut};
+    use super::{ContextLines, FileLine, FileMatches, cut};
 
     #[test]
     fn a_long_line_is_cut_around_the_match() {
@@ -225,7 +232,7 @@ mod tests {
         check(&format!("{a}b"), 2000, &format!("[...] {}b", "ä".repeat(100)));
     }
 
-    fn check(lines: &[(u64, bool)], max: usize, around: (usize, usize), expected: &[u64]) {
+    fn check(lines: &[(u64, bool)], max: usize, around: ContextLines, expected: &[u64]) {
         let line = |&(number, matches)| FileLine { number, matches, text: String::new() };
         let matches = lines.iter().filter(|line| line.1).count();
         let kept = lines.iter().map(line).collect();
@@ -239,12 +246,13 @@ mod tests {
     #[test]
     fn only_so_many_matches_are_kept_and_what_is_near_them() {
         let lines = [(1, false), (2, true), (3, false), (4, false), (5, true), (9, true)];
-        check(&lines, 9, (1, 1), &[1, 2, 3, 4, 5, 9]);
-        check(&lines, 3, (0, 0), &[1, 2, 3, 4, 5, 9]);
-        check(&lines, 2, (1, 1), &[1, 2, 3, 4, 5]);
-        check(&lines, 2, (0, 0), &[2, 5]);
-        check(&lines, 1, (1, 1), &[1, 2, 3]);
-        check(&lines, 1, (0, 2), &[2, 3, 4]);
-        check(&lines, 0, (9, 9), &[]);
+        let around = |before, after| ContextLines { before, after };
+        check(&lines, 9, around(1, 1), &[1, 2, 3, 4, 5, 9]);
+        check(&lines, 3, around(0, 0), &[1, 2, 3, 4, 5, 9]);
+        check(&lines, 2, around(1, 1), &[1, 2, 3, 4, 5]);
+        check(&lines, 2, around(0, 0), &[2, 5]);
+        check(&lines, 1, around(1, 1), &[1, 2, 3]);
+        check(&lines, 1, around(0, 2), &[2, 3, 4]);
+        check(&lines, 0, around(9, 9), &[]);
     }
 }

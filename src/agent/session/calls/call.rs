@@ -172,7 +172,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             match shown.passed(cancel).await {
                 Ok(()) => {
                     let grant = Grant { edited: None, variables, sandbox, has_clock, seen };
-                    execute(engine, (&id, kind), invocation, grant, cancel).await
+                    let call = AllowedCall { id: &id, kind, invocation, grant };
+                    execute(engine, call, cancel).await
                 }
                 Err(outcome) => outcome,
             }
@@ -189,7 +190,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
                 Ok(edited) => {
                     seen.of_home.extend(answer.iter().flat_map(places_to_read));
                     let grant = Grant { edited, variables, sandbox, has_clock, seen };
-                    execute(engine, (&id, kind), invocation, grant, cancel).await
+                    let call = AllowedCall { id: &id, kind, invocation, grant };
+                    execute(engine, call, cancel).await
                 }
                 Err(outcome) => outcome,
             }
@@ -349,15 +351,22 @@ struct Grant {
     seen: ShownFiles,
 }
 
+/// A call that may run: the work that its tool has prepared, and the grant.
+struct AllowedCall<'a> {
+    id: &'a str,
+    kind: ToolKind,
+    invocation: Invocation,
+    grant: Grant,
+}
+
 /// Runs an allowed call until it ends, or is dropped `CANCEL_GRACE` after the turn was cancelled. Meanwhile the user is
 /// asked about the connections and the questions that come up in the call.
 async fn execute(
     engine: &Engine,
-    (id, kind): (&str, ToolKind),
-    invocation: Invocation,
-    Grant { edited, variables, sandbox, has_clock, seen }: Grant,
+    AllowedCall { id, kind, invocation, grant }: AllowedCall<'_>,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
+    let Grant { edited, variables, sandbox, has_clock, seen } = grant;
     if !kind.only_reads() {
         // The start of the call is stored before the call changes anything, so that after a crash the log names every
         // call that may have changed something.

@@ -280,13 +280,14 @@ const LONG_PAUSE_MS: Millis = 60 * 60 * 1000;
 pub(crate) const AFTER_PAUSE: &str = "The conversation goes on after a pause of more than an hour: files and \
                            processes may have changed since.";
 
-/// Returns the events with which a session continues in this process, with this `model` and `mode`. `set`: the mode
-/// of the settings, to which plan mode returns when it ends.
+/// Returns the events with which a session goes on in this process, with this `model` and `mode`. Plan mode returns to
+/// the mode of the settings when it ends.
 pub(crate) fn resume(
     state: &SessionState,
     last_activity: Option<Millis>,
     model: &dyn Model,
-    (mode, set): (Mode, Mode),
+    mode: Mode,
+    settings_mode: Mode,
 ) -> Vec<Event> {
     let mut events = Vec::new();
     if state.model != model.id() {
@@ -296,7 +297,7 @@ pub(crate) fn resume(
         events.push(Event::ThinkingChanged { level: None });
     }
     if state.mode != mode || state.before_plan.is_some() {
-        let before_plan = state.before_plan.filter(|_| mode == Mode::Plan).map(|_| set);
+        let before_plan = state.before_plan.filter(|_| mode == Mode::Plan).map(|_| settings_mode);
         events.push(Event::ModeChanged { mode, before_plan });
     }
     // The user of the earlier process answered "always allow". The user of this process may be another person, and is

@@ -135,7 +135,12 @@ pub(super) fn rows(dialog: &Dialog, open: usize, columns: usize, height: usize) 
         room -= left;
     }
     let keys = ["v: full screen", "PgUp, PgDn", "Shift+Up, Shift+Down", "Home, End"];
-    let content = window(dialog, &content.rows, room, head.cut || foot.cut, (&keys, columns));
+    let content = window(
+        dialog,
+        &content.rows,
+        room,
+        PlaceRow { keys: &keys, columns, is_always: head.cut || foot.cut },
+    );
     let above = head.rows.len() + content.len();
     let cursor = foot.cursor.map(|(row, column)| (row + above, column));
     LiveRows { rows: [head.rows, content, foot.rows].concat(), cursor }
@@ -209,7 +214,8 @@ pub(super) fn read(dialog: &Dialog, columns: usize, height: usize) -> LiveRows {
     let foot = Line::styled(cut(&foot, columns), DIM_STYLE);
     let room = height.saturating_sub(head.rows.len() + 1);
     let keys = ["PgUp, PgDn", "Up, Down", "Home, End"];
-    let content = window(dialog, &content.rows, room, false, (&keys, columns));
+    let content =
+        window(dialog, &content.rows, room, PlaceRow { keys: &keys, columns, is_always: false });
     LiveRows { rows: [head.rows, content, vec![foot]].concat(), cursor: None }
 }
 
@@ -275,17 +281,24 @@ fn asking() -> Span<'static> {
     Span::styled("Allow this?", QUESTION_STYLE)
 }
 
-/// Returns the content rows that are shown. If they are not all, a last row tells their place and as many of the `keys`
-/// as fit; if another part of the question is `cut`, the last row has at least the first of the keys.
+/// Last row of a window, which tells the place of the rows that are shown, and keys.
+struct PlaceRow<'a> {
+    keys: &'a [&'a str],
+    columns: usize,
+    /// `true` if the window has the row even if it shows all rows, because another part of the question is cut.
+    is_always: bool,
+}
+
+/// Returns the content rows that are shown. If they are not all, a last row tells their place and as many of the keys
+/// as fit; if the last row is always there, it has at least the first of the keys.
 fn window(
     dialog: &Dialog,
     rows: &[Line<'static>],
     room: usize,
-    cut: bool,
-    (keys, columns): (&[&str], usize),
+    PlaceRow { keys, columns, is_always }: PlaceRow<'_>,
 ) -> Vec<Line<'static>> {
     let total = rows.len();
-    let says = room > 1 && (cut || total > room);
+    let says = room > 1 && (is_always || total > room);
     let shown = total.min(if says { room - 1 } else { room });
     let first = dialog.scroll.min(total - shown);
     dialog.window.set(VisibleRows { shown, total });
@@ -301,7 +314,7 @@ fn window(
                 place.push_str(&format!(" · {keys}"));
             }
         }
-        rows.push(Line::styled(super::super::wrap::cut(&place, columns), DIM_STYLE));
+        rows.push(Line::styled(cut(&place, columns), DIM_STYLE));
     }
     rows
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::quirks::Quirk;
-use crate::chat::echo::Echo;
+use crate::chat::echo::{AnswerSource, Echo};
 use crate::openai::images::{RefusedImages, is_image};
 use crate::openai::quirks::ServerQuirks;
 use crate::{Assistant, Message, Native, Prompt, ToolResult, history, names};
@@ -101,9 +101,14 @@ pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
     history::harden(&prompt.messages, |answer, native| speaks(answer, native, model))
 }
 
+/// Returns the parts of an answer that are sent back; `None` if the answer is another model's.
+fn echo(native: &Native, model: &str) -> Option<Echo> {
+    Echo::of(native, AnswerSource { backend: BACKEND_NAME, model })
+}
+
 /// Returns `true` if any of an answer's native parts are sent.
 fn speaks(answer: &Assistant, native: &Native, model: &str) -> bool {
-    !answer.calls.is_empty() && Echo::of(native, (BACKEND_NAME, model)).is_some()
+    !answer.calls.is_empty() && echo(native, model).is_some()
 }
 
 impl<'a> ChatMessage<'a> {
@@ -166,8 +171,8 @@ fn assistant<'a>(answer: &'a Assistant, target: OpenAiTarget<'_>) -> ChatMessage
     if answer.calls.is_empty() {
         return ChatMessage::text("assistant", &answer.text);
     }
-    let echo =
-        answer.native.as_ref().and_then(|native| Echo::of(native, (BACKEND_NAME, target.model)));
+    let native = answer.native.as_ref();
+    let echo = native.and_then(|native| self::echo(native, target.model));
     let mut echo = echo.unwrap_or_default();
     if target.server.has(Quirk::NoReasoning) {
         echo = Echo { calls: echo.calls, ..Echo::default() };
