@@ -92,13 +92,13 @@ impl Cli {
 pub(crate) enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {
-        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, or a server of the settings
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, or a server of the settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
     /// Forget a provider's stored key
     Logout {
-        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, or a server of the settings
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, or a server of the settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
@@ -319,6 +319,9 @@ Environment:
   OPENAI_BASE_URL                       another server of the same API: a gateway, vLLM, llama.cpp
   OPENROUTER_API_KEY                    the key for models like openrouter:qwen/qwen3-coder
   GITHUB_TOKEN                          the token for GitHub Models, like github:openai/gpt-4.1
+  AZURE_OPENAI_ENDPOINT                 the resource of models like azure:DEPLOYMENT, with
+                                        AZURE_OPENAI_API_KEY, or AZURE_OPENAI_AD_TOKEN, a token of
+                                        Microsoft Entra
   OLLAMA_HOST                           Ollama's address [http://127.0.0.1:11434]
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      token that clients of the A2A port must send

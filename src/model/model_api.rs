@@ -34,7 +34,7 @@ impl ModelApi {
     pub(super) fn of_built_in(provider: Provider) -> Self {
         match provider {
             Provider::Gemini => Self::Gemini,
-            Provider::OpenAi | Provider::Named(_) => Self::OpenAi(None),
+            Provider::OpenAi | Provider::Azure | Provider::Named(_) => Self::OpenAi(None),
             Provider::Anthropic => Self::Anthropic,
             Provider::Ollama => Self::Ollama,
             Provider::OpenRouter | Provider::GitHub => Self::OpenAi(Some(OpenAiWire::Chat)),

@@ -123,12 +123,17 @@ impl OpenAiApis {
         Some(ServedModel { url: endpoint.url, model: self.server.model.id.clone() })
     }
 
-    /// Returns the API to ask first: the API that the id forces, else the API that has answered before, else that of
-    /// the catalog, else chat completions, which more servers have.
+    /// Returns the API to ask first: the one that the id forces, else the one that has answered before, else the one of
+    /// the catalog, else the one that more models of the provider have.
     fn first_wire(&self, served: Option<&ServedModel>) -> OpenAiWire {
         let catalog::ModelProperties { wire, forced_wire, .. } = &self.server.model;
         let learned = || served.and_then(|served| self.learned.find(served));
-        forced_wire.or_else(learned).or(*wire).unwrap_or(OpenAiWire::Chat)
+        let usual = match self.server.model.provider {
+            // Names of deployments say nothing of the model. All current models there have the Responses API.
+            Provider::Azure => OpenAiWire::Responses,
+            _ => OpenAiWire::Chat,
+        };
+        forced_wire.or_else(learned).or(*wire).unwrap_or(usual)
     }
 
     /// Remembers the API that has answered, unless the id has named the API.

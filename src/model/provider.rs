@@ -23,14 +23,23 @@ pub enum Provider {
     OpenRouter,
     /// GitHub Models.
     GitHub,
+    /// Azure `OpenAI`, where ids are the names of deployments.
+    Azure,
     /// A server that the settings name.
     Named(ServerName),
 }
 
 impl Provider {
     /// All providers that need no settings.
-    pub const ALL: [Self; 6] =
-        [Self::Gemini, Self::OpenAi, Self::Anthropic, Self::Ollama, Self::OpenRouter, Self::GitHub];
+    pub const ALL: [Self; 7] = [
+        Self::Gemini,
+        Self::OpenAi,
+        Self::Anthropic,
+        Self::Ollama,
+        Self::OpenRouter,
+        Self::GitHub,
+        Self::Azure,
+    ];
 
     /// Returns the name used in ids, on the command line, in the settings and in the key file.
     pub fn name(&self) -> &str {
@@ -41,6 +50,7 @@ impl Provider {
             Self::Ollama => "ollama",
             Self::OpenRouter => "openrouter",
             Self::GitHub => "github",
+            Self::Azure => "azure",
             Self::Named(name) => name.as_str(),
         }
     }
@@ -54,6 +64,7 @@ impl Provider {
             Self::Ollama => "Ollama",
             Self::OpenRouter => "OpenRouter",
             Self::GitHub => "GitHub Models",
+            Self::Azure => "Azure OpenAI",
             Self::Named(name) => name.as_str(),
         }
     }
@@ -66,7 +77,7 @@ impl Provider {
             Self::Anthropic => Some("api.anthropic.com"),
             Self::OpenRouter => Some("openrouter.ai"),
             Self::GitHub => Some("models.github.ai"),
-            Self::Ollama | Self::Named(_) => None,
+            Self::Ollama | Self::Azure | Self::Named(_) => None,
         }
     }
 

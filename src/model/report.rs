@@ -248,6 +248,16 @@ impl Report {
         )
     }
 
+    /// Returns `true` if Azure has no deployment of the name that was asked for. The other API would not have it either.
+    pub(super) fn is_unknown_deployment(&self) -> bool {
+        self.is(&["deploymentnotfound"])
+    }
+
+    /// Returns `true` if Azure has the deployment, but its model does not have the API.
+    pub(super) fn is_other_operation(&self) -> bool {
+        self.is(&["operationnotsupported"])
+    }
+
     /// Returns `true` if the error is about a model that does not exist, in the words of gateways.
     fn is_unknown_model(&self) -> bool {
         self.is(&["model_not_found"])
@@ -266,6 +276,14 @@ impl Report {
         if info.provider == Provider::Ollama && self.says(&["not found"]) {
             let what = format!(
                 "Ollama does not have the model `{model}`. Get it with `ollama pull {model}`."
+            );
+            return Trouble::NoModel(Error::Rejected(self.with_message(&what)));
+        }
+        if self.is_unknown_deployment() {
+            let what = format!(
+                "There is no deployment `{model}` at {}. Use the name that the deployment has in Azure, or deploy a \
+                 model under this name.",
+                info.url
             );
             return Trouble::NoModel(Error::Rejected(self.with_message(&what)));
         }

@@ -303,7 +303,8 @@ impl Credentials {
         let dotenv = self.dotenv(provider);
         let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
         let named = self.servers.get(provider).and_then(|server| server.key_variable.as_deref());
-        let usual = provider_variables(provider).keys.first();
+        let ProviderVariables { keys, tokens, .. } = provider_variables(provider);
+        let usual = keys.iter().find(|name| !tokens.contains(name));
         let name = named.or(usual.copied()).unwrap_or_default();
         let mut text = format!(
             "There is no {} API key. Set {name} in the environment, or run `{}` in a terminal, or \
@@ -318,6 +319,9 @@ impl Credentials {
                 " A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a \
                  model of Ollama needs none (`--model ollama:MODEL`).",
             );
+        }
+        if provider == Provider::Azure {
+            text.push_str(" A token of Microsoft Entra (AZURE_OPENAI_AD_TOKEN) does as well.");
         }
         if let Some(file) = &dotenv.file {
             text.extend([" (", &file.display().to_string(), " was read, and has none.)"]);

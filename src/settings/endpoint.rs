@@ -6,7 +6,7 @@ pub(super) use self::values::clean_key;
 use super::keys::MODEL_SERVERS;
 use super::model_server::ModelServer;
 use super::provider_variables::{
-    API_VERSION, AUTH_MECHANISM, AUTH_TOKEN, USE_VERTEX, VERTEX_ADDRESS, VERTEX_URL,
+    API_VERSION, AUTH_MECHANISM, AZURE_ENDPOINT, USE_VERTEX, VERTEX_ADDRESS, VERTEX_URL,
     provider_variables,
 };
 use super::variables::{Var, Vars};
@@ -62,6 +62,8 @@ pub(super) fn find(
     };
     let needs_key = match provider {
         Provider::Ollama => false,
+        // Azure has no address but that of the user's own resource.
+        Provider::Azure => true,
         Provider::Named(_) => server.is_some_and(|server| server.key_variable.is_some()),
         _ => is_own(source),
     };
@@ -69,7 +71,8 @@ pub(super) fn find(
         return Err(UnusableEndpoint::NoKey);
     }
     let mut endpoint = with_key(source, key)?;
-    endpoint.bearer |= var.is_some_and(|var| var.name == AUTH_TOKEN);
+    let tokens = provider_variables(provider).tokens;
+    endpoint.bearer |= var.is_some_and(|var| tokens.contains(&var.name));
     Ok(ResolvedEndpoint { endpoint, variable: var.map(|var| var.to_string()) })
 }
 
@@ -105,6 +108,7 @@ pub(super) fn with_key(
     let secret = key.is_some() || !headers.is_empty();
     let read = match provider {
         Provider::Ollama => values::ollama_host,
+        Provider::Azure => values::azure_url,
         _ => values::base_url,
     };
     let url = url(source, |text| read(text, secret))?;
@@ -135,6 +139,10 @@ fn url(
         Some(url) => {
             read(url.expose()).map_err(|why| format!("`{MODEL_SERVERS}.{provider}.url` {why}."))
         }
+        None if provider == Provider::Azure => Err(format!(
+            "There is no address of Azure OpenAI. Set {AZURE_ENDPOINT} to the endpoint of your resource, such as \
+             https://RESOURCE.openai.azure.com, or set `{MODEL_SERVERS}.azure.url` in your settings."
+        )),
         None => Ok(api.url.to_owned()),
     }
 }

@@ -14,10 +14,17 @@ pub(super) const CUSTOM_HEADERS: &str = "GEMINI_CLI_CUSTOM_HEADERS";
 /// Variable for a bearer token. Gateways want such a token, while the API itself has a header for keys.
 pub(super) const AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
 
+/// Variable for the address of a resource of Azure `OpenAI`.
+pub(super) const AZURE_ENDPOINT: &str = "AZURE_OPENAI_ENDPOINT";
+/// Variable for a token of Microsoft Entra.
+pub(super) const AZURE_TOKEN: &str = "AZURE_OPENAI_AD_TOKEN";
+
 /// The variables and addresses of a provider.
 pub(super) struct ProviderVariables {
     /// Variables for the key; the first that is set counts. A `.env` in an unjudged folder may set them.
     pub keys: &'static [&'static str],
+    /// Those of `keys` that have bearer tokens, where other keys have a header of their own.
+    pub tokens: &'static [&'static str],
     /// `true` if other programs use these keys, too. Programs that the agent starts then keep them.
     pub shared: bool,
     /// Variables that decide where keys and prompts are sent, and how. A `.env` may set them only in a trusted folder.
@@ -70,6 +77,7 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
         },
         Provider::Anthropic => &ProviderVariables {
             keys: &["ANTHROPIC_API_KEY", AUTH_TOKEN],
+            tokens: &[AUTH_TOKEN],
             settings: &["ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS"],
             headers_variable: Some("ANTHROPIC_CUSTOM_HEADERS"),
             url_variable: Some("ANTHROPIC_BASE_URL"),
@@ -105,6 +113,15 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             get_a_key: "https://github.com/settings/personal-access-tokens",
             ..NO_VARIABLES
         },
+        Provider::Azure => &ProviderVariables {
+            // The order is that of the vendor's own clients.
+            keys: &[AZURE_TOKEN, "AZURE_OPENAI_API_KEY"],
+            tokens: &[AZURE_TOKEN],
+            settings: &[AZURE_ENDPOINT],
+            url_variable: Some(AZURE_ENDPOINT),
+            get_a_key: "https://ai.azure.com",
+            ..NO_VARIABLES
+        },
         Provider::Named(_) => &NO_VARIABLES,
     }
 }
@@ -112,6 +129,7 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
 /// No variables: a server of the settings has the names of its own variables there.
 const NO_VARIABLES: ProviderVariables = ProviderVariables {
     keys: &[],
+    tokens: &[],
     shared: false,
     settings: &[],
     headers_variable: None,

@@ -1,5 +1,6 @@
 //! Clouds, gateways and servers that the settings name: the whole way, through the real binary, to a strict stand-in.
 
+mod azure;
 mod servers;
 
 use serde_json::{Value, json};

@@ -107,7 +107,8 @@ impl Api for CompletionsApi {
         let asked = endpoint.request_info(&self.server.model.id);
         // This test comes before the one for quirks: a message that points to `v1/responses` also names fields of that
         // API, which would be taken for fields that the server refuses.
-        if matches!(report.status, 400 | 422) && report.says(&["v1/responses"]) {
+        let names_other = report.says(&["v1/responses"]) || report.is_other_operation();
+        if matches!(report.status, 400 | 422) && names_other {
             return Trouble::OtherApi(Box::new(report.classify(asked)));
         }
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
@@ -117,7 +118,7 @@ impl Api for CompletionsApi {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);
-        if report.status == 404 {
+        if report.status == 404 && !report.is_unknown_deployment() {
             return Trouble::OtherApi(Box::new(trouble));
         }
         OpenAiServer::explain(trouble, report, endpoint, prompt)

@@ -84,6 +84,14 @@ const KEY_CHECK: ModelList =
 
 /// Fetches the ids of the endpoint's models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+    // Azure lists models that can be deployed, and not the deployments, whose names the ids are.
+    if endpoint.provider == Provider::Azure {
+        return Ok(Vec::new());
+    }
+    list(http, endpoint).await
+}
+
+async fn list(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let (endpoint, path) = model_list(endpoint);
     let request = endpoint.request(Method::GET, path, KEY_HEADER);
     MODEL_LIST.fetch(http, &endpoint, request).await
@@ -92,7 +100,7 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
 /// Checks that the endpoint accepts its key.
 pub(super) async fn check(http: &Http, endpoint: &Endpoint) -> Result<(), Error> {
     if endpoint.provider != Provider::OpenRouter {
-        return models(http, endpoint).await.map(drop);
+        return list(http, endpoint).await.map(drop);
     }
     // OpenRouter lists its models for everybody.
     let request = endpoint.request(Method::GET, "/key", KEY_HEADER);

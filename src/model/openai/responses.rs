@@ -162,12 +162,13 @@ impl Api for ResponsesApi {
             return RequestFailure::adapted("").into();
         }
         let trouble = report.classify(asked);
-        // Gateways name the address of chat completions in other errors, too: "Server error '503 Service
-        // Unavailable' for url '.../v1/chat/completions'".
-        let names_other =
-            matches!(report.status, 400 | 422) && report.says(&["v1/chat/completions"]);
+        // Gateways name the address of chat completions in other errors, too: "Server error '503 Service Unavailable' for
+        // url '.../v1/chat/completions'".
+        let names_other = report.says(&["v1/chat/completions"]) || report.is_other_operation();
+        let names_other = matches!(report.status, 400 | 422) && names_other;
         // Servers without this API answer with any of these.
-        if matches!(report.status, 404 | 405 | 501) || names_other {
+        let lacks_api = matches!(report.status, 404 | 405 | 501) && !report.is_unknown_deployment();
+        if lacks_api || names_other {
             return Trouble::OtherApi(Box::new(trouble));
         }
         OpenAiServer::explain(trouble, report, endpoint, prompt)

@@ -132,7 +132,10 @@ impl OpenAiServer {
         // local server also reports its chat template.
         let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
         let is_known = self.facts.lock().url == endpoint.url;
-        if is_known || needs_none || http::is_on_host(&endpoint.url, PUBLIC_HOST) {
+        // Azure does not tell context windows.
+        let tells_none =
+            endpoint.provider == Provider::Azure || http::is_on_host(&endpoint.url, PUBLIC_HOST);
+        if is_known || needs_none || tells_none {
             return;
         }
         let facts = facts::find(&self.client.http, endpoint, &self.model.id).await;

@@ -74,6 +74,21 @@ pub(super) fn ollama_host(text: &str, key: bool) -> Result<String, &'static str>
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// Reads the endpoint of a resource of Azure `OpenAI` as the portal shows it. Returns the base URL of the API's version 1,
+/// which has both APIs of `OpenAI`.
+pub(super) fn azure_url(text: &str, key: bool) -> Result<String, &'static str> {
+    if text.contains("/deployments/") {
+        return Err(
+            "must be the endpoint of the resource, such as https://RESOURCE.openai.azure.com: leave out \
+                    `/openai/deployments/` and the rest. The id of the model is the name of the deployment \
+                    (`azure:DEPLOYMENT`)",
+        );
+    }
+    let url = base_url(text, key)?;
+    let resource = url.trim_end_matches("/v1").trim_end_matches("/openai");
+    Ok(format!("{resource}/openai/v1"))
+}
+
 /// Reads headers from `Name: value, Name2: value2`. A comma is part of a value unless a name and a colon follow.
 pub(super) fn headers(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     let mut headers: Vec<(String, String)> = Vec::new();
@@ -107,7 +122,7 @@ fn is_header_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{base_url, clean_key, headers, ollama_host};
+    use super::{azure_url, base_url, clean_key, headers, ollama_host};
 
     fn check_key(text: &str, expected: Option<&str>) {
         let key = clean_key(text).ok();
@@ -120,6 +135,10 @@ mod tests {
 
     fn check_ollama(text: &str, expected: Option<&str>) {
         assert_eq!(ollama_host(text, false).ok().as_deref(), expected, "{text:?}");
+    }
+
+    fn check_azure(text: &str, expected: Option<&str>) {
+        assert_eq!(azure_url(text, true).ok().as_deref(), expected, "{text:?}");
     }
 
     fn check_headers(text: &str, expected: Option<&[(&str, &str)]>) {
@@ -144,6 +163,22 @@ mod tests {
         check_key("AIza\nx", None);
         check_key("AIza x", None);
         check_key("sch\u{fc}ssel", None);
+    }
+
+    #[test]
+    fn the_endpoint_of_azure_is_the_resource_or_its_version_1() {
+        let resource = "https://r.openai.azure.com/openai/v1";
+        check_azure("https://r.openai.azure.com", Some(resource));
+        check_azure("https://r.openai.azure.com/", Some(resource));
+        check_azure("https://r.openai.azure.com/openai", Some(resource));
+        check_azure("https://r.openai.azure.com/openai/v1/", Some(resource));
+        let project = "https://r.services.ai.azure.com/api/projects/p";
+        check_azure(project, Some("https://r.services.ai.azure.com/api/projects/p/openai/v1"));
+        check_azure("http://r.openai.azure.com", None);
+        check_azure("https://r.openai.azure.com/openai/responses?api-version=preview", None);
+        let old = "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=x";
+        check_azure(old, None);
+        assert!(azure_url(old, true).unwrap_err().contains("azure:DEPLOYMENT"));
     }
 
     #[test]
