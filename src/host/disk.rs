@@ -2,7 +2,7 @@
 
 mod pending_file;
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -128,6 +128,22 @@ impl Files for Disk {
         .await
     }
 
+    async fn create(
+        &self,
+        path: &Path,
+        content: &[u8],
+        permissions: Permissions,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolError> {
+        let (disk, path, cancel) = (self.clone(), path.to_owned(), cancel.clone());
+        let content = content.to_vec();
+        off_thread(move || {
+            let place = disk.rooted(&path).map_err(|err| unwritable(&path, &err))?;
+            create_at(&place, &content, Some(permissions), &cancel)
+        })
+        .await
+    }
+
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
         let (disk, path, expected) = (self.clone(), path.to_owned(), expected.to_vec());
         off_thread(move || {
@@ -139,13 +155,9 @@ impl Files for Disk {
         .await
     }
 
-    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (disk, from, to) = (self.clone(), from.to_owned(), to.to_owned());
-        off_thread(move || {
-            let mode = disk.open(&from)?.metadata()?.permissions();
-            disk.open(&to)?.set_permissions(mode)
-        })
-        .await
+    async fn permissions(&self, path: &Path) -> io::Result<Permissions> {
+        let (disk, path) = (self.clone(), path.to_owned());
+        off_thread(move || Ok(disk.open(&path)?.metadata()?.permissions())).await
     }
 
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
@@ -253,15 +265,7 @@ fn write_at(
     if cancel.is_cancelled() {
         return Err(ToolError::cancelled());
     }
-    let Some(old) = old else {
-        let (parent, made) = place.make_parent().map_err(|err| unwritable(path, &err))?;
-        return create(&parent, path, new, cancel).inspect_err(|_| {
-            for directory in made {
-                // A directory in which another program has put a file meanwhile is not empty, and stays.
-                let _ = directory.remove_directory();
-            }
-        });
-    };
+    let Some(old) = old else { return create_at(place, new, None, cancel) };
     match place.parent() {
         Err(err) if err.kind() == ErrorKind::NotFound => Err(changed(path)),
         parent => {
@@ -271,19 +275,44 @@ fn write_at(
     }
 }
 
+/// Creates a file that must not exist yet, and the missing directories above the file. If the write fails, the
+/// directories are removed again. Without `permissions`, the umask decides.
+fn create_at(
+    place: &RootedPath,
+    new: &[u8],
+    permissions: Option<Permissions>,
+    cancel: &CancellationToken,
+) -> Result<(), ToolError> {
+    let path = place.path();
+    let (parent, made) = place.make_parent().map_err(|err| unwritable(path, &err))?;
+    create(&parent, path, new, permissions, cancel).inspect_err(|_| {
+        for directory in made {
+            // A directory in which another program has put a file meanwhile is not empty, and stays.
+            let _ = directory.remove_directory();
+        }
+    })
+}
+
 /// Creates a file that must not exist yet.
 fn create(
     parent: &Parent<'_>,
     path: &Path,
     new: &[u8],
+    permissions: Option<Permissions>,
     cancel: &CancellationToken,
 ) -> Result<(), ToolError> {
     let failed = |err: io::Error| unwritable(path, &err);
     let check_free = || if parent.is_free() { Ok(()) } else { Err(changed(path)) };
     check_free()?;
-    // The umask removes permissions from these as the user wants.
-    let file = PendingFile::new(&parent.directory, Mode::from_raw_mode(0o666))
-        .and_then(|file| file.write_synced(new));
+    // The umask removes permissions from these as the user wants. A file with permissions of its own is first its
+    // owner's alone, so that no other user can read the content before.
+    let mode = if permissions.is_some() { 0o600 } else { 0o666 };
+    let file = PendingFile::new(&parent.directory, Mode::from_raw_mode(mode)).and_then(|file| {
+        if let Some(permissions) = permissions {
+            file.as_file().set_permissions(permissions)?;
+        }
+        file.write_synced(new)
+    });
     let file = file.map_err(failed)?;
     // The file may have been changed while the new content was written beside it.
     check_free()?;

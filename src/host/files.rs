@@ -4,6 +4,7 @@
 //! changes, and otherwise the [`Disk`](super::disk::Disk). The tree that the files are in (names, links, times, ignore
 //! files, the lines that a search finds) is always that of the disk: see [`Workspace`](super::workspace::Workspace).
 
+use std::fs::Permissions;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -43,11 +44,21 @@ pub trait Files: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Option<Vec<u8>>, ToolError>;
 
+    /// Makes a new file with these permissions, and the missing directories. No program sees the content before the file
+    /// has the permissions.
+    async fn create(
+        &self,
+        path: &Path,
+        content: &[u8],
+        permissions: Permissions,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolError>;
+
     /// Removes a file. Returns `false`, and leaves the file, if its content is not `expected`.
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool>;
 
-    /// Gives a file the permissions of another file.
-    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Returns the permissions of a file on the disk.
+    async fn permissions(&self, path: &Path) -> io::Result<Permissions>;
 
     /// Removes an empty directory.
     async fn remove_directory(&self, path: &Path) -> io::Result<()>;

@@ -8,6 +8,7 @@
 mod buffer_state;
 mod open_editor;
 
+use std::fs::Permissions;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -228,6 +229,31 @@ impl Files for SessionFiles {
         written
     }
 
+    async fn create(
+        &self,
+        path: &Path,
+        content: &[u8],
+        permissions: Permissions,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolError> {
+        let editor = self.editor(path);
+        if let Some(editor) = &editor {
+            let look = self.read_view(editor, path, self.limits.file_bytes);
+            let view = cancel.run_until_cancelled(look).await;
+            let view = view.ok_or_else(ToolError::cancelled)?.map_err(|_| changed(path))?;
+            editor.check_writable(path, view.state)?;
+            if view.bytes.is_some() {
+                return Err(changed(path));
+            }
+        }
+        // An editor cannot give a file permissions, so the disk makes the file.
+        self.disk.create(path, content, permissions, cancel).await?;
+        if let Some(editor) = &editor {
+            editor.note_written(path, content);
+        }
+        Ok(())
+    }
+
     async fn remove(&self, path: &Path, expected: &[u8]) -> io::Result<bool> {
         let Some(editor) = self.editor(path) else { return self.disk.remove(path, expected).await };
         let view = self.read_view(&editor, path, expected.len() as u64).await;
@@ -243,8 +269,8 @@ impl Files for SessionFiles {
         self.disk.remove(path, b"").await
     }
 
-    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.copy_mode(from, to).await
+    async fn permissions(&self, path: &Path) -> io::Result<Permissions> {
+        self.disk.permissions(path).await
     }
 
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {

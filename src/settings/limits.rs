@@ -317,7 +317,7 @@ const LIMIT_TABLE: &[Limit] = &[
     ),
     limit(
         "file-bytes",
-        "a file that is read or edited",
+        "a file that is read or edited, and all files of a patch together",
         Field::Large(|limits| &mut limits.tools.file_bytes),
     ),
     limit(

@@ -15,11 +15,12 @@ use self::hunks::NoPlace;
 use self::patch::{FilePatch, Hunk, PATCH_GRAMMAR};
 use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created};
-use super::change_set::{ChangeSet, FileEdit};
+use super::change_set::{ChangeSet, FileEdit, MoveSource};
 use super::omission;
 use super::replace::{first_change, nearest};
 use super::similar_paths::similar_paths;
 use tandem_content::shorten::one_line;
+use tandem_host::text::TextFormat;
 use tandem_host::workspace::Workspace;
 use tandem_host::{
     Access, FileDiff, Freeform, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind,
@@ -93,16 +94,18 @@ async fn prepare(patch: Vec<FilePatch>, cx: &ToolContext) -> Result<Invocation, 
             }
         }
         if let Err(error) = check_no_link(file, &work, cx).await {
-            return Ok(Invocation::failing(Summary::new(title(&patch)), error));
+            return Ok(Invocation::failing(Summary::new(title(&patch, &work)), error));
         }
     }
     let invocation = move |cx: &ToolContext| {
-        let summary = Summary::new(title(&patch));
+        let summary = Summary::new(title(&patch, &work));
         for file in patch {
-            if let Err(Refusal { path, error }) = work.apply(file, cx) {
-                // The error may quote the file, so the failing call needs the permission to read it.
+            if let Err(Refusal { path, source, error }) = work.apply(file, cx) {
+                // The error may quote the text, so the failing call needs the permission to read the file, and to read
+                // the file from which an earlier part of the patch has moved the text.
                 let mut invocation = Invocation::failing(summary.at(&path, None), *error);
-                invocation.access = Access::ReadFiles { paths: vec![path], outside: Vec::new() };
+                let paths = std::iter::once(path).chain(source).collect();
+                invocation.access = Access::ReadFiles { paths, outside: Vec::new() };
                 return invocation;
             }
         }
@@ -137,7 +140,7 @@ async fn check_no_link(
 }
 
 /// Returns the title of a patch: what it does with each file. Removals come first, so that no cut hides them.
-fn title(patch: &[FilePatch]) -> String {
+fn title(patch: &[FilePatch], files: &WorkingFiles) -> String {
     let mut parts: Vec<(u8, String)> = patch
         .iter()
         .map(|file| match file {
@@ -145,6 +148,7 @@ fn title(patch: &[FilePatch]) -> String {
             FilePatch::Update { path, moved_to: Some(to), .. } => {
                 (1, format!("move {path} to {to}"))
             }
+            FilePatch::Add { path, .. } if files.exists(path) => (2, format!("replace {path}")),
             FilePatch::Add { path, .. } => (2, format!("create {path}")),
             FilePatch::Update { path, .. } => (3, format!("edit {path}")),
         })
@@ -161,8 +165,18 @@ struct WorkingFile {
     original: Original,
     /// Text now; `None` if there is no such file.
     now: Option<Arc<str>>,
-    /// Path under which the file was before, if the patch has moved it here.
-    moved_from: Option<PathBuf>,
+    /// The file before, if the patch has moved it here.
+    moved_from: Option<MovedFile>,
+}
+
+/// A file that a patch moves, as it was before.
+#[derive(Clone)]
+struct MovedFile {
+    path: PathBuf,
+    text: Arc<str>,
+    format: TextFormat,
+    /// `true` if the model knew the whole content.
+    is_known: bool,
 }
 
 impl WorkingFile {
@@ -184,11 +198,16 @@ struct WorkingFiles {
     files: Vec<WorkingFile>,
     /// Names in the patch, each with the index of its file.
     names: Vec<(String, usize)>,
+    /// Size of all files before the patch.
+    total_bytes: u64,
 }
 
-/// Error of a part of a patch, and the file that the part is about.
+/// Error of a part of a patch.
 struct Refusal {
+    /// File that the part is about.
     path: PathBuf,
+    /// File from which an earlier part has moved the text.
+    source: Option<PathBuf>,
     error: Box<ToolError>,
 }
 
@@ -202,11 +221,20 @@ impl WorkingFiles {
         let known = self.files.iter().position(|file| file.path() == path);
         if known.is_none() {
             let original = Original::read(&path, cx).await?;
+            self.total_bytes += original.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+            if self.total_bytes > cx.host.limits.file_bytes {
+                return Err(too_much(self.total_bytes, cx.host.limits.file_bytes));
+            }
             let now = (!original.is_new()).then(|| Arc::clone(&original.text));
             self.files.push(WorkingFile { original, now, moved_from: None });
         }
         self.names.push((named.to_owned(), known.unwrap_or(self.files.len() - 1)));
         Ok(())
+    }
+
+    /// Returns whether a file exists before the patch.
+    fn exists(&self, named: &str) -> bool {
+        !self.files[self.find(named)].original.is_new()
     }
 
     /// Returns the index of a file that was read.
@@ -221,6 +249,7 @@ impl WorkingFiles {
         | FilePatch::Update { path, .. }) = &part;
         let at = self.find(path);
         let path = self.files[at].path().to_owned();
+        let source = self.files[at].moved_from.as_ref().map(|source| source.path.clone());
         let applied = match part {
             FilePatch::Add { text, .. } => self.add(at, &text, cx),
             FilePatch::Delete { .. } => self.take(at, cx).map(drop),
@@ -229,7 +258,7 @@ impl WorkingFiles {
                 self.update(at, to, &hunks, cx)
             }
         };
-        applied.map_err(|error| Refusal { path, error: Box::new(error) })
+        applied.map_err(|error| Refusal { path, source, error: Box::new(error) })
     }
 
     fn add(&mut self, at: usize, new: &str, cx: &ToolContext) -> Result<(), ToolError> {
@@ -268,15 +297,21 @@ impl WorkingFiles {
         let new: Arc<str> = text::splice(&old, &edits).into();
         omission::check(&old, &new)?;
         if to != at {
-            if self.files[to].now.is_some() {
+            // A file that an earlier part removes is refused, too: no diff would show the text that is lost.
+            if self.files[to].now.is_some() || !self.files[to].original.is_new() {
                 let to = cx.host.workspace.relative(self.files[to].path());
                 let message = format!(
                     "Nothing was changed: {relative} cannot be moved to {to}, which exists."
                 );
                 return Err(ToolError::new("target_exists", message));
             }
-            let from = self.files[at].moved_from.take();
-            let from = from.unwrap_or_else(|| self.files[at].path().to_owned());
+            let file = &mut self.files[at];
+            let from = file.moved_from.take().unwrap_or_else(|| MovedFile {
+                path: file.path().to_owned(),
+                text: Arc::clone(&file.original.text),
+                format: file.original.format.clone(),
+                is_known: file.original.is_known(&cx.host.seen),
+            });
             self.files[to].moved_from = Some(from);
         } else if new == old {
             let message =
@@ -294,10 +329,7 @@ impl WorkingFiles {
         let mut change = PatchChange { summary, ..PatchChange::default() };
         // Files are removed last: what was written before can then still be taken back without a loss.
         for file in written {
-            let is_source =
-                |removed: &&WorkingFile| file.moved_from.as_deref() == Some(removed.path());
-            let source = removed.iter().find(is_source);
-            change.write(file, source, &cx.host.workspace);
+            change.write(file, &cx.host.workspace);
         }
         for file in removed {
             change.remove(file.original, &cx.host.workspace);
@@ -319,31 +351,32 @@ struct PatchChange {
 }
 
 impl PatchChange {
-    /// Adds a file that gets a text. `source`: the file before, if the patch moves it.
-    fn write(&mut self, file: WorkingFile, source: Option<&WorkingFile>, workspace: &Workspace) {
-        let WorkingFile { mut original, now, .. } = file;
+    /// Adds a file that gets a text.
+    fn write(&mut self, file: WorkingFile, workspace: &Workspace) {
+        let WorkingFile { mut original, now, moved_from: source } = file;
         let new = now.unwrap_or_default();
         let relative = workspace.relative(original.path());
         let line = first_change(&original.text, &new);
         self.summary = mem::take(&mut self.summary).at(original.path(), Some(line));
-        let done = match source {
-            Some(source) => format!("Moved {} to {relative}.", workspace.relative(source.path())),
+        let done = match &source {
+            Some(source) => format!("Moved {} to {relative}.", workspace.relative(&source.path)),
             None if original.is_new() => created(&relative, &new),
             None => format!("Changed {relative}."),
         };
-        if let Some(source) = source {
-            original.take_format(&source.original);
-            self.moved.push(source.path().to_owned());
+        if let Some(source) = &source {
+            original.format = source.format.clone();
+            self.moved.push(source.path.clone());
         }
         self.done.push(done.clone());
         let proposal = Proposal { original, new, done };
         let mut diff = proposal.diff(&proposal.new);
-        if let Some(source) = source {
-            diff.old = Some(Arc::clone(&source.original.text));
-            diff.moved_from = Some(source.path().display().to_string());
+        if let Some(source) = &source {
+            diff.old = Some(Arc::clone(&source.text));
+            diff.moved_from = Some(source.path.display().to_string());
         }
         self.diffs.push(diff);
-        let moved_from = source.map(|source| source.path().to_owned());
+        let moved_from =
+            source.map(|source| MoveSource { path: source.path, is_known: source.is_known });
         self.edits.push(FileEdit::Write { proposal, moved_from });
     }
 
@@ -379,6 +412,14 @@ impl PatchChange {
         diff.others = diffs;
         ChangeSet { edits, diff, done: done.join("\n") }.into_invocation(summary, limits)
     }
+}
+
+/// Returns the error for a patch of files that are too large together: the question about a patch holds all their texts.
+fn too_much(size: u64, max: u64) -> ToolError {
+    let message = format!(
+        "Nothing was changed: the files of this patch have {size} bytes together, more than the limit of {max}. Change fewer files in one patch."
+    );
+    ToolError::new("file_too_large", message)
 }
 
 /// Returns the error for a file that does not exist.

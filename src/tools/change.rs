@@ -22,7 +22,7 @@ pub(super) struct Original {
     pub(super) bytes: Option<Vec<u8>>,
     /// Decoded content; empty if there is no such file.
     pub(super) text: Arc<str>,
-    format: TextFormat,
+    pub(super) format: TextFormat,
 }
 
 impl Original {
@@ -71,11 +71,6 @@ impl Original {
         &self.path
     }
 
-    /// Gives a new file the encoding of another file, which is moved here.
-    pub(super) fn take_format(&mut self, other: &Self) {
-        self.format = other.format.clone();
-    }
-
     /// Returns whether there is no such file yet.
     pub(super) fn is_new(&self) -> bool {
         self.bytes.is_none()
@@ -88,6 +83,11 @@ impl Original {
             None | Some([]) => Seen::Whole,
             Some(bytes) => files.compare(&self.path, bytes),
         }
+    }
+
+    /// Returns whether the model knows the whole content before the change.
+    pub(super) fn is_known(&self, files: &SeenFiles) -> bool {
+        self.seen(files) == Seen::Whole
     }
 
     /// Refuses to replace content that the model has not been shown.
@@ -256,7 +256,7 @@ impl Proposal {
         let bytes = original.encode(edited.as_ref().unwrap_or(new), &host.limits)?;
         let changes = original.bytes.as_ref() != Some(&bytes);
         let before = changes.then(|| host.preimages.save(original.bytes.as_deref()));
-        let is_known = original.seen(&host.seen) == Seen::Whole;
+        let is_known = original.is_known(&host.seen);
         Ok(Write { after: ContentId::hash(&bytes), bytes, edited, before, is_known })
     }
 

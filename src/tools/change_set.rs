@@ -1,5 +1,7 @@
 //! A proposed change of several files, or a change that removes files: made in all files or in none.
 
+use std::fs::Permissions;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,10 +21,17 @@ pub(super) enum FileEdit {
     Write {
         proposal: Proposal,
         /// Old file, if the change moves it. The new file has the permissions of the old file.
-        moved_from: Option<PathBuf>,
+        moved_from: Option<MoveSource>,
     },
     /// The file is removed.
     Remove(Original),
+}
+
+/// The old file of a change that moves a file.
+pub(super) struct MoveSource {
+    pub(super) path: PathBuf,
+    /// `true` if the model knew the whole content.
+    pub(super) is_known: bool,
 }
 
 impl FileEdit {
@@ -50,8 +59,12 @@ struct Step {
     old: Option<Vec<u8>>,
     change: FileChange,
     moved_from: Option<PathBuf>,
+    /// Permissions of the file that is moved or removed: a new file has them, and a removed file if it is put back.
+    permissions: Option<Permissions>,
     /// `true` if the model knows the whole content after the change.
     is_known: bool,
+    /// `true` if an editor has changed the file as it saved the file.
+    altered: bool,
 }
 
 impl ChangeSet {
@@ -74,7 +87,7 @@ impl ChangeSet {
     /// Makes the changes:
     ///
     /// 1. Encodes the new texts and stores the contents before.
-    /// 2. Checks that no file has changed meanwhile.
+    /// 2. Checks that no file has changed meanwhile, and reads the permissions that are to stay.
     /// 3. Announces all changes, so that they can be undone.
     /// 4. Makes one change after the other. If one fails, takes back those before it.
     async fn make(self, cx: ToolContext) -> Result<ToolOutput, ToolError> {
@@ -88,6 +101,7 @@ impl ChangeSet {
         for step in &mut steps {
             check_same(step, files, &cx.host.limits).await?;
             step.change.directories = files.missing_directories(&step.change.path).await?;
+            step.permissions = permissions(step, files).await?;
         }
         if cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled());
@@ -98,6 +112,9 @@ impl ChangeSet {
         for at in 0..steps.len() {
             if let Err(error) = take(&mut steps[at], &cx).await {
                 return Err(taken_back(&steps[..at], files, error).await);
+            }
+            if let Err(error) = announce_altered(&steps[at], &cx).await {
+                return Err(taken_back(&steps[..=at], files, error).await);
             }
         }
         for step in &steps {
@@ -118,7 +135,8 @@ fn step(edit: FileEdit, host: &Host) -> Result<Step, ToolError> {
     let (original, new, moved_from, is_known) = match edit {
         FileEdit::Write { proposal, moved_from } => {
             let Write { bytes, is_known, .. } = proposal.encode(None, host)?;
-            (proposal.original, Some(bytes), moved_from, is_known)
+            let is_known = is_known && moved_from.as_ref().is_none_or(|source| source.is_known);
+            (proposal.original, Some(bytes), moved_from.map(|source| source.path), is_known)
         }
         FileEdit::Remove(original) => (original, None, None, false),
     };
@@ -129,7 +147,8 @@ fn step(edit: FileEdit, host: &Host) -> Result<Step, ToolError> {
         directories: Vec::new(),
         path: original.path,
     };
-    Ok(Step { new, old: original.bytes, change, moved_from, is_known })
+    let old = original.bytes;
+    Ok(Step { new, old, change, moved_from, permissions: None, is_known, altered: false })
 }
 
 /// Returns an error if a file is not as it was when the change was worked out.
@@ -142,9 +161,24 @@ async fn check_same(step: &Step, files: &dyn Files, limits: &ToolLimits) -> Resu
     if now == step.old { Ok(()) } else { Err(tandem_host::files::changed(path)) }
 }
 
+/// Returns the permissions of the file that a change moves or removes. A file that only an editor has, and not the
+/// disk, has none.
+async fn permissions(step: &Step, files: &dyn Files) -> Result<Option<Permissions>, ToolError> {
+    let removed = step.new.is_none().then_some(&step.change.path);
+    let Some(path) = step.moved_from.as_ref().or(removed) else { return Ok(None) };
+    match files.permissions(path).await {
+        Ok(permissions) => Ok(Some(permissions)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let message = format!("The permissions of {} are not known: {error}", path.display());
+            Err(ToolError::new("read_content_failure", message))
+        }
+    }
+}
+
 /// Makes the change of one file.
 async fn take(step: &mut Step, cx: &ToolContext) -> Result<(), ToolError> {
-    let Step { new, old, change, moved_from, .. } = step;
+    let Step { new, old, change, permissions, altered, .. } = step;
     let (files, path) = (&cx.host.files, &change.path);
     let Some(new) = new else {
         return match files.remove(path, old.as_deref().unwrap_or_default()).await {
@@ -156,28 +190,35 @@ async fn take(step: &mut Step, cx: &ToolContext) -> Result<(), ToolError> {
             }
         };
     };
-    let written = files.write(path, old.as_deref(), new, &cx.cancel).await?;
-    if let Some(from) = moved_from {
-        // A file that cannot have the permissions is moved nevertheless.
-        let _ = files.copy_mode(from, path).await;
-    }
-    // An editor may have changed the file as it saved it. An undo compares the file with the announced content.
-    if let Some(now) = written {
+    let written = match permissions.clone() {
+        Some(permissions) => files.create(path, new, permissions, &cx.cancel).await.map(|()| None),
+        None => files.write(path, old.as_deref(), new, &cx.cancel).await,
+    };
+    if let Some(now) = written? {
         change.after = ContentId::hash(&now);
         *new = now;
-        (cx.announce)(change.clone()).await?;
+        *altered = true;
     }
     Ok(())
+}
+
+/// Announces the content of a file that an editor has changed as it saved the file: an undo compares the file with the
+/// announced content.
+async fn announce_altered(step: &Step, cx: &ToolContext) -> Result<(), ToolError> {
+    if step.altered { (cx.announce)(step.change.clone()).await } else { Ok(()) }
 }
 
 /// Takes back the changes that were made before one failed. Returns the error for the model: it names the files that
 /// could not be put back.
 async fn taken_back(made: &[Step], files: &dyn Files, error: ToolError) -> ToolError {
     let mut left = Vec::new();
-    for Step { new, old, change, .. } in made.iter().rev() {
+    for Step { new, old, change, permissions, .. } in made.iter().rev() {
         let (path, never) = (&change.path, CancellationToken::new());
         let is_back = match (old, new) {
             (None, Some(new)) => files.remove(path, new).await.is_ok_and(|removed| removed),
+            (Some(old), None) if let Some(permissions) = permissions => {
+                files.create(path, old, permissions.clone(), &never).await.is_ok()
+            }
             (Some(old), new) => files.write(path, new.as_deref(), old, &never).await.is_ok(),
             (None, None) => true,
         };

@@ -307,7 +307,12 @@ fn id(choice: &Choice) -> Option<&'static str> {
 
 fn details(started: &CallStarted) -> ConfirmationDetails {
     if let Some(change) = &started.summary.diff {
-        return ConfirmationDetails::FileEditDetails(file_diff(change));
+        // Details of an edit have the texts of one file. A client that shows those would hide the other files of a
+        // patch, and that a file is removed or moved.
+        return match started.editable() {
+            Some(edit) => ConfirmationDetails::FileEditDetails(file_diff(edit)),
+            None => ConfirmationDetails::GenericDetails { description: change.unified() },
+        };
     }
     match &started.access {
         Access::Execute { command, directory, .. } => ConfirmationDetails::ExecuteDetails {

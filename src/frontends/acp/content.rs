@@ -9,7 +9,7 @@ use tandem_agent::session::{
     ToolOutput, WebSource, explain_unknown_outcome, without_sandbox_marks,
 };
 use tandem_content::fence::fence;
-use tandem_content::visible::{escaped_json, visible, visible_prose};
+use tandem_content::visible::{escaped_json, visible, visible_line, visible_prose};
 
 /// Content of a call.
 pub(crate) enum CallContent<'a> {
@@ -124,10 +124,21 @@ fn content(content: &ResultContent) -> CallContent<'_> {
     }
 }
 
-/// Returns the change of each file. The protocol's changes have no mark for a file that is removed or moved: the title
-/// of the call says so.
+/// Returns the change of each file. The protocol's changes have no mark for a file that is removed or moved, so a list of
+/// these files comes first.
 pub(crate) fn changes(change: &FileDiff) -> Vec<CallContent<'_>> {
-    change.each().map(file_change).collect()
+    let gone: String = change.each().filter_map(gone).collect();
+    let list = (!gone.is_empty()).then(|| markdown(fence(&gone, "")));
+    list.into_iter().chain(change.each().map(file_change)).collect()
+}
+
+/// Returns a line of a list about a file that is no longer at its path after a change.
+fn gone(change: &FileDiff) -> Option<String> {
+    let path = visible_line(&change.path);
+    match &change.moved_from {
+        Some(from) => Some(format!("moves {} to {path}\n", visible_line(from))),
+        None => change.removes.then(|| format!("removes {path}\n")),
+    }
 }
 
 fn file_change(change: &FileDiff) -> CallContent<'_> {

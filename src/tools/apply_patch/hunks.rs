@@ -1,6 +1,7 @@
 //! Application of the groups of lines of a patch to a text.
 
 use std::borrow::Cow;
+use std::iter;
 use std::ops::Range;
 
 use super::patch::{Hunk, PatchLine};
@@ -97,7 +98,7 @@ impl<'t> TextLines<'t> {
         hunk: &'h Hunk,
         cursor: usize,
     ) -> Result<(usize, &'h [PatchLine]), NoPlace> {
-        let mut lines = hunk.lines.as_slice();
+        let lines = hunk.lines.as_slice();
         let old = |lines: &'h [PatchLine]| -> Vec<&'h str> {
             let old = lines.iter().filter(|line| line.side != Side::New);
             old.map(|line| line.text.as_str()).collect()
@@ -110,12 +111,17 @@ impl<'t> TextLines<'t> {
             let head = || NoPlace::Head(hunk.heads.join("\n@@ "));
             return found.map(|at| (at, lines)).ok_or_else(head);
         };
-        if old(lines).is_empty() {
-            let at_end = hunk.heads.is_empty() || hunk.is_at_end;
-            return Ok((if at_end { self.lines.len() } else { after_heads }, lines));
-        }
-        loop {
+        // A model may end a group with empty lines that the file does not have.
+        let is_empty = |line: &&PatchLine| line.side == Side::Both && line.text.is_empty();
+        let empty = lines.iter().rev().take_while(is_empty).count();
+        let without_end = &lines[..lines.len() - empty];
+        let shorter = (empty > 0 && !without_end.is_empty()).then_some(without_end);
+        for lines in iter::once(lines).chain(shorter) {
             let wanted = old(lines);
+            if wanted.is_empty() {
+                let at_end = hunk.heads.is_empty() || hunk.is_at_end;
+                return Ok((if at_end { self.lines.len() } else { after_heads }, lines));
+            }
             // Some models repeat the head as the first line of the group.
             let from_head = || {
                 let head = after_heads.checked_sub(1).filter(|_| !hunk.heads.is_empty())?;
@@ -123,15 +129,6 @@ impl<'t> TextLines<'t> {
             };
             if let Some(at) = self.find(&wanted, after_heads, hunk.is_at_end).or_else(from_head) {
                 return Ok((at, lines));
-            }
-            // A model may end a group with an empty line that the file does not have.
-            match lines.split_last() {
-                Some((last, rest))
-                    if last.side == Side::Both && last.text.is_empty() && !rest.is_empty() =>
-                {
-                    lines = rest;
-                }
-                _ => break,
             }
         }
         let wanted = old(&hunk.lines);
@@ -248,6 +245,10 @@ mod tests {
         check("a\nb\n", "@@ a\n+c", "a\nc\nb\n");
         check("a\nb", "+c", "a\nb\nc");
         check("", "+c", "c\n");
+        // Empty lines at the end of the group lead nowhere.
+        check("a\n\nb\n", "@@ a\n+c\n\n", "a\nc\n\nb\n");
+        check("a\nb\n", "+c\n \n ", "a\nb\nc\n");
+        check("a\nb\n", "@@ a\n+c\n ", "a\nc\nb\n");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A patch is text between `*** Begin Patch` and `*** End Patch`. A group of lines of an update begins with `@@`, which
 //! may have a line of the file behind it that the group comes after. Line numbers have no place in the format.
 
+use std::mem;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -160,15 +161,34 @@ impl<'t> Lines<'t> {
     /// Reads the lines of a new file.
     fn added(&mut self) -> Result<String, String> {
         let mut text = String::new();
+        let mut empty_lines = 0;
         while let Some(line) = self.peek().filter(|line| !line.starts_with("*** ")) {
             self.next += 1;
             match line.strip_prefix('+') {
-                Some(line) => text.extend([line, "\n"]),
-                None if line.trim().is_empty() => {}
+                Some(line) => {
+                    text.push_str(&"\n".repeat(mem::take(&mut empty_lines)));
+                    text.extend([line, "\n"]);
+                }
+                // Models leave out the `+` of an empty line. At the end of the part, such a line only separates.
+                None if line.trim().is_empty() => empty_lines += 1,
                 None => return self.wrong("each line of a new file begins with `+`"),
             }
         }
         Ok(text)
+    }
+
+    /// Skips empty lines, if a group of lines ends with them. Then they only separate the group from what follows: as
+    /// lines of the file, they would lead added lines to the first empty line of the file. Returns `true` if so.
+    fn skip_separators(&mut self) -> bool {
+        let rest = &self.lines[self.next..];
+        let empty = rest.iter().take_while(|line| line.is_empty()).count();
+        let ends = rest.get(empty).is_none_or(|line| {
+            line.starts_with("@@") || line.starts_with("*** ") && line.trim_end() != END_OF_FILE
+        });
+        if ends {
+            self.next += empty;
+        }
+        ends
     }
 
     /// Reads the groups of lines of an update.
@@ -180,6 +200,9 @@ impl<'t> Lines<'t> {
                 break;
             }
             self.next += 1;
+            if line.is_empty() && self.skip_separators() {
+                continue;
+            }
             if let Some(head) = line.strip_prefix("@@") {
                 // Several heads in a row lead to the place step by step: a class, then a method.
                 if hunks.last().is_none_or(|hunk| !hunk.lines.is_empty() || hunk.is_at_end) {
@@ -263,9 +286,21 @@ mod tests {
             "#]],
         );
         check(
-            "*** Add File: empty",
+            "*** Add File: a\n+x\n\n\n+y\n\n*** Add File: empty",
             expect![[r#"
+                Add { path: "a", text: "x\n\n\ny\n" }
                 Add { path: "empty", text: "" }
+            "#]],
+        );
+    }
+
+    #[test]
+    fn empty_lines_between_parts_and_groups_belong_to_none() {
+        check(
+            "*** Update File: a\n*** Move to: b\n\n*** Update File: c\n@@ f\n+x\n\n\n@@ g\n\n-y\n\n",
+            expect![[r#"
+                Update { path: "a", moved_to: Some("b"), hunks: [] }
+                Update { path: "c", moved_to: None, hunks: [Hunk { heads: ["f"], lines: [PatchLine { side: New, text: "x" }], is_at_end: false }, Hunk { heads: ["g"], lines: [PatchLine { side: Both, text: "" }, PatchLine { side: Old, text: "y" }], is_at_end: false }] }
             "#]],
         );
     }

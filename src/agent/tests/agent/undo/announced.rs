@@ -1,5 +1,6 @@
 //! Changes that were announced and then not made, or cut off: they do not prevent an undo of earlier changes.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -53,8 +54,18 @@ impl Files for FaultyDisk {
         self.0.remove(path, expected).await
     }
 
-    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.copy_mode(from, to).await
+    async fn permissions(&self, path: &Path) -> io::Result<fs::Permissions> {
+        self.0.permissions(path).await
+    }
+
+    async fn create(
+        &self,
+        path: &Path,
+        content: &[u8],
+        permissions: fs::Permissions,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolError> {
+        self.0.create(path, content, permissions, cancel).await
     }
 
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {

@@ -174,6 +174,57 @@ fn a_file_that_exists_is_replaced_only_if_the_model_has_read_it() {
 }
 
 #[test]
+fn a_failing_patch_may_read_the_file_whose_text_it_has_moved() {
+    let place = Place::new(&[(".env", b"TOKEN=1\n")]);
+    let lines = "*** Update File: .env\n*** Move to: x.txt\n*** Update File: x.txt\n-TOKEN\n+y";
+    let call = place.prepare("apply_patch", patch(lines)).unwrap();
+    let paths = ["x.txt", ".env"].map(|path| place.path(path)).to_vec();
+    assert_eq!(call.access, Access::ReadFiles { paths, outside: Vec::new() });
+    assert_eq!(place.run(call, None).unwrap_err().kind, "patch_lines_not_found");
+}
+
+#[test]
+fn a_moved_file_is_known_only_if_the_file_before_was() {
+    let place = Place::new(&[("known.txt", b"one\n")]);
+    fs::write(place.path("unread.txt"), "theirs\n").unwrap();
+    let moved =
+        |from: &str, to: &str| patch(&format!("*** Update File: {from}\n*** Move to: {to}"));
+    let add = |path: &str| patch(&format!("*** Add File: {path}\n+new"));
+    place.call("apply_patch", moved("unread.txt", "a.txt")).unwrap();
+    place.check_failing("apply_patch", add("a.txt"), "file_not_read");
+    place.call("apply_patch", moved("known.txt", "b.txt")).unwrap();
+    place.call("apply_patch", add("b.txt")).unwrap();
+}
+
+#[test]
+fn a_file_is_not_moved_to_the_place_of_a_file_that_the_patch_removes() {
+    let place = Place::new(&FILES);
+    let lines = "*** Delete File: b.txt\n*** Update File: a.txt\n*** Move to: b.txt";
+    place.check_failing("apply_patch", patch(lines), "target_exists");
+}
+
+#[test]
+fn the_title_says_that_a_file_is_replaced() {
+    let place = Place::new(&FILES);
+    let lines = "*** Add File: a.txt\n+1\n*** Add File: d.txt\n+2";
+    let call = place.prepare("apply_patch", patch(lines)).unwrap();
+    assert_eq!(call.summary.label, "Replace a.txt, create d.txt");
+}
+
+#[test]
+fn the_files_of_a_patch_are_limited_together() {
+    let mut place = Place::new(&FILES);
+    let limits = ToolLimits { file_bytes: 16, ..ToolLimits::default() };
+    let workspace = Workspace::new(place.cx.host.workspace.root(), &[]).unwrap();
+    place.cx.host = Arc::new(host_with(workspace, limits));
+    let call = |lines: &str| place.prepare("apply_patch", patch(lines)).unwrap();
+    let change = "*** Update File: a.txt\n-one\n+1\n";
+    assert_eq!(call(change).access, Access::edit(place.path("a.txt")));
+    let both = call(&format!("{change}*** Delete File: b.txt"));
+    assert_eq!(place.run(both, None).unwrap_err().kind, "file_too_large");
+}
+
+#[test]
 fn encoding_line_endings_and_permissions_are_kept_when_a_file_is_moved() {
     let place = Place::new(&[("a.sh", b"\xff\xfea\0\r\0\n\0b\0\r\0\n\0")]);
     fs::set_permissions(place.path("a.sh"), fs::Permissions::from_mode(0o750)).unwrap();
@@ -181,6 +232,12 @@ fn encoding_line_endings_and_permissions_are_kept_when_a_file_is_moved() {
     place.call("apply_patch", patch(lines)).unwrap();
     assert_eq!(place.read("bin/b.sh"), b"\xff\xfea\0\r\0\n\0c\0\r\0\n\0");
     let mode = fs::metadata(place.path("bin/b.sh")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750);
+    // The same holds where another file takes the old path.
+    let lines = "*** Update File: bin/b.sh\n*** Move to: c.sh\n*** Add File: bin/b.sh\n+new";
+    place.call("apply_patch", patch(lines)).unwrap();
+    assert_eq!(place.read("c.sh"), b"\xff\xfea\0\r\0\n\0c\0\r\0\n\0");
+    let mode = fs::metadata(place.path("c.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o750);
 }
 
@@ -303,8 +360,18 @@ impl Files for FaultyDisk {
         self.0.remove(path, expected).await
     }
 
-    async fn copy_mode(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.copy_mode(from, to).await
+    async fn permissions(&self, path: &Path) -> io::Result<fs::Permissions> {
+        self.0.permissions(path).await
+    }
+
+    async fn create(
+        &self,
+        path: &Path,
+        content: &[u8],
+        permissions: fs::Permissions,
+        cancel: &CancellationToken,
+    ) -> Result<(), ToolError> {
+        self.0.create(path, content, permissions, cancel).await
     }
 
     async fn remove_directory(&self, path: &Path) -> io::Result<()> {
@@ -319,6 +386,11 @@ fn what_was_made_before_a_failure_is_taken_back() {
     let host = host_with(workspace, ToolLimits::default());
     let files = Arc::new(FaultyDisk(host.disk.clone()));
     place.cx.host = Arc::new(Host { files, ..host });
+    let set = |path: &str, mode| {
+        fs::set_permissions(place.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = |path: &str| fs::metadata(place.path(path)).unwrap().permissions().mode() & 0o777;
+    set("old/c.txt", 0o750);
     // Removing `b.txt` fails and is the last step: files are written,
     // moved, and then removed in the order of the patch.
     let parts: Vec<_> = ALL.splitn(2, "*** Delete File: b.txt\n").collect();
@@ -328,6 +400,7 @@ fn what_was_made_before_a_failure_is_taken_back() {
     let error = place.run(call, None).unwrap_err();
     assert_eq!(error.kind, "file_write_failure", "{error}");
     assert_eq!(everything(place.dir.path()), before);
+    assert_eq!(mode("old/c.txt"), 0o750);
 }
 
 #[test]
