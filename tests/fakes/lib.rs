@@ -1,4 +1,4 @@
-//! Sessions with models, tools and stores that do as a test says.
+//! Sessions whose models, tools and stores behave as a test says.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
@@ -39,7 +39,7 @@ use test_support::limit::in_time;
 type Run =
     Arc<dyn Fn(ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> + Send + Sync>;
 
-/// A tool that does as it is told.
+/// A tool whose results and access a test chooses.
 #[derive(Clone)]
 pub struct Fake {
     name: &'static str,
@@ -49,7 +49,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A tool that says `ran`.
+    /// Returns a tool whose result is `ran`.
     pub fn new(name: &'static str, kind: ToolKind, access: Access) -> Self {
         let output = || ToolOutput::new("ran", "ran");
         Self { name, kind, access, run: Arc::new(move |_| async move { Ok(output()) }.boxed()) }
@@ -66,7 +66,7 @@ impl Fake {
     }
 }
 
-/// Something to be asked about.
+/// Returns an access that the policy asks about.
 pub fn other() -> Access {
     Access::Other { description: "does something".to_owned() }
 }
@@ -90,7 +90,7 @@ impl Tool for Fake {
     }
 }
 
-/// A session of a replay script with these tools.
+/// Returns a session with these tools, whose model plays the answers.
 pub fn session(answers: Value, tools: Vec<Fake>) -> Arc<Session> {
     let script = json!({ "when": "", "answers": answers }).to_string();
     with_model(Arc::new(Replay::from_script(&script).unwrap()), tools)
@@ -147,7 +147,7 @@ pub fn servers(terminals: &Arc<Terminals>) -> mcp::HubSetup {
     }
 }
 
-/// Of a user who logs in nowhere.
+/// Returns the logins of a user who cannot log in to any server.
 pub fn logins() -> mcp::Logins {
     mcp::Logins { store: Arc::new(NoTokens), open: Arc::new(|_| Box::pin(std::future::pending())) }
 }
@@ -180,12 +180,12 @@ impl Models for NoModels {
     }
 }
 
-/// Returns a prompt of one text.
+/// Returns a prompt with one text.
 pub fn text(text: &str) -> Vec<PromptPart> {
     vec![PromptPart::Text(text.to_owned())]
 }
 
-/// Reads on until an event is found; it, and all before it.
+/// Reads events until one fits; returns it, and all events before it.
 #[track_caller]
 pub fn until(
     log: &mut Reader,
@@ -231,7 +231,7 @@ pub fn calls(name: &str, args: Value) -> Chunks {
     vec![Ok(Chunk::Call(Call { id: String::new(), name: name.to_owned(), args }))]
 }
 
-/// A model that keeps what it is told, and answers from a list.
+/// A model that records its prompts, and answers from a list.
 pub struct Spy {
     told: Arc<Mutex<Vec<String>>>,
     /// The last system instruction.
@@ -240,7 +240,7 @@ pub struct Spy {
 }
 
 impl Spy {
-    /// The model, and what it is told: a line a message.
+    /// Returns the model, and the messages of its last prompt, each as a line.
     pub fn new(answers: Vec<Chunks>) -> (Arc<Self>, Arc<Mutex<Vec<String>>>) {
         let told = Arc::<Mutex<Vec<String>>>::default();
         let system = Mutex::default();

@@ -1,4 +1,4 @@
-//! A store that does as a test says, and checks of stored sessions.
+//! A store whose behaviour a test chooses, and checks of stored sessions.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,14 +50,14 @@ pub fn ends_everything(events: &[(usize, Event)]) {
     assert!(turns.is_empty() && open.is_empty(), "{turns:?} {open:?}");
 }
 
-/// A store that does as a test says.
+/// A store whose behaviour a test chooses.
 pub struct Faulty {
     inner: Arc<dyn Store>,
     /// `false` while opening a session waits, after the session is leased.
     pub opens: watch::Sender<bool>,
     /// `false` while appending waits.
     pub goes_on: watch::Sender<bool>,
-    /// `false` while what has been appended is not confirmed.
+    /// `false` while the store does not confirm appended events.
     pub confirms: watch::Sender<bool>,
     /// `true` while the store refuses.
     pub fails: Arc<AtomicBool>,
@@ -68,7 +68,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// Makes a store over another one. At first it does all that is asked of it.
+    /// Wraps another store. At first every operation succeeds.
     pub fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         let (goes_on, confirms) = (watch::Sender::new(true), watch::Sender::new(true));
         let (opens, taken) = (watch::Sender::new(true), watch::Sender::new(false));

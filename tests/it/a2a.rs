@@ -1,4 +1,4 @@
-//! The A2A server of the real binary, as its clients meet it.
+//! The A2A server of the real program, from the side of its clients.
 
 mod abandoned;
 mod acp;

@@ -1,5 +1,5 @@
-//! ACP 1, as today's editors speak it with the real binary. Every line that the agent sends is checked
-//! against the types of the protocol's authors.
+//! ACP 1, as today's editors speak it, with the real program. Every line of the agent is checked with the types of
+//! the protocol's authors.
 
 mod closed;
 mod complaints;
@@ -78,7 +78,7 @@ impl Editor {
         self.agent.send_line(&message.to_string()).await;
     }
 
-    /// The next message, which is one that the protocol has.
+    /// Reads the next message, and checks it with the types of the protocol.
     async fn message(&mut self) -> Value {
         let message = self.agent.message().await;
         self.check(&message);
@@ -99,7 +99,7 @@ impl Editor {
         self.until_with(id, "once").await
     }
 
-    /// The same; every question is answered so.
+    /// Reads as [`Self::until`] does, and gives this answer to every question.
     async fn until_with(&mut self, id: u64, option: &str) -> Vec<Value> {
         let mut read = Vec::new();
         loop {
@@ -113,7 +113,7 @@ impl Editor {
         }
     }
 
-    /// Answers a question.
+    /// Answers a question with an option.
     async fn choose(&mut self, question: &Value, option: &str) {
         let outcome = json!({ "outcome": "selected", "optionId": option });
         self.agent.answer(question, json!({ "outcome": outcome })).await;
@@ -164,19 +164,19 @@ impl Editor {
     }
 }
 
-/// The updates of this kind among messages.
+/// Returns the updates of this kind.
 fn updates(messages: &[Value], kind: &str) -> Vec<Value> {
     let updates = messages.iter().map(|message| &message["params"]["update"]);
     updates.filter(|update| update["sessionUpdate"] == kind).cloned().collect()
 }
 
-/// The text of all chunks of this kind.
+/// Returns the text of all chunks of this kind.
 fn text(messages: &[Value], kind: &str) -> String {
     let chunks = updates(messages, kind);
     chunks.iter().map(|chunk| chunk["content"]["text"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The reason why a turn has ended, which its messages end with.
+/// Returns the reason of a turn's end, from the last message.
 fn stop_reason(messages: &[Value]) -> &str {
     messages.last().unwrap()["result"]["stopReason"].as_str().unwrap_or_default()
 }

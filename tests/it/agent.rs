@@ -23,14 +23,14 @@ pub(crate) struct Setup {
     pub(crate) vars: Vec<(String, String)>,
     /// The lines of the replay script.
     pub(crate) script: Vec<Value>,
-    /// The files of the workspace. A name that ends in `/` is a directory.
+    /// Files of the workspace. A name that ends in `/` is a directory.
     pub(crate) files: BTreeMap<String, String>,
-    /// The program, if it is not the one that was just built.
+    /// The program, if it is not the program that was just built.
     pub(crate) program: Option<PathBuf>,
 }
 
 impl Setup {
-    /// A script of one line, used for every prompt.
+    /// Returns a setup with a script of one line, which is used for every prompt.
     pub(crate) fn answers(answers: Value) -> Self {
         Self::script(vec![json!({ "when": "", "answers": answers })])
     }
@@ -49,8 +49,8 @@ impl Setup {
         self
     }
 
-    /// The same without a sandbox for commands: for tests about questions before commands, of which a
-    /// sandbox leaves few. All other tests run as the program does for who has set nothing.
+    /// Returns the setup without a sandbox for commands, for tests about questions before commands: with a sandbox,
+    /// few questions are asked. All other tests run with the defaults.
     pub(crate) fn without_sandbox(self) -> Self {
         self.arg("--sandbox").arg("danger-full-access")
     }
@@ -60,8 +60,8 @@ impl Setup {
         self
     }
 
-    /// The command, in its own home and workspace; the key variables of whoever runs the tests
-    /// are not seen.
+    /// Returns the command, with a home and workspace of its own, and without the key variables of the person who
+    /// runs the tests.
     pub(crate) fn command(&self, home: &Path) -> Command {
         let workspace = home.join("workspace");
         fs::create_dir_all(&workspace).unwrap();
@@ -106,7 +106,7 @@ impl Setup {
         command
     }
 
-    /// Runs it to its end, without standard input.
+    /// Runs the program to its end, without standard input.
     pub(crate) async fn run(&self) -> Ran {
         let home = TempDir::new().unwrap();
         let mut command = self.command(home.path());
@@ -122,7 +122,7 @@ impl Setup {
         self.start_with(|command| command)
     }
 
-    /// Starts it as `change` would have it.
+    /// Starts the program with the command that `change` returns.
     pub(crate) fn start_with(&self, change: impl Fn(&mut Command) -> &mut Command) -> Agent {
         let home = TempDir::new().unwrap();
         let child = change(&mut self.command(home.path())).spawn().unwrap();
@@ -130,8 +130,8 @@ impl Setup {
     }
 }
 
-/// Returns where an agent records what it and its editor say, if `$TANDEM_RECORDS` names a directory for
-/// that: a file named after the test. `tests/interop/run schema` validates what is there.
+/// Returns the file where an agent records its messages and those of its editor, if `$TANDEM_RECORDS` names a
+/// directory for records. The file has the name of the test. `tests/interop/run schema` validates the files.
 fn record() -> Option<PathBuf> {
     static RECORDS: AtomicU32 = AtomicU32::new(0);
     let directory = std::env::var_os("TANDEM_RECORDS")?;
@@ -148,7 +148,7 @@ pub(crate) struct Ran {
     pub(crate) home: TempDir,
 }
 
-/// The agent, as an editor sees it.
+/// The agent, from the side of its editor.
 pub(crate) struct Agent {
     pub(crate) child: Child,
     pub(crate) stdin: Option<ChildStdin>,
@@ -159,7 +159,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// The editor of an agent that was started in this home.
+    /// Returns the editor of an agent that was started in this home.
     pub(crate) fn of(mut child: Child, home: TempDir) -> Self {
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().unwrap();
@@ -167,7 +167,7 @@ impl Agent {
         Self { child, stdin, lines, home, next_id: 0, next_call: 0 }
     }
 
-    /// Kills it, and starts another in its home.
+    /// Kills the agent, and starts another agent in its home.
     pub(crate) async fn killed_and_started_again(mut self, setup: &Setup) -> Self {
         self.child.kill().await.unwrap();
         let child = setup.command(self.home.path()).spawn().unwrap();
@@ -202,7 +202,7 @@ impl Agent {
         self.request("sendUserMessage", json!({ "chunks": [{ "text": text }] })).await
     }
 
-    /// The next line; nothing at the end.
+    /// Reads the next line; `None` at the end.
     pub(crate) async fn line(&mut self) -> Option<String> {
         timeout(HANG, self.lines.next_line()).await.expect("the agent is silent").unwrap()
     }
@@ -212,7 +212,7 @@ impl Agent {
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line}"))
     }
 
-    /// Answers a request of the agent's.
+    /// Answers a request of the agent.
     pub(crate) async fn answer(&mut self, request: &Value, result: Value) {
         let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
         self.send_line(&answer.to_string()).await;
@@ -263,7 +263,7 @@ impl Agent {
         }
     }
 
-    /// Closes standard input and reads what is left.
+    /// Closes standard input and reads the remaining output.
     pub(crate) async fn hang_up(&mut self) -> (Vec<String>, ExitStatus) {
         drop(self.stdin.take());
         let mut rest = Vec::new();
@@ -278,8 +278,8 @@ impl Agent {
     }
 }
 
-/// A text of so many bytes, of which a model can say as much as it wants: indented, it is code, and not
-/// the same words again and again.
+/// Returns a text of this many bytes that a model can say. It is indented, so it counts as code, and it does not
+/// repeat itself.
 pub(crate) fn code(bytes: usize) -> String {
     (0..)
         .flat_map(|n: usize| format!("{n:>7}\n").into_bytes())
@@ -288,7 +288,7 @@ pub(crate) fn code(bytes: usize) -> String {
         .collect()
 }
 
-/// All text of the chunks among these messages.
+/// Returns all text of the chunks in these messages.
 pub(crate) fn text(messages: &[Value]) -> String {
     let chunk = |message: &Value| {
         let chunk = &message["params"]["chunk"];

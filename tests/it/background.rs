@@ -1,4 +1,4 @@
-//! Commands that run in the background: what is read of them, and that they end.
+//! Commands in the background: their output, and their end.
 
 mod sessions;
 mod stop;
@@ -21,8 +21,8 @@ use crate::agent::HANG;
 use crate::fakes::context;
 use crate::family::{is_gone, make_fifo};
 
-/// A workspace with two pipes: a command that reads `go` waits for the test, one that holds on to
-/// `family` is seen to live.
+/// A workspace with two pipes. A command that reads `go` waits for the test, and a command that holds `family` open
+/// is known to run.
 struct Shell {
     dir: TempDir,
     cx: ToolContext,
@@ -49,7 +49,7 @@ impl Shell {
         timeout(HANG, run).await.expect("it hangs").map(|output| output.text)
     }
 
-    /// Starts a command in the background; its PID, and what was said.
+    /// Starts a command in the background; returns its PID, and the result of the call.
     async fn start(&self, command: &str) -> (i32, String) {
         let args = json!({ "command": command, "is_background": true, "delay_ms": 1 });
         let said = self.call("run_shell_command", args).await.unwrap();
@@ -61,7 +61,7 @@ impl Shell {
         self.call("read_background_output", args).await.unwrap()
     }
 
-    /// Waits until the output has this in it, and returns the output.
+    /// Waits until the output contains this text, and returns the output.
     async fn read_until(&self, pid: i32, wanted: &str) -> String {
         let reads = async {
             loop {

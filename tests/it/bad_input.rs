@@ -1,4 +1,4 @@
-//! Lines that are no messages, or bad ones: answered, and the agent lives on.
+//! Lines that are no messages, or wrong messages: they are answered, and the agent continues.
 
 use std::process::Stdio;
 
@@ -156,8 +156,8 @@ async fn a_request_without_an_id_is_carried_out_and_not_answered() {
     is_alive(&mut agent).await;
 }
 
-/// Texts that parsers of JSON have stumbled over, after the idea of the JSON parsing test suite.
-/// Those that are JSON are answered as requests or refused as such; none is answered wrongly.
+/// Uses texts that JSON parsers have failed at, as in the JSON parsing test suite. Texts that are JSON are answered
+/// as requests or refused as such; no text is answered wrongly.
 #[tokio::test]
 async fn what_parsers_stumble_over_neither_kills_nor_confuses() {
     let deep =
@@ -314,7 +314,7 @@ async fn a_gibibyte_without_a_line_end_costs_bounded_memory() {
     assert!(now < 80 << 10, "{now} KiB afterwards");
 }
 
-/// A field of the agent's memory, in KiB.
+/// Returns a field of the agent's memory, in KiB.
 pub(crate) fn memory(agent: &Agent, field: &str) -> u64 {
     let status = format!("/proc/{}/status", agent.child.id().unwrap());
     let status = std::fs::read_to_string(status).unwrap();

@@ -15,13 +15,13 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 
-/// A file of certificates that is not there.
+/// A file of certificates that does not exist.
 const NONE: &str = "/nonexistent/certificates.pem";
 
 /// Certificates of authorities, none of which has signed the server's.
 const OTHERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls/second.pem");
 
-/// A server with a certificate that nobody has signed; nobody gets further than that.
+/// Starts a server whose certificate no authority has signed, so no client gets beyond the handshake.
 fn tls_server() -> SocketAddr {
     let certificate = CertificateDer::from(&include_bytes!("../../fixtures/tls/localhost.der")[..]);
     let key = PrivatePkcs8KeyDer::from(&include_bytes!("../../fixtures/tls/localhost.key.der")[..]);

@@ -1,4 +1,4 @@
-//! The answers that questions offer: each does what its label says, and every front end offers the same.
+//! The answers that questions offer: each has the effect that its label names, and every front end offers the same.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl RuleStore for SavedAnswers {
     }
 }
 
-/// Runs a turn in which the question offers the choice of this index, and is answered with it. Returns
-/// the choice, and whether the call ran; `None` if nothing is asked.
+/// Runs a turn, and answers its question with the choice of this index. Returns the choice, and `true` if the call
+/// ran; `None` if no question is asked.
 async fn turn(session: &Session, choice: usize) -> Option<(Choice, bool)> {
     let mut log = session.events(session.position());
     session.prompt(text("go"), Origin::Editor);
@@ -63,7 +63,7 @@ fn offered(started: &CallStarted) -> Vec<Choice> {
     started.question.as_ref().map(Question::choices).unwrap_or_default()
 }
 
-/// A session whose model fetches a page in each turn, and its saved answers.
+/// Returns a session whose model fetches a page in each turn, and the session's saved answers.
 fn fetching() -> (Arc<Session>, Arc<SavedAnswers>) {
     let fetch = || calls("fetch", json!({}));
     let (model, _) = Spy::new(vec![fetch(), says("done"), fetch(), says("done")]);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use self::published::{Heard, Outcome, v0_0_9, v0_0_11};
 use crate::agent::Setup;
 
-/// Checks what both versions of the client hear when they send these prompts at once.
+/// Checks the events that both versions of the client get for these prompts.
 async fn check(setup: Setup, outcome: Outcome, expected: &[&str]) {
     for heard in [v0_0_9::prompt(&setup, outcome).await, v0_0_11::prompt(&setup, outcome).await] {
         assert_eq!(heard.lines, expected);

@@ -1,4 +1,4 @@
-//! Clouds, gateways and servers that the settings name: the whole way, through the real binary, to a strict stand-in.
+//! Clouds, gateways and servers that the settings name: the real program with strict stand-ins.
 
 mod azure;
 mod servers;
@@ -27,7 +27,7 @@ async fn ask_well(model: &str, vars: &[(&str, &str)], settings: &Value) {
     assert_eq!((ran.stdout.as_str(), ran.code), ("ok\n", Some(0)), "{}", ran.stderr);
 }
 
-/// Runs one prompt, which must fail, and returns the message. No secret may be in it.
+/// Runs one prompt, which must fail; returns the message. Checks that it contains no secret.
 async fn ask_in_vain(model: &str, vars: &[(&str, &str)], settings: &Value) -> String {
     let ran = ask(model, vars, settings).await;
     assert_ne!(ran.code, Some(0), "{}", ran.stdout);
@@ -39,12 +39,12 @@ async fn ask_in_vain(model: &str, vars: &[(&str, &str)], settings: &Value) -> St
     ran.stderr
 }
 
-/// A server that refuses what `check` refuses, and else gives this reply.
+/// Starts a server that refuses what `check` refuses, and otherwise gives this reply.
 async fn strict(reply: Reply, check: Check) -> Server {
     Server::of_pages(vec![reply], &[], Some(check)).await
 }
 
-/// An answer of chat completions: `ok`.
+/// Returns the answer `ok` of chat completions.
 fn chat() -> Reply {
     let delta =
         json!({ "choices": [{ "index": 0, "delta": { "content": "ok" }, "finish_reason": null }] });
@@ -52,7 +52,7 @@ fn chat() -> Reply {
     Reply::stream(format!("data: {delta}\n\ndata: {end}\n\ndata: [DONE]\n\n"))
 }
 
-/// An answer of Anthropic's API: `ok`.
+/// Returns the answer `ok` of Anthropic's API.
 fn message() -> Reply {
     let events = [
         json!({ "type": "message_start", "message": { "id": "m", "type": "message", "role": "assistant",
@@ -73,7 +73,7 @@ fn refused(status: u16, message: &str) -> Reply {
     Reply::error(status, json!({ "error": { "message": message } }).to_string())
 }
 
-/// Returns a header of a request; empty if it has none of this name.
+/// Returns a header of a request; empty if the request lacks it.
 fn header<'a>(asked: &'a Asked, name: &str) -> &'a str {
     asked.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Command lines that are for another program, or that nobody can serve: answered, and not run.
+//! Command lines for other programs, or that no program could serve: they are answered, and not run.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 
-/// The answer to a command line, and its exit code.
+/// Runs a command line; returns its output and its exit code.
 async fn answer(args: &[&str]) -> String {
     let setup = args.iter().fold(Setup::default(), |setup, arg| setup.arg(arg));
     let home = TempDir::new().unwrap();
@@ -61,7 +61,7 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
     expect_file!["../../fixtures/command_line/absent.txt"].assert_eq(&said);
 }
 
-/// Returns what a subcommand writes to standard output; it must work.
+/// Returns the standard output of a subcommand, which must succeed.
 fn output(args: &[&str]) -> String {
     let ran = std::process::Command::new(env!("CARGO_BIN_EXE_tandem")).args(args).output().unwrap();
     assert!(ran.status.success(), "{args:?}");

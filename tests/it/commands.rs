@@ -82,8 +82,8 @@ impl Stage {
         until(&mut log, is_end).await
     }
 
-    /// Returns the output of a command. Checks that the command does nothing else but write down what
-    /// it has to, and that the model is not asked.
+    /// Returns the output of a command. Checks that the command has no other effect than its events, and that the
+    /// model is not asked.
     #[track_caller]
     fn output(&self, prompt: &str) -> impl Future<Output = String> {
         let at = std::panic::Location::caller();

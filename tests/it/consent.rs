@@ -1,4 +1,4 @@
-//! What a project's own settings would run: asked once for its folder.
+//! Programs in a project's own settings: the user is asked once for the folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +19,7 @@ fn server(runs: &str) -> Executable {
     Executable { kind: "MCP server", name, shown: runs.clone(), runs }
 }
 
-/// A consent that is open, and what it was told to keep.
+/// Returns a consent without an answer, and the answers that it has saved.
 fn open() -> (Arc<Consent>, Arc<Mutex<Vec<bool>>>) {
     let kept = Arc::<Mutex<Vec<bool>>>::default();
     let keep = Arc::clone(&kept);
@@ -41,8 +41,8 @@ fn session(consent: &Arc<Consent>) -> Arc<Session> {
     Session::new(Parts { consent: Arc::clone(consent), ..parts(model) })
 }
 
-/// Runs a turn, in which each question is answered so; the questions, what came of them, and how
-/// the turn ended.
+/// Runs a turn in which each question gets this answer. Returns the questions and their outcomes, and the end of the
+/// turn.
 async fn turn(session: &Arc<Session>, answer: &Answer) -> (Vec<String>, StopReason) {
     let mut log = session.events(session.position());
     let mut seen = Vec::new();
@@ -126,7 +126,7 @@ async fn the_model_is_told_nothing_of_it() {
     assert_eq!(*told.lock().unwrap(), ["user: go"]);
 }
 
-/// Answers about the programs that there are.
+/// Answers about the present programs.
 async fn answer(consent: &Arc<Consent>, yes: bool) -> Result<(), ConsentError> {
     let shown = consent.review().await.executables;
     consent.answer(&shown, yes).await

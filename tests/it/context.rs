@@ -1,4 +1,4 @@
-//! A project with instruction files in every place: what the model is sent, beside what it should be.
+//! A project with instruction files in every place, and the instructions that the model gets.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -33,7 +33,7 @@ fn write_files(fixture: &str, home: &Path) {
     }
 }
 
-/// Reads files, then says something: one answer each.
+/// Returns two answers: reading these files, and a text.
 fn reads(files: &[&str]) -> Vec<Vec<Result<Chunk, tandem_model::Error>>> {
     let read = |file: &&str| {
         let args = json!({ "file_path": file });
@@ -218,12 +218,12 @@ fn the_files_nearest_to_the_roots_are_named_first() {
     assert!(both.ends_with("\n058\n059\n…\n"), "{both}");
 }
 
-/// A prompt in a project of these files: what the model is told of it, and what people are.
+/// Sends a prompt in a project with these files. Returns what the model and people are told.
 async fn mentioned(files: &[(&str, &str)], prompt: Vec<PromptPart>) -> (String, Vec<String>) {
     mentioned_at(files, |_| prompt).await
 }
 
-/// The same for a prompt that names where the project is. In the texts, home is `~`.
+/// Sends a prompt as [`mentioned`] does, which may name the project's directory. In the texts, the home is `~`.
 async fn mentioned_at(
     files: &[(&str, &str)],
     prompt: impl FnOnce(&str) -> Vec<PromptPart>,
@@ -368,7 +368,8 @@ async fn what_cannot_be_read_is_said_and_stays_text() {
     check("see @src/mian.rs", "@src/mian.rs: there is no such file in the workspace").await;
     check("see @../x.txt", "@../x.txt: there is no such file").await;
     check("see @/proc/version", "is outside the workspace").await;
-    // `.geminiignore` takes `notes.txt` back from git's rules. So does `named.ignore`, which the settings name, with `build/`.
+    // `.geminiignore` takes `notes.txt` back from git's rules. So does `named.ignore`, which the settings name, with
+    // `build/`.
     let (told, notices) = mentioned(&files, text("@build/out.txt @notes.txt")).await;
     assert_eq!(notices, [""; 0]);
     assert!(told.contains("built") && told.contains("noted"), "{told}");
@@ -387,8 +388,8 @@ fn without_number(line: &str) -> String {
     line.split_once('\t').map_or(line, |(_, line)| line).to_owned()
 }
 
-/// Returns the lines read of a file of these four lines that is mentioned so, and the notices; `~`
-/// is where the workspace is.
+/// Returns the lines that are read of a four-line file with this mention, and the notices. `~` is the directory of
+/// the workspace.
 async fn read_of(mention: &str) -> (Vec<String>, Vec<String>) {
     let files = [("r.md", "one\ntwo\nthree\nfour\n"), ("a#b?.md", "odd\n"), ("c.md#L1", "real\n")];
     let (told, notices) = mentioned_at(&files, |root| {

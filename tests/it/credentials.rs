@@ -1,4 +1,4 @@
-//! Sources of the key: the environment, `.env`, the file that `tandem login` writes.
+//! Sources of the key: the environment, `.env`, and the file that `tandem login` writes.
 
 mod providers;
 mod servers;
@@ -17,7 +17,7 @@ use tandem_settings::{Credentials, Env, read_settings};
 
 const API: &str = "https://generativelanguage.googleapis.com/v1beta/models";
 
-/// A home with a repository in it, and the agent at work in a directory of that.
+/// A home with a repository, in one of whose directories the agent works.
 pub(crate) struct Place {
     dir: tempfile::TempDir,
     work: PathBuf,
@@ -36,7 +36,7 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// Writes a file that nobody else may write.
+    /// Writes a file that other users cannot write.
     pub(crate) fn with(self, name: &str, text: &str) -> Self {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -62,7 +62,7 @@ impl Place {
         Credentials::new(self.env(vars))
     }
 
-    /// The credentials with the servers of the settings.
+    /// Returns the credentials with the servers of the settings.
     pub(crate) fn credentials_with_settings(&self, vars: &[(&str, &str)]) -> Arc<Credentials> {
         let env = self.env(vars);
         let settings = read_settings(&env, &self.work, &[]);
@@ -87,7 +87,7 @@ impl Place {
 
 pub(crate) const STORED: &str = "home/.config/tandem/credentials.json";
 
-/// The endpoint in words: where, the key, and what else is sent.
+/// Returns the endpoint in words: address, key and headers.
 pub(crate) fn words(endpoint: &Endpoint) -> String {
     let key = endpoint.key.as_ref().map_or("-", Secret::expose);
     let mut words = format!("{} {key}", endpoint.url.replace(API, "API"));
@@ -103,7 +103,7 @@ pub(crate) fn check(place: &Place, vars: &[(&str, &str)], expected: &str) {
     assert_eq!(endpoint.as_ref().map(words), Ok(expected.to_owned()), "{vars:?}");
 }
 
-/// The error must say all of this.
+/// Checks that the error contains all of these texts.
 pub(crate) fn check_error(place: &Place, vars: &[(&str, &str)], expected: &[&str]) {
     let error = place.credentials(vars).endpoint(Gemini).unwrap_err();
     for expected in expected {

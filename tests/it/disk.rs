@@ -1,5 +1,5 @@
-//! Disks that refuse, and processes that meet: the conversation goes on, its user is told once, and
-//! nothing is lost that was saved.
+//! Disks that refuse, and processes that meet: the conversation continues, its user is told once, and no saved event
+//! is lost.
 
 mod growth;
 mod order;
@@ -26,7 +26,7 @@ use test_fakes::store::stored;
 /// Words of the notice that a conversation cannot be saved.
 const NOT_SAVED: &str = "not being saved";
 
-/// A model that repeats each prompt's first word, says much, or writes a file.
+/// Returns a model that repeats each prompt's first word, says much, or writes a file.
 fn script() -> Setup {
     let long = json!({ "repeat": { "text": "word {n} of many, ", "times": 4000 } });
     let write = json!({ "call": { "name": "write_file",
@@ -81,7 +81,7 @@ impl Home {
         events.into_iter().filter_map(|(_, event)| prompt(event)).collect()
     }
 
-    /// Starts an agent here with these arguments, behind what a shell does first.
+    /// Starts an agent with these arguments, after these commands of a shell.
     fn start(&self, first: &str, args: &[&str]) -> Agent {
         let mut command = self.command(first, args);
         Agent::of(command.spawn().unwrap(), TempDir::new().unwrap())
@@ -113,7 +113,7 @@ impl Home {
         end(agent).await;
     }
 
-    /// Runs an agent that cannot begin; returns what it says of that.
+    /// Runs an agent that cannot start; returns its message.
     async fn refused(&self, first: &str, args: &[&str]) -> String {
         let mut command = self.command(first, args);
         let child = command.stderr(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
@@ -131,7 +131,7 @@ async fn ask(agent: &mut Agent, prompt: &str) -> Vec<Value> {
     shown
 }
 
-/// Returns how often the user was told that nothing is saved.
+/// Returns how often the user was told that the conversation is not saved.
 fn told(shown: &[Value]) -> usize {
     shown.iter().filter(|message| message.to_string().contains(NOT_SAVED)).count()
 }
@@ -141,7 +141,7 @@ async fn end(mut agent: Agent) {
     assert!(status.success(), "{status}");
 }
 
-/// Words of a shell that take from root what root may do with files of others.
+/// Words of a shell that take root's rights on files of others away.
 fn without_privileges() -> &'static str {
     let is_root = rustix::process::geteuid().is_root();
     if is_root { "setpriv --bounding-set=-all --inh-caps=-all" } else { "" }

@@ -1,7 +1,7 @@
-//! The manual: its examples run as they are printed, its links lead somewhere, its picture is current.
+//! The manual: its examples run as printed, its links lead somewhere, and its picture is current.
 //!
-//! `UPDATE_DOCS=1 cargo test docs` writes what is printed now: look at the difference. CONTRIBUTING.md
-//! says how an example is marked.
+//! `UPDATE_DOCS=1 cargo test docs` writes the present output: look at the difference. CONTRIBUTING.md explains how
+//! an example is marked.
 
 mod console;
 mod messages;

@@ -1,4 +1,4 @@
-//! Choice of the `.env` that counts, and the part of it that does.
+//! Choice of the `.env` file that counts, and of the values in it that count.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
@@ -116,7 +116,7 @@ fn the_users_own_env_files_are_trusted() {
     check(&Place::new().with("home/.env", SETTINGS), &[], SET);
 }
 
-/// The file is not read and it is said why; the next one is.
+/// Checks that the file is not read, that the reason is told, and that the next file is read.
 fn check_not_read(place: Place, why: &str) {
     let file = place.path("home/repo/.env").display().to_string();
     check_error(&place, &[], &[&file, why]);

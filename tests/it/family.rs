@@ -1,4 +1,4 @@
-//! No process that a command started outlives the agent.
+//! Processes of commands: none outlives the agent.
 
 use std::fs;
 use std::path::Path;
@@ -17,13 +17,13 @@ pub(crate) fn run(command: &str) -> Value {
     json!({ "call": { "name": "run_shell_command", "args": { "command": command } } })
 }
 
-/// A command whose whole family holds on to a pipe: children, one in a session of its own, one
-/// that was orphaned, and one that does not listen to SIGTERM.
+/// A command whose whole family holds a pipe open: children, a process in a session of its own, an orphan, and a
+/// process that ignores SIGTERM.
 const FAMILY: &str = "exec 3>family; sleep 1000 & setsid sleep 1000 & (sleep 1000 &) ; \
     (trap '' TERM; sleep 1000; sleep 1000) & setsid bash -c '(trap \"\" TERM; sleep 1000) & wait' & \
     echo started; wait";
 
-/// An agent that runs the family, and a pipe that ends when none of it is alive.
+/// Starts an agent that runs the family. Returns a pipe that ends when the whole family has ended.
 async fn with_family() -> (Agent, u64, pipe::Receiver) {
     with_running(FAMILY).await
 }
@@ -47,7 +47,7 @@ pub(crate) fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-/// Waits until nobody holds the pipe any more.
+/// Waits until no process holds the pipe open.
 pub(crate) async fn is_gone(mut family: pipe::Receiver) {
     let mut nothing = Vec::new();
     timeout(HANG, family.read_to_end(&mut nothing)).await.expect("processes are left").unwrap();
@@ -85,7 +85,7 @@ async fn a_kill_of_the_agent_ends_all_that_the_command_started() {
     is_gone(family).await;
 }
 
-/// An agent whose command has ended and left something that holds on to the pipe.
+/// Starts an agent whose command has ended and left a process that holds the pipe open.
 async fn with_left(command: &str) -> (Agent, pipe::Receiver) {
     let command = format!("exec 3>family; {command}");
     let answers = json!([[run(&command)], [{ "text": "done" }], [{ "hang": null }]]);
@@ -99,7 +99,7 @@ async fn with_left(command: &str) -> (Agent, pipe::Receiver) {
     (agent, family)
 }
 
-/// In the command's group, in a session of its own, and there without any environment.
+/// Processes that are left: in the command's group, in a session of its own, and there without an environment.
 const LEFT: [&str; 4] = [
     "sleep 1000 & setsid sleep 1000 & echo left",
     "setsid sleep 1000 & sleep 0.1",

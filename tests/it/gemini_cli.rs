@@ -26,10 +26,10 @@ const OLD: &str = include_str!("../../fixtures/gemini_cli/0.9.json");
 /// A chat of Gemini CLI 0.56: JSON Lines.
 const NEW: &str = include_str!("../../fixtures/gemini_cli/0.56.jsonl");
 
-/// The id of the old chat there.
+/// Id of the old chat.
 const OLD_ID: &str = "3f0d1c9e-5b1a-4f57-9d7e-0f7a2c1b9e11";
 
-/// Times of the last changes of both chats there, in milliseconds.
+/// Times of the last changes of both chats, in milliseconds.
 const OLD_CHANGED: i64 = 1_772_355_930_500;
 
 impl Place {
@@ -51,7 +51,7 @@ impl Place {
         fs::write(file, json!({ "projects": projects }).to_string()).unwrap();
     }
 
-    /// Puts the old chat where Gemini CLI up to 0.28 has those of the workspace.
+    /// Puts the old chat where Gemini CLI up to 0.28 stores chats of the workspace.
     fn with_old_chat(&self) -> PathBuf {
         let file =
             self.chats(&hash(&self.workspace())).join("session-2026-03-01T09-00-3f0d1c9e.json");
@@ -59,7 +59,7 @@ impl Place {
         file
     }
 
-    /// Puts the new chat where later ones have it.
+    /// Puts the new chat where later versions store chats.
     fn with_new_chat(&self) -> PathBuf {
         self.name_projects(json!({ self.workspace().to_str().unwrap(): "workspace" }));
         let file = self.chats("workspace").join("session-2026-08-06T10-00-8a4f6e0d.jsonl");
@@ -71,7 +71,7 @@ impl Place {
         self.run(&[&["sessions", "import"], args].concat())
     }
 
-    /// Imports, and returns the outcomes with the titles.
+    /// Imports chats; returns the outcomes with the titles.
     fn outcomes(&self, args: &[&str]) -> Vec<(String, String)> {
         let said = self.import(&[&["--json"], args].concat());
         let list: Vec<Value> = serde_json::from_str(&said.out).unwrap();
@@ -114,7 +114,7 @@ fn hash(directory: &Path) -> String {
     ContentId::hash(directory.to_str().unwrap().as_bytes()).sha256().to_owned()
 }
 
-/// Makes a file old enough that nobody can be writing it.
+/// Makes a file so old that no program can still be writing it.
 fn settle(file: &Path) {
     let file = File::options().append(true).open(file).unwrap();
     file.set_modified(SystemTime::now() - Duration::from_mins(1)).unwrap();

@@ -1,4 +1,4 @@
-//! One prompt from a shell: what is written where, and how it ends.
+//! One prompt from a shell: the outputs, and the end.
 
 mod ending;
 mod inside;
@@ -26,7 +26,7 @@ struct Ran {
     home: TempDir,
 }
 
-/// A run that has not ended.
+/// A running program.
 struct Running {
     child: Child,
     home: TempDir,
@@ -65,7 +65,7 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// The first line of the answer, and where the rest comes.
+    /// Returns the first line of the answer, and the reader of the rest.
     async fn line(&mut self) -> (String, BufReader<ChildStdout>) {
         let mut stdout = BufReader::new(self.child.stdout.take().unwrap());
         let mut line = String::new();
@@ -82,7 +82,8 @@ fn says(text: &str) -> Setup {
     Setup::answers(json!([[{ "text": text }]]))
 }
 
-/// Reads a file that is there, writes one if it may, and says something before, between and after.
+/// Returns a model that reads an existing file, writes a file if it may, and says something before, between and
+/// after.
 fn story() -> Setup {
     let call = |name, args: Value| json!({ "call": { "name": name, "args": args } });
     Setup::answers(json!([
@@ -375,7 +376,7 @@ async fn a_slash_command_needs_no_key() {
     assert!(ran.status.success());
 }
 
-/// The error of a command that does not work: nothing on standard output, and no success.
+/// Checks that a command fails, with nothing on standard output.
 async fn check_command(setup: Setup, prompt: &str, why: &str) {
     let ran_ = ran(setup.clone(), prompt).await;
     assert!(ran_.stderr.starts_with("tandem: ") && ran_.stderr.contains(why), "{}", ran_.stderr);

@@ -1,4 +1,4 @@
-//! Characters that hide something: neither an editor nor a shell gets them from a model unseen.
+//! Hidden characters: neither an editor nor a shell gets them from a model unseen.
 
 use std::process::Stdio;
 
@@ -8,13 +8,13 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 
-/// Characters that a terminal obeys, and characters that turn the direction of writing.
+/// Characters that a terminal obeys, and characters that change the direction of text.
 const HIDING: &str = "\u{1b}[2K\u{7}\u{9b}31m\u{202e}\u{2066}\u{200f}";
 
-/// The same, as people see it.
+/// The visible form of these characters.
 const SEEN: &str = "␛[2K␇<U+009B>31m<U+202E><U+2066><U+200F>";
 
-/// Has the model do this, and returns what the editor is sent of one method.
+/// Runs these steps of a model; returns the messages of one method to the editor.
 async fn sent(steps: Value, method: &str) -> Vec<Value> {
     let setup = Setup::answers(json!([steps, []])).file("crlf.txt", "one\r\ntwo\r\n");
     let mut agent = setup.without_sandbox().start();
@@ -100,7 +100,7 @@ async fn what_comes_of_a_call_gives_no_orders() {
     assert!(shown.contains(SEEN), "{shown}");
 }
 
-/// Runs one prompt, whose answer is this text, and returns its standard output.
+/// Runs one prompt with this text as the answer; returns the standard output.
 async fn printed(format: &str, text: &str) -> String {
     let home = TempDir::new().unwrap();
     let mut command = Setup::answers(json!([[{ "text": text }]])).command(home.path());

@@ -1,4 +1,4 @@
-//! `docs/install.sh`: what it puts into a home from a release on loopback, and what it leaves alone.
+//! `docs/install.sh`: the files that it installs from a release on loopback, and the files that it leaves alone.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::needs::{Need, lacking};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/install.sh");
 
-/// A program that says its version, in place of one that takes seconds to pack.
+/// A small program that prints its version, because packing the real program takes seconds.
 const PROGRAM: &str = "#!/bin/sh\necho \"tandem 1.2.3 $*\"\n";
 
 /// The files of a release, served on loopback, and an empty home beside them.
@@ -28,7 +28,7 @@ struct Release {
     address: String,
 }
 
-/// The end of one run of the script.
+/// Result of a run of the script.
 struct Run {
     said: String,
     succeeded: bool,
@@ -50,7 +50,7 @@ impl Release {
         release
     }
 
-    /// Replaces the files by those of another version.
+    /// Replaces the release by another version.
     async fn publish(&self, version: &str, program: &str, pages: &[&str]) {
         let unpacked = TempDir::new().unwrap();
         let write = |path: &str, text: &str| {
@@ -126,7 +126,7 @@ impl Release {
         Run { said: String::from_utf8(said).unwrap(), succeeded: ran.status.success() }
     }
 
-    /// Asserts that the script fails and says this, and that the home is as it was.
+    /// Checks that the script fails with this message, and that the home is unchanged.
     async fn refused(&self, args: &[&str], path: &str, said: &str) {
         let before = tree(&self.home());
         let run = self.run(args, path).await;
@@ -143,7 +143,7 @@ fn search_path() -> String {
     std::env::var("PATH").unwrap()
 }
 
-/// Programs that the script needs on every machine; other programs are looked for.
+/// Programs that the script needs on every machine; other programs are optional.
 const PROGRAMS: &[&str] = &[
     "cat",
     "chmod",
@@ -185,7 +185,7 @@ fn path_with(dir: &Path, more: &[&str], [system, processor]: [&str; 2]) -> Strin
     dir.to_str().unwrap().to_owned()
 }
 
-/// All that is below a directory: files with their text, and directories.
+/// Returns all files with their texts, and all directories, below a directory.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, Option<String>> {
     let mut entries = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {

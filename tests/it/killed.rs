@@ -1,5 +1,5 @@
-//! The agent, killed at any moment: nothing that was shown is lost, nothing stays open, nothing runs
-//! on, and the conversation goes on.
+//! An agent that is killed at any moment: nothing that was shown is lost, no call stays open, no process remains,
+//! and the conversation continues.
 
 use std::fs;
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::fakes::{is_end, parts, text, until};
 use crate::family::{is_gone, make_fifo};
 use test_fakes::store::{ends_everything, stored};
 
-/// Longer than the agent of the script says nothing, unless it waits for an answer.
+/// Time longer than any silence of the script's agent, unless it waits for an answer.
 const SILENCE: Duration = Duration::from_millis(250);
 
-/// The number of lines that the whole script makes, about.
+/// Approximate number of lines of the whole script.
 const LINES: usize = 110;
 
 const PROMPTS: [&str; 5] = ["look", "change", "begin", "/compress", "talk"];
@@ -34,8 +34,8 @@ fn call(name: &str, args: Value) -> Value {
     json!({ "call": { "name": name, "args": args } })
 }
 
-/// A conversation with all built-in tools that need no network. Each word of the model begins with
-/// `#`, and is said once.
+/// Returns a conversation with all built-in tools that need no network. Each word of the model begins with `#`, and
+/// is said once.
 fn script() -> Setup {
     let words = |word: &str, times: usize| json!({ "repeat": { "text": format!("#{word}-{{n}} "), "times": times } });
     let todos = json!([{ "description": "one", "status": "in_progress" }]);
@@ -85,7 +85,7 @@ fn script() -> Setup {
     .file("b.txt", "another line\n")
 }
 
-/// All that came over the pipe.
+/// Messages that came over the pipe.
 #[derive(Debug, Default)]
 struct Shown {
     messages: Vec<Value>,
@@ -96,25 +96,25 @@ impl Shown {
         self.messages.iter().filter(|message| is(message)).count()
     }
 
-    /// Number of calls that the editor was shown or asked about.
+    /// Returns the number of calls that the editor was shown or asked about.
     fn calls(&self) -> usize {
         self.count(|it| {
             it["method"] == "pushToolCall" || it["method"] == "requestToolCallConfirmation"
         })
     }
 
-    /// Number of calls whose end the editor was shown.
+    /// Returns the number of calls whose end the editor was shown.
     fn ends(&self) -> usize {
         let has_ended = |it: &Value| matches!(it.as_str(), Some("finished" | "error"));
         self.count(|it| it["method"] == "updateToolCall" && has_ended(&it["params"]["status"]))
     }
 
-    /// Number of prompts that were answered.
+    /// Returns the number of answered prompts.
     fn turns(&self) -> usize {
         self.count(|it| it["method"].is_null())
     }
 
-    /// The words that the model was seen to say.
+    /// Returns the words of the model that the editor was shown.
     fn words(&self) -> Vec<String> {
         words(&shown_text(&self.messages))
     }
@@ -125,7 +125,7 @@ fn words(text: &str) -> Vec<String> {
     text.split('#').skip(1).filter_map(word).collect()
 }
 
-/// Plays the editor until so many lines have come, or none for a while; then a moment more.
+/// Plays the editor until a random number of lines has come, or the agent is silent; then waits a moment more.
 async fn play(agent: &mut Agent, rng: &mut fastrand::Rng) -> Shown {
     let mut shown = Shown::default();
     let lines = rng.usize(1..LINES);
@@ -164,7 +164,7 @@ async fn play(agent: &mut Agent, rng: &mut fastrand::Rng) -> Shown {
     shown
 }
 
-/// Kills one agent, and looks at what is left.
+/// Kills an agent, and checks what it has left.
 async fn killed(seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let home = TempDir::new().unwrap();
@@ -230,7 +230,7 @@ fn compare(seed: u64, shown: &Shown, events: &[(usize, Event)], workspace: &Path
     assert!(!has_run || events.iter().any(|(_, it)| is_run(it)), "seed {seed}");
 }
 
-/// A model that takes only a conversation that every provider would take.
+/// A model that accepts only conversations that every provider accepts.
 struct Strict(Replay);
 
 impl Model for Strict {
@@ -264,7 +264,7 @@ fn results_follow_calls(messages: &[Arc<Message>]) {
     assert!(calls(messages.len() - 1).is_empty(), "{messages:#?}");
 }
 
-/// Loads the session, and has it go on.
+/// Loads the session in this process, and continues it.
 async fn go_on_in_process(store: Arc<FileStore>, id: &str) {
     let make = |_: &SessionRequest, storage| {
         let script = json!({ "when": "", "answers": [[{ "text": "fine" }]] }).to_string();

@@ -1,6 +1,6 @@
-//! The laws of a store, for every store that there is: files, and a database.
+//! The laws of a store, for every store: files, and a database.
 //!
-//! Each law is given two views of one store, as two processes have them.
+//! Each law gets two views of one store, as two processes have them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ pub(crate) fn text(n: usize) -> Event {
     Event::Text(format!("chunk {n}"))
 }
 
-/// Returns so many events from an index on, which say where they are.
+/// Returns a batch of `count` events from an index on. Each event names its index.
 pub(crate) fn batch(first: usize, count: usize) -> Batch {
     let events = (first..first + count).map(|n| (5, Arc::new(text(n)))).collect();
     Batch { first, events, summary: None }
@@ -82,7 +82,7 @@ async fn batches(store: &dyn Store, id: &str) -> Vec<Batch> {
     batches
 }
 
-/// Returns the indexes of what is in a store, and checks that each event says that it is there.
+/// Returns the indexes of the events in a store, and checks that each event names its own index.
 pub(crate) async fn indexes(store: &dyn Store, id: &str) -> Vec<usize> {
     let mut indexes = Vec::new();
     for batch in batches(store, id).await {
@@ -137,7 +137,7 @@ async fn what_is_added_is_read_by_everybody_as_it_was() {
     .await;
 }
 
-/// Returns what is added to a log in a random case: now and then with a gap before it.
+/// Returns random batches for a log, sometimes with a gap before them.
 fn random_appends(rng: &mut fastrand::Rng) -> Vec<Vec<Batch>> {
     let mut next = 0;
     let mut random_batch = |rng: &mut fastrand::Rng| {
@@ -149,7 +149,7 @@ fn random_appends(rng: &mut fastrand::Rng) -> Vec<Vec<Batch>> {
     (0..12).map(|_| (0..rng.usize(1..4)).map(|_| random_batch(rng)).collect()).collect()
 }
 
-/// Adds to a session, now as one process and now as another, and reads it as both.
+/// Appends to a session from one process or the other, and reads it from both.
 async fn grow(views: &Views, appends: &[Vec<Batch>]) {
     let mut views = [&views.first, &views.second];
     let id = new_id();

@@ -132,7 +132,7 @@ async fn an_editor_on_sockets_that_dies_is_noticed_too() {
     timeout(HANG / 2, child.wait()).await.expect("it drains for nobody").unwrap();
 }
 
-/// An agent that logs a lot for nobody, as an editor does that keeps standard error and forgets it.
+/// Uses an agent with a large log that no program reads, like an editor that never reads standard error.
 #[tokio::test]
 async fn a_log_that_nobody_reads_holds_up_nothing() {
     let setup = Setup::answers(json!([
@@ -192,7 +192,7 @@ async fn a_signal_ends_it_and_what_was_asked_for_is_answered() {
     }
 }
 
-/// An agent whose `authenticate` waits for a person.
+/// Starts an agent whose `authenticate` waits for a person.
 async fn logging_in(setup: Setup) -> (Agent, u64) {
     let setup = setup.arg("--model").arg("gemini-x").var("BROWSER", "true");
     let mut agent = setup.start();

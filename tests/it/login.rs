@@ -11,7 +11,7 @@ use tandem_settings::{Check, Credentials, KeyInput, login, logout};
 
 use crate::credentials::{Place, STORED, words};
 
-/// An API that takes one key, and repeats what it is sent.
+/// Returns an API that accepts one key, and repeats its request.
 pub(crate) fn api() -> Check {
     Arc::new(|_, endpoint: Endpoint| {
         Box::pin(async move {
@@ -25,7 +25,7 @@ pub(crate) fn api() -> Check {
     })
 }
 
-/// Types these lines; returns what was said, and the error.
+/// Logs in with these typed lines; returns the output, and the error.
 async fn log_in(credentials: &Arc<Credentials>, lines: &[&str]) -> (String, Option<String>) {
     let typed: Vec<String> = lines.iter().rev().map(|line| (*line).to_owned()).collect();
     let typed = Mutex::new(typed);

@@ -1,4 +1,4 @@
-//! `authenticate`: a page in the browser that takes a key from its person and from nobody else.
+//! `authenticate`: a page in the browser that accepts a key only from the person who opened it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::login::api;
 
 const SECRET: &str = "AIza-0123456789abcdef";
 
-/// An open page, as a browser was told of it.
+/// An open page, with the address that the browser got.
 struct Page {
     place: Place,
     credentials: Arc<Credentials>,
@@ -113,7 +113,7 @@ async fn send(address: SocketAddr, request: &str) -> String {
     response
 }
 
-/// An empty response with this status.
+/// Checks for an empty response with this status.
 fn check_refused(response: &str, status: &str) {
     assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
     assert!(response.ends_with("\r\n\r\n"), "{response}");
@@ -124,7 +124,7 @@ fn has_form(page: &str) -> bool {
     page.contains("<form method=\"post\">")
 }
 
-/// Nobody serves the page. Somebody else, even this very connection, may have got its port by now.
+/// Checks that the page is not served any more. Another program, or even this connection, may have got its port.
 async fn check_closed(address: SocketAddr, path: &str) {
     let Ok(mut stream) = TcpStream::connect(address).await else { return };
     if stream.local_addr().unwrap() == address {

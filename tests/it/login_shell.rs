@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::agent::{Agent, Setup};
 
-/// Knows more directories, says other things too, and notes that it was asked.
+/// A login shell that has more directories in `PATH`, prints other texts as well, and records that it was asked.
 const SHELL: &str = r#"#!/bin/sh
 echo Welcome.
 echo complaint >&2
@@ -17,7 +17,7 @@ export PATH
 exec /bin/sh -c "$4"
 "#;
 
-/// Starts it as an editor would that was opened from a menu, but for these variables.
+/// Starts the agent as an editor would that was opened from a menu, with these variables.
 fn start(command: &str, vars: &[(&str, &str)]) -> Agent {
     let run = json!({ "call": { "name": "run_shell_command", "args": { "command": command } } });
     let setup = Setup::answers(json!([[run.clone()], [run], []])).file("../shells/zsh", SHELL);

@@ -1,4 +1,4 @@
-//! The agent as its users meet it.
+//! The real program, from the side of its users.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]

@@ -38,13 +38,13 @@ fn said(text: &str) -> Option<ResultContent> {
     Some(ResultContent::Server(Box::new(answer)))
 }
 
-/// The server of the fixtures, which does as `mode` says.
+/// Returns the server of the fixtures, whose behaviour depends on `mode`.
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mcp/server.sh")
 }
 
-/// Source of the same server, for a test to put in its workspace: commands in a sandbox do not see the fixture of a
-/// clone below `/tmp`.
+/// Source of the same server, which a test puts into its workspace: commands in a sandbox do not see the fixture if
+/// the repository is below `/tmp`.
 const SERVER: &str = include_str!("../../fixtures/mcp/server.sh");
 
 /// Returns the limits of these tests: a server is started again at once.
@@ -61,7 +61,7 @@ struct Stage {
     home: TempDir,
 }
 
-/// Limits, settings, logins and names that the servers of a session depend on.
+/// Limits, settings, logins and names for the servers of a session.
 struct Surroundings {
     limits: McpLimits,
     load: Load,
@@ -82,7 +82,7 @@ fn server(home: &Path, name: &str, mode: &str) -> ServerConfig {
 }
 
 impl Stage {
-    /// One server of that name and mode.
+    /// Makes a session with one server of this name and mode.
     fn new(name: &str, mode: &str, answers: Vec<Chunks>) -> Self {
         Self::with(answers, limits(), |home| vec![server(home, name, mode)])
     }
@@ -97,7 +97,7 @@ impl Stage {
         Self::in_home(home, answers, limits, Arc::new(move || servers.clone()), logins())
     }
 
-    /// These servers, of a user who logs in so.
+    /// Makes a session with these servers, whose user logs in by `logins`.
     fn known(
         answers: Vec<Chunks>,
         limits: McpLimits,
@@ -108,7 +108,7 @@ impl Stage {
         Self::in_home(home, answers, limits, Arc::new(move || servers.clone()), logins)
     }
 
-    /// The servers that there are when somebody looks.
+    /// Makes a session whose servers are read when they are needed.
     fn loading(
         answers: Vec<Chunks>,
         load: impl Fn() -> Vec<ServerConfig> + Send + Sync + 'static,
@@ -116,7 +116,7 @@ impl Stage {
         Self::in_home(TempDir::new().unwrap(), answers, limits(), Arc::new(load), logins())
     }
 
-    /// The same of a folder whose programs a person is asked about.
+    /// Makes a session in a folder whose programs need the user's consent.
     fn consented(
         answers: Vec<Chunks>,
         consent: &Arc<Consent>,
@@ -141,7 +141,7 @@ impl Stage {
         Self::looking_up(home, answers, limits, load, (logins, system_lookup()))
     }
 
-    /// A stage in which `lookup` decides where names of hosts lead.
+    /// Makes a session in which `lookup` resolves host names.
     fn looking_up(
         home: TempDir,
         answers: Vec<Chunks>,
@@ -153,7 +153,7 @@ impl Stage {
         Self::changed(home, answers, surroundings, |parts| parts)
     }
 
-    /// A stage whose parts `change` has altered.
+    /// Makes a session whose parts `change` has changed.
     fn changed(
         home: TempDir,
         answers: Vec<Chunks>,
@@ -181,7 +181,7 @@ impl Stage {
         Self { session, supervisor, spy, told, home }
     }
 
-    /// Returns the events of a turn in which every question is answered so.
+    /// Returns the events of a turn in which every question gets this answer.
     async fn turn_answering(&self, answer: &Answer) -> Vec<Arc<Event>> {
         let turn = self.session.prompt(text("go"), Origin::Editor);
         self.follow(turn, answer).await
@@ -211,7 +211,7 @@ impl Stage {
         self.turn_answering(&Answer::Once { edited: None }).await
     }
 
-    /// The names of the servers' tools that the model may call.
+    /// Returns the names of the servers' tools that the model may call.
     fn tools(&self) -> Vec<String> {
         let names = self.session.tools().iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
         names.into_iter().filter(|name| name.starts_with("mcp_")).collect()
@@ -250,7 +250,7 @@ impl Stage {
         wait_until(&format!("{what} in the server's notes"), is_noted).await;
     }
 
-    /// Lets a server go on that waits for it.
+    /// Lets a waiting server continue.
     fn go(&self) {
         fs::write(self.home.path().join("go"), "").unwrap();
     }
@@ -267,7 +267,7 @@ fn outcome(events: &[Arc<Event>]) -> ToolOutcome {
     outcome.clone()
 }
 
-/// The error of the only call of a turn.
+/// Returns the error of the only call of a turn.
 fn error(events: &[Arc<Event>]) -> String {
     match outcome(events) {
         ToolOutcome::Failed(error) => format!("{}: {}", error.kind, error.message),

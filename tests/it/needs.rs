@@ -1,5 +1,5 @@
-//! Programs and rights that a test needs and a machine may lack. A test asks for each of its needs first, and is
-//! skipped without them; `tests/needs` says at the end of `cargo test` which tests were.
+//! Programs and rights that a test needs and a machine may lack. A test checks its needs first, and is skipped
+//! without them. At the end of `cargo test`, `tests/needs` lists the skipped tests.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::places::seen_in_sandbox;
 use crate::postgres::server::programs;
 
-/// Something that a machine has or lacks.
+/// A program or right that a machine has or lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     Bubblewrap,
@@ -34,7 +34,7 @@ pub(crate) enum Need {
     Pip,
     Postgres,
     Procps,
-    /// A sandbox that keeps protected files of the workspace from being written.
+    /// A sandbox that protects files of the workspace.
     ProtectingSandbox,
     Python,
     /// Any sandbox.
@@ -50,14 +50,14 @@ pub(crate) enum Need {
 /// Facts about a need.
 struct Row {
     name: &'static str,
-    /// Rest of the variable `TANDEM_REQUIRE_...` that has tests fail instead of being skipped.
+    /// Rest of the variable `TANDEM_REQUIRE_...`, with which tests fail instead of being skipped.
     variable: &'static str,
-    /// Advice to a person who lacks it.
+    /// Advice to a person whose machine lacks it.
     remedy: &'static str,
     is_here: fn() -> bool,
 }
 
-/// Directory that a server of root's ssh has to itself.
+/// Directory that root's ssh server needs.
 const SSHD_DIRECTORY: &str = "/run/sshd";
 
 impl Need {
@@ -147,8 +147,9 @@ impl Need {
     }
 }
 
-/// Returns whether something that a test needs is not here, and the test is to be skipped, which is recorded. Panics
-/// where it is required. With `--test-threads=1` the harness names no thread after its test, and all count as one.
+/// Returns `true` if this machine lacks what a test needs. The test is then skipped, which is recorded. Panics if
+/// the need is required. With `--test-threads=1` the harness names no thread after its test, and all tests count as
+/// one.
 pub(crate) fn lacking(need: Need) -> bool {
     static HERE: Mutex<BTreeMap<Need, bool>> = Mutex::new(BTreeMap::new());
     let Row { name, variable, remedy, is_here } = need.row();
@@ -162,7 +163,7 @@ pub(crate) fn lacking(need: Need) -> bool {
     !is_here
 }
 
-/// Says in this test's output that it lacks something, and tells the list at the end of `cargo test`.
+/// Prints the need in this test's output, and records it for the list at the end of `cargo test`.
 #[expect(clippy::print_stdout, reason = "captured; `--show-output` prints it")]
 fn record(name: &str, remedy: &str) {
     println!("skipped without {name}: {remedy}");

@@ -1,4 +1,4 @@
-//! Directories for tests that run commands in a sandbox or as another user, wherever the repository was cloned.
+//! Directories for tests that run commands in a sandbox or as another user, wherever the repository is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Directories that commands in a sandbox see others in place of.
+/// Directories in whose place commands in a sandbox see others.
 const REPLACED: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Makes a directory that commands in a sandbox see as it is: in the target directory or, if the repository was
-/// cloned where they see another directory, in the user's home.
+/// Makes a directory that commands in a sandbox see unchanged: in the target directory, or in the user's home if
+/// commands see another directory there.
 pub(crate) fn seen_in_sandbox() -> TempDir {
     let replaced = REPLACED.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.into()));
     let is_seen = |path: &PathBuf| {
@@ -27,12 +27,12 @@ pub(crate) fn entered_by_others() -> TempDir {
     TempDir::new_in("/tmp").unwrap()
 }
 
-/// Copies the program that was built into a directory, for those who cannot reach it where it is.
+/// Copies the built program into a directory, for users who cannot reach it in its own directory.
 pub(crate) fn copy_program(directory: &Path) -> PathBuf {
     copy(Path::new(env!("CARGO_BIN_EXE_tandem")), directory)
 }
 
-/// Copies a file of `fixtures` into a directory, for those who cannot reach it where it is.
+/// Copies a file of `fixtures` into a directory, for users who cannot reach it in its own directory.
 pub(crate) fn copy_fixture(name: &str, directory: &Path) -> PathBuf {
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name), directory)
 }

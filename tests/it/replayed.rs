@@ -1,4 +1,4 @@
-//! `tandem replay`: records played against an agent, and what is said where it does otherwise.
+//! `tandem replay`: records played against an agent, and the report where the agent differs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

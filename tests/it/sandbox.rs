@@ -37,7 +37,7 @@ pub(crate) fn mechanisms() -> Vec<&'static str> {
     MECHANISMS.into_iter().filter(|mechanism| works(mechanism)).collect()
 }
 
-/// A home with a workspace in it, outside of `/tmp`, which commands see another one of.
+/// A home with a workspace, outside of `/tmp`, in whose place commands see another directory.
 pub(super) struct Arena {
     directory: TempDir,
 }
@@ -47,7 +47,7 @@ impl Arena {
         Self::of(seen_in_sandbox())
     }
 
-    /// An arena in a directory that is made for it.
+    /// Makes an arena in a new directory.
     pub(super) fn of(directory: TempDir) -> Self {
         let arena = Self { directory };
         fs::create_dir_all(arena.workspace()).unwrap();
@@ -86,7 +86,7 @@ impl Arena {
         command
     }
 
-    /// Returns what runs words in the sandbox.
+    /// Returns the program that runs words in the sandbox.
     pub(super) fn sandboxed(&self, mechanism: &str, mode: &str, words: &[&str]) -> Command {
         let mut command = self.program(env!("CARGO_BIN_EXE_tandem"));
         command.args(["sandbox", "--mechanism", mechanism, "-s", mode, "--"]).args(words);
@@ -98,7 +98,7 @@ impl Arena {
         self.sandboxed(mechanism, mode, &["/bin/bash", "-c", line]).output().unwrap()
     }
 
-    /// Runs a line of bash, without a sandbox; it must succeed.
+    /// Runs a line of bash without a sandbox; the line must succeed.
     pub(super) fn outside(&self, line: &str) -> String {
         let output = self.program("/bin/bash").args(["-c", line]).output().unwrap();
         assert!(output.status.success(), "{line}: {output:?}");

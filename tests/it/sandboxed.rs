@@ -1,4 +1,4 @@
-//! Commands of a session that has a sandbox, from the model's call to what is on the disk.
+//! Commands of a session with a sandbox, from the model's call to the files on the disk.
 
 mod background;
 mod by_default;
@@ -43,11 +43,11 @@ use crate::family::{is_gone, make_fifo};
 use crate::needs::{Need, lacking, python};
 use crate::places::seen_in_sandbox;
 
-/// The end of the labels of calls that run in a sandbox.
+/// Mark at the end of labels of calls in a sandbox.
 pub(crate) const SANDBOXED: &str = "[sandboxed]";
 
-/// Returns whether a record of what people are shown can be made here: not if it shows a sandbox, and there
-/// is none, or one that blocks in other words. Then the test is recorded as skipped.
+/// Returns `true` if this machine can make a record of what people are shown. A record with a sandbox needs a
+/// sandbox, and one that explains refusals in the same words. Otherwise the test is recorded as skipped.
 pub(crate) fn can_show(record: &str) -> bool {
     let is_sandboxed = [SANDBOXED, "inside the sandbox"].iter().any(|it| record.contains(it));
     let is_blocked = is_sandboxed && record.contains("Read-only file system");
@@ -61,21 +61,21 @@ fn run(command: &str) -> Value {
     with(command, json!({}))
 }
 
-/// A call of a command with more arguments.
+/// Returns a call of a command with more arguments.
 fn with(command: &str, more: Value) -> Value {
     let mut args = json!({ "command": command });
     args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({ "call": { "name": "run_shell_command", "args": args } })
 }
 
-/// A call of a command that is to leave the sandbox, for [`REASON`].
+/// Returns a call of a command that requests to leave the sandbox, for [`REASON`].
 pub(crate) fn outside(command: &str) -> Value {
     with(command, json!({ "sandbox": "outside", "justification": REASON }))
 }
 
 static PROTECTED: LazyLock<NameList> = LazyLock::new(|| NameList::new(protected_files()).unwrap());
 
-/// A sandbox by the best mechanism there is, whose helper is the program.
+/// Returns a sandbox with the best mechanism of this machine and this program as its helper.
 fn sandbox_setup(home: &Path) -> SandboxSetup {
     SandboxSetup {
         mode: None,
@@ -100,18 +100,18 @@ fn sandbox_setup(home: &Path) -> SandboxSetup {
 struct Stage {
     session: Arc<Session>,
     home: TempDir,
-    /// Events that were read.
+    /// Number of events that were read.
     seen: usize,
 }
 
-/// A call, the question about it if there was one, and what came of it.
+/// A call, its question if it was asked about, and its outcome.
 struct Made {
     started: Arc<CallStarted>,
     outcome: ToolOutcome,
 }
 
 impl Made {
-    /// Returns what the model is told.
+    /// Returns the text for the model.
     fn told(&self) -> &str {
         match &self.outcome {
             ToolOutcome::Done(output) => &output.text,
@@ -138,17 +138,17 @@ impl Made {
 }
 
 impl Stage {
-    /// Each of the calls is an answer of the model by itself.
+    /// Makes a session whose model makes these calls, one in each answer.
     fn new(mode: Mode, calls: &[Value]) -> Self {
         Self::with(mode, calls, Vec::new())
     }
 
-    /// The same with more directories that can be written.
+    /// Makes a session with more writable directories.
     fn with(mode: Mode, calls: &[Value], writable: Vec<PathBuf>) -> Self {
         Self::changed(mode, calls, |setup| SandboxSetup { writable, ..setup })
     }
 
-    /// The same with another sandbox.
+    /// Makes a session with another sandbox.
     fn changed(
         mode: Mode,
         calls: &[Value],
@@ -157,7 +157,7 @@ impl Stage {
         Self::in_home(TempDir::new().unwrap(), mode, calls, change)
     }
 
-    /// The same in a home that is there already.
+    /// Makes a session in an existing home.
     fn in_home(
         home: TempDir,
         mode: Mode,
@@ -397,7 +397,7 @@ fn helper(setup: SandboxSetup, mechanism: Mechanism, does: &str) -> SandboxSetup
     SandboxSetup { mechanism: Some(mechanism), helper, ..setup }
 }
 
-/// The mechanisms of Linux, and what a test needs of them.
+/// Mechanisms of Linux, and the need of each.
 const MECHANISMS: [(Mechanism, Need); 3] = [
     (Mechanism::Namespaces, Need::Namespaces),
     (Mechanism::Bubblewrap, Need::Bubblewrap),
@@ -478,7 +478,7 @@ async fn words_in_the_output_are_no_reason_to_leave_the_sandbox() {
     assert!(told.contains(blocked), "{told}");
 }
 
-/// Returns what people are told in the middle of a session that has ended its turn.
+/// Returns the notices to people after a session's turn has ended.
 async fn notices(stage: &Stage) -> Vec<String> {
     let mut log = stage.session.events(0);
     let events = until(&mut log, is_end).await;
@@ -571,7 +571,7 @@ for _ in range(1000):
     assert!(made[1].told().contains("served"), "{} {}", made[0].told(), made[1].told());
 }
 
-/// A family that no process group holds together.
+/// Shell line that starts processes outside of any common process group.
 const FAMILY: &str = "exec 3>family; (setsid sleep 1000 &); (trap '' TERM; setsid setsid sleep 1000 &); \
     echo started >&3; sleep 1000";
 

@@ -1,5 +1,4 @@
-//! Secrecy of keys: what programs that the agent starts, and models, can learn of them without a
-//! question.
+//! Secrecy of keys: what programs of the agent, and models, can learn of keys without a question.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -12,10 +11,10 @@ use crate::agent::{HANG, Setup};
 use crate::family::run;
 use crate::places::{copy_program, entered_by_others};
 
-/// A user who has no rights. Root may read every process.
+/// Id of a user without rights. Root may read every process.
 const NOBODY: u32 = 65534;
 
-/// Gives a directory, and what is in it, to a user.
+/// Changes the owner of a directory and its files.
 fn give(path: &Path, user: u32) {
     chown(path, Some(user), Some(user)).unwrap();
     for entry in fs::read_dir(path).into_iter().flatten() {
@@ -24,8 +23,8 @@ fn give(path: &Path, user: u32) {
     }
 }
 
-/// Runs a command of the agent's, and returns what it writes into `out`; the agent has the key, and
-/// no special rights.
+/// Runs a command as the agent does, with the key in the agent's environment and without special rights. Returns the
+/// content of `out`.
 async fn out(command: &str, key: &str) -> String {
     let setup = Setup::answers(json!([[run(command)], [{ "text": "done" }]])).arg("-y");
     let setup = setup.var("GEMINI_API_KEY", key).var("MY_COPY", key);
@@ -55,7 +54,7 @@ async fn a_command_finds_no_key_in_its_own_environment() {
     assert!(found.contains("HOME=") && !found.contains(key), "{found}");
 }
 
-/// Nor in that of the guard and of whatever else the agent runs.
+/// Checks the environment of the guard and of every other process, too.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_command_finds_no_key_in_the_environment_of_any_process() {
@@ -64,8 +63,8 @@ async fn a_command_finds_no_key_in_the_environment_of_any_process() {
     assert!(found.contains("TANDEM_COMMAND=") && !found.contains(key), "{found}");
 }
 
-/// Sends a prompt where there is a secret file (`.env`), rejects what is asked, and returns the
-/// number of questions and all messages.
+/// Sends a prompt in a workspace with a secret file (`.env`), rejects every call, and returns the number of
+/// questions and all messages.
 async fn asked(setup: Setup, prompt: &str) -> (usize, String) {
     let mut agent = setup.file(".env", "KEY=hush\n").start();
     let id = agent.prompt(prompt).await;

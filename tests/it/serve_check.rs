@@ -18,8 +18,8 @@ use crate::postgres::server::Cluster;
 /// Certificates for `localhost`, with the key `first.key`; `first.pem` is for `tandem.example`, too.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls");
 
-/// Runs `tandem serve check` with these flags; returns what it prints, and its exit status. What depends on the
-/// machine is left out: how commands are fenced in, and how many files may be open.
+/// Runs `tandem serve check` with these flags; returns its output and exit status. Lines that depend on the machine
+/// are left out: the sandbox mechanism, and the limit on open files.
 pub(crate) async fn check(home: &Path, flags: &[&str]) -> (String, i32) {
     let setup = Setup::answers(json!([[{ "text": "hello" }]]));
     let setup = ["serve", "check"].iter().chain(flags).fold(setup, |setup, flag| setup.arg(flag));

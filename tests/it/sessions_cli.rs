@@ -14,7 +14,7 @@ use tandem_agent::session::Store as _;
 use tandem_store::FileStore;
 use tempfile::TempDir;
 
-/// A home with a workspace, in which prompts are run one after the other.
+/// A home with a workspace, in which prompts run one after another.
 pub(crate) struct Place {
     pub(crate) home: TempDir,
 }
@@ -56,7 +56,7 @@ impl Place {
         said.out
     }
 
-    /// Runs a prompt with a model that answers so.
+    /// Runs a prompt with a model that gives these answers.
     pub(crate) fn prompt(&self, answers: Value, args: &[&str]) -> Said {
         let script = self.home.path().join("script.jsonl");
         fs::write(&script, json!({ "when": "", "answers": answers }).to_string()).unwrap();
@@ -408,7 +408,7 @@ async fn a_session_that_is_open_elsewhere_is_marked_with_the_way_to_it() {
     assert_eq!(json()[1].get("open"), None);
 }
 
-/// Runs a command in a terminal, where this is typed; returns what it shows there.
+/// Runs a command in a terminal, types this text, and returns the screen.
 fn at_a_terminal(mut command: Command, typed: &str) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();

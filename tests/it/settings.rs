@@ -1,4 +1,4 @@
-//! Settings: which file counts for what, what is wrong and where, what a project may say.
+//! Settings: which file counts for which value, faults and their places, and the values that a project may set.
 
 mod agents;
 mod policies;
@@ -22,7 +22,7 @@ const OWN: &str = "home/.config/tandem/settings.json";
 const PROJECT: &str = "home/repo/sub/.gemini/settings.json";
 const SYSTEM: &str = "etc/settings.json";
 
-/// The settings of a place, whose machine has its owner's files in `etc`.
+/// Returns the settings of a place. The files of the machine's owner are in `etc`.
 fn read_with(place: &Place, vars: &[(&str, &str)], given: &[Override]) -> Settings {
     let system = place.path(SYSTEM).display().to_string();
     let mut all = vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH", system.as_str())];

@@ -1,4 +1,4 @@
-//! One session that several front ends share: whose turn it is, who is asked, who answers.
+//! One session that several front ends share: whose turn runs, who is asked, and who answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fakes::{Fake, is_end, next, other, session, text, until};
 
-/// Credentials that nobody needs.
+/// Credentials that no test needs.
 struct NoLogin;
 
 impl acp::Login for NoLogin {
@@ -62,12 +62,12 @@ pub(crate) struct Editor {
 }
 
 impl Editor {
-    /// An editor of 0.0.9.
+    /// Starts an editor of 0.0.9.
     pub(crate) async fn of(session: &Arc<Session>) -> Self {
         Self::with(session, Value::Null).await
     }
 
-    /// An editor that begins so.
+    /// Starts an editor with these parameters of `initialize`.
     pub(crate) async fn with(session: &Arc<Session>, initialize: Value) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
@@ -108,7 +108,7 @@ impl Editor {
     }
 }
 
-/// One call of `t`, then the end.
+/// Returns the answers of a model that calls `t` once, and then ends the turn.
 fn one_call() -> Value {
     json!([[{ "call": { "name": "t", "id": "c1" } }], [{ "text": "done" }]])
 }

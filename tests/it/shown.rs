@@ -1,10 +1,9 @@
-//! Table of what each front end shows of every event, `fixtures/events_shown.md`, which is also to be
-//! read. `UPDATE_SHOWN=1 cargo test --test it shown` writes it anew.
+//! Table of what each front end shows of every event: `fixtures/events_shown.md`, which is also for reading.
+//! `UPDATE_SHOWN=1 cargo test --test it shown` writes it anew.
 //!
-//! The events are those of `fixtures/store/v1`, one of each shape. Each happens in a session that a
-//! front end shows, between two notes that every front end shows, and what the front end sends
-//! between these is what it shows of the event. The terminal's column is `fixtures/tui/events.txt`,
-//! which a test of the terminal keeps.
+//! The events are those of `fixtures/store/v1`, one of each shape. Each event happens in a session that a front end
+//! shows, between two notes that every front end shows. The messages of the front end between the two notes are what
+//! it shows of the event. The terminal's column is `fixtures/tui/events.txt`, which a test of the terminal writes.
 
 mod a2a;
 mod editors;
@@ -36,12 +35,12 @@ and for notes on standard error. An empty cell has its reason in the last column
 
 ";
 
-/// One shape of an event, as a front end meets it.
+/// One shape of an event, as a front end gets it.
 pub(crate) struct Case {
     /// Line of the event in the fixture.
     pub(crate) line: usize,
     pub(crate) event: Event,
-    /// `false` if the turn that it is about was begun elsewhere.
+    /// `false` if another front end began the turn of the event.
     pub(crate) own: bool,
 }
 
@@ -54,7 +53,7 @@ fn lines(of: &str) -> Vec<String> {
     text.lines().map(ToOwned::to_owned).collect()
 }
 
-/// Every shape of an event; the last is of another version.
+/// Returns every shape of an event; the last is of another version.
 fn cases() -> Vec<Case> {
     let all = [lines("fixtures/store/v1/events.jsonl"), lines("fixtures/store/v1/newer.jsonl")];
     let mut cases = Vec::new();
@@ -75,7 +74,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Returns the name of a row. Fails to compile when there is a variant that has none.
+/// Returns the name of a row. Fails to compile if a variant has no name here.
 fn label(case: &Case) -> String {
     let label = match &case.event {
         Event::SessionStarted(_) => "`SessionStarted`".to_owned(),
@@ -188,7 +187,7 @@ fn stopped(reason: &StopReason) -> String {
     reason.to_owned()
 }
 
-/// One row: its name, what each front end shows, and why some show nothing.
+/// One row: its name, the text of each front end, and the reasons why some show nothing.
 struct Row {
     label: String,
     cells: [String; 5],
@@ -196,7 +195,7 @@ struct Row {
 }
 
 impl Row {
-    /// Makes a row. What is wrong with it is added to the faults.
+    /// Makes a row. Adds its faults to `faults`.
     fn new(case: &Case, cells: [String; 5], faults: &mut Vec<String>) -> Self {
         let reasons = reasons::of(case);
         let given = |column: usize| reasons.iter().find(|(columns, _)| columns.contains(&column));

@@ -1,4 +1,4 @@
-//! The store: what is kept of a log, whatever happens to its file.
+//! The store in files: the part of a log that is kept whatever happens to its file.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -67,7 +67,7 @@ impl Place {
         self.store.create(&head(id)).await.unwrap()
     }
 
-    /// A session with three batches and a gap, closed.
+    /// Makes a session with three batches and a gap, which is closed.
     async fn written() -> Self {
         let place = Self::new();
         let mut lease = place.create(ID).await;
@@ -347,7 +347,7 @@ async fn a_line_of_many_megabytes_is_read() {
     assert_eq!(events, 4);
 }
 
-/// A log as this version and earlier ones have written it, which every later one reads.
+/// A log as this version and earlier versions have written it, which every later version reads.
 const GOLDEN: &str = include_str!("../../fixtures/store/v1/log.jsonl");
 
 #[tokio::test]
@@ -502,7 +502,7 @@ async fn a_fork_is_whole_when_its_original_is_deleted() {
     assert_eq!(events, [(0, said), (1, text(1)), (2, other)]);
 }
 
-/// Between `fork` and `exec`, a process that is just being started has every open file.
+/// Covers the time between `fork` and `exec`, in which a new process has every open file.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_session_is_let_go_although_a_process_that_begins_still_has_its_file() {

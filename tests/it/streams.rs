@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
 
-/// Line that the model says so many times: in all, more than any of these streams takes at once.
+/// Line that the model repeats, so often that no stream can hold all of it.
 const LINE: &str = "0123456789 0123456789 0123456789 0123456789 0123456789 0123456789 {n}\n";
 const TIMES: usize = 6000;
 
@@ -27,7 +27,7 @@ const TIMES: usize = 6000;
 struct Stream {
     agent: OwnedFd,
     editor: File,
-    /// Bytes that the editor writes to end the stream, if it is not enough to close it.
+    /// Bytes with which the editor ends the stream, if closing it is not enough.
     end: &'static [u8],
 }
 
@@ -79,8 +79,8 @@ async fn check(input: fn() -> Stream, output: fn() -> Stream) {
     }
 }
 
-/// Waits for a conversation, on a thread that a runtime does not wait for when it ends: one that hangs
-/// is a test that fails.
+/// Waits for a conversation on a thread that the runtime does not wait for, so that a conversation that hangs fails
+/// the test.
 async fn on_thread(talk: impl FnOnce() + Send + 'static) {
     let (done, ended) = oneshot::channel();
     std::thread::spawn(move || {

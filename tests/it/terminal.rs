@@ -1,6 +1,6 @@
-//! The real binary in a real terminal (tmux), and the person in front of it.
+//! The real program in a real terminal (tmux), and the person in front of it.
 //!
-//! Without tmux these tests do nothing and say so; `.ci/run` installs it.
+//! Without tmux these tests are recorded as skipped; `.ci/run` installs it.
 
 mod asking;
 mod ending;
@@ -31,7 +31,7 @@ pub(crate) const HINT: &str = "? for the keys";
 /// The question before an edit.
 pub(crate) const QUESTION: &str = "Allow this?";
 
-/// Number of times that a screen must be the same to be taken for still.
+/// Number of equal screens in a row after which the screen counts as still.
 const STILL: usize = 10;
 
 /// A terminal with a shell, in which the agent is started.
@@ -40,7 +40,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts the agent with a script of one line; none if there is no tmux.
+    /// Starts the agent with a script of one line; `None` without tmux.
     fn start(answers: Value, args: &str) -> Option<Self> {
         let terminal = Self::open()?;
         let script = json!({ "when": "", "answers": answers }).to_string();
@@ -51,7 +51,7 @@ impl Terminal {
         Some(terminal)
     }
 
-    /// A shell in a terminal; none if there is no tmux.
+    /// Starts a shell in a terminal; `None` without tmux.
     pub(crate) fn open() -> Option<Self> {
         if lacking(Need::Tmux) || lacking(Need::Procps) {
             return None;
@@ -105,7 +105,7 @@ impl Terminal {
         self.tmux(&[&["send-keys", "-H"], &bytes[..]].concat());
     }
 
-    /// Returns what tmux knows of the terminal, in this format.
+    /// Returns facts that tmux knows of the terminal, in this format.
     pub(crate) fn shown(&self, format: &str) -> String {
         let shown = self.tmux(&["display-message", "-p", format]).stdout;
         String::from_utf8_lossy(&shown).trim().to_owned()
@@ -116,7 +116,7 @@ impl Terminal {
         self.keys(&["Enter"]);
     }
 
-    /// Types a prompt while a turn runs, and takes it back into the line.
+    /// Types a prompt while a turn runs, and takes the prompt back into the line.
     pub(crate) fn take_back(&self, prompt: &str) {
         self.line(prompt);
         self.until(&format!("queued: {prompt}"));
@@ -126,7 +126,7 @@ impl Terminal {
         });
     }
 
-    /// The screen and the scrollback.
+    /// Returns the screen and the scrollback.
     pub(crate) fn seen(&self) -> String {
         String::from_utf8_lossy(&self.tmux(&["capture-pane", "-p", "-S", "-"]).stdout).into_owned()
     }
@@ -155,8 +155,8 @@ impl Terminal {
         }
     }
 
-    /// The screen, when all of a frame is there: terminals take it in pieces, and one may be seen,
-    /// or another size set, between two of them.
+    /// Returns the screen once a whole frame is there. A terminal draws in pieces, and a reader or a change of size
+    /// may come between two pieces.
     pub(crate) fn still(&self) -> String {
         let now = || {
             let cursor = self.tmux(&["display-message", "-p", "#{cursor_x} #{cursor_y}"]);
@@ -172,8 +172,8 @@ impl Terminal {
         before.0
     }
 
-    /// Waits for the shell, which has the terminal again as it was: its settings are the same, the
-    /// cursor is seen, and what is pasted is not marked.
+    /// Waits for the shell to have the terminal as before: same settings, a visible cursor, and pastes without
+    /// marks.
     #[track_caller]
     pub(crate) fn check_given_back(&self) {
         self.wait("the shell", |seen| seen.trim_end().ends_with("ready>"));
@@ -193,7 +193,7 @@ impl Terminal {
         self.shown("#{pane_pid}")
     }
 
-    /// The process that the shell has started.
+    /// Returns the id of the process that the shell has started.
     fn agent_id(&self) -> String {
         ids(&["--ppid", &self.shell_id()])
     }
@@ -207,12 +207,12 @@ impl Terminal {
         ids.next() != ids.next()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the agent.
     fn signal(&self, name: &str) {
         Command::new("kill").args([&format!("-{name}"), &self.agent_id()]).status().unwrap();
     }
 
-    /// A program of the user's that gets a file's name.
+    /// Installs an editor for the user, which gets the name of a file.
     fn editor(&self, script: &str) {
         let editor = self.home.path().join("editor");
         fs::write(&editor, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -224,7 +224,7 @@ impl Terminal {
     }
 }
 
-/// Returns the ids of the processes that `ps` selects by these options, as it takes them.
+/// Returns the ids of the processes that `ps` selects by these options.
 fn ids(selected: &[&str]) -> String {
     let ps = Command::new("ps").args(["-o", "pid="]).args(selected).output().unwrap();
     String::from_utf8_lossy(&ps.stdout).split_whitespace().collect::<Vec<_>>().join(",")
@@ -243,7 +243,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns the prompts on a screen, the one that is typed or the hint in its place at the end.
+/// Returns the prompts on a screen. The last item is the typed prompt, or the hint in its place.
 pub(crate) fn prompts(seen: &str) -> Vec<&str> {
     seen.lines().filter_map(|line| line.strip_prefix("› ")).map(str::trim_end).collect()
 }

@@ -27,7 +27,7 @@ use crate::sandboxed::can_show;
 #[serde(tag = "dir", rename_all = "snake_case")]
 enum Recorded {
     Setup {
-        /// The sentence that the transcript proves.
+        /// Sentence that the transcript proves.
         about: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         args: Vec<String>,
@@ -35,7 +35,7 @@ enum Recorded {
         files: BTreeMap<String, String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         script: Vec<Value>,
-        /// Lines that `tandem replay --show` ends with.
+        /// Last lines of `tandem replay --show`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         next: Vec<String>,
     },
@@ -75,7 +75,7 @@ const WORKSPACE: &str = "/workspace";
 /// Id of the session in the files.
 const SESSION: &str = "SESSION";
 
-/// A test for each file of a directory, and one that none of its files is forgotten.
+/// Makes a test for each file of a directory, and a test that no file is missing.
 macro_rules! transcripts {
     ($directory:ident: $($name:ident)*) => {
         mod $directory {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::agent::Setup;
 
-/// Says that it was run.
+/// Script that records that it was run.
 const CANARY: &str = "#!/bin/sh\necho ran >> \"$HOME/ran\"\n";
 
 fn git(directory: &Path, args: &[&str]) {
@@ -25,7 +25,7 @@ async fn check(line: &str, program: &str, setting: (&str, &str), path: &str, ask
     check_answered(line, program, setting, path, asked.then_some("reject")).await;
 }
 
-/// Checks the same; a question is answered so, if one is expected.
+/// Checks a line as [`check`] does, and answers an expected question.
 async fn check_answered(
     line: &str,
     program: &str,

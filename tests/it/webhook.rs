@@ -1,4 +1,4 @@
-//! Push notifications: where they may go, and how they get there.
+//! Push notifications: the addresses that they may go to, and their delivery.
 
 mod names;
 mod places;
@@ -149,7 +149,7 @@ async fn a_key_that_is_forgotten_gets_nothing_more_and_may_come_back() {
     server.bodies(&["c"]).await;
 }
 
-/// Sends one notification that is held, then more; which of those arrive?
+/// Sends a notification that is held, then more, and checks which of them arrive.
 async fn crowd(limits: WebhookLimits, more: &[&str], expected: &[&str]) {
     let held = Arc::new(Notify::new());
     let mut server = Server::start(vec![Reply::Held(Arc::clone(&held))]).await;
@@ -229,7 +229,7 @@ async fn a_session_with_many_slow_receivers_leaves_room_for_others() {
     assert!(let_go.try_recv().is_err());
 }
 
-/// Keeps what is logged.
+/// Writer that records the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

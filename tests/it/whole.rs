@@ -18,7 +18,7 @@ use crate::family::make_fifo;
 
 const KEY: &str = "AIzaSyWholeWay0123456789";
 
-/// An agent of a model behind this server, without a key.
+/// Returns an agent with a model at this server, and without a key.
 fn agent_of(server: &Server) -> Setup {
     Setup::default()
         .arg("--model")

@@ -1,5 +1,5 @@
-//! Says at the end of `cargo test` what tests needed and did not find, and how to get it: `tests/it/needs.rs` has
-//! recorded it.
+//! Prints at the end of `cargo test` what tests needed and did not find, and how to get it. `tests/it/needs.rs`
+//! records it.
 
 #![expect(clippy::print_stdout, reason = "a person reads it")]
 
@@ -20,7 +20,7 @@ fn main() {
     print!("{}", summary(&recorded, &parent_id().to_string()));
 }
 
-/// Returns what was skipped in the run of one cargo, a line for each need.
+/// Returns the tests that one run of cargo skipped, a line for each need.
 fn summary(recorded: &str, cargo: &str) -> String {
     let mut skipped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for line in recorded.lines() {

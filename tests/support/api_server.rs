@@ -1,5 +1,4 @@
-//! A stand-in for a model's API on this machine: replies as it is told, and records what it is
-//! asked.
+//! A stand-in for a model's API on this machine: it gives the replies of a list, and records its requests.
 
 pub mod anthropic;
 pub mod openai;
@@ -22,18 +21,18 @@ use tokio::sync::mpsc;
 
 use crate::limit::in_time;
 
-/// One request as it came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// With the method: `POST /v1beta/models/x:countTokens`.
     pub what: String,
     /// Header fields of the request.
     pub headers: HeaderMap,
-    /// Null if there is none.
+    /// Body of the request; null if there is none.
     pub body: Value,
 }
 
-/// The answer to one request.
+/// The reply to one request.
 pub struct Reply {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -42,7 +41,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The same with another word in place of one.
+    /// Returns the reply with a word replaced.
     #[must_use]
     pub fn with(mut self, word: &str, other: &str) -> Self {
         for piece in &mut self.body {
@@ -55,7 +54,7 @@ impl Reply {
 
 /// Replies of the Gemini API.
 impl Reply {
-    /// An answer that says one thing.
+    /// Returns an answer with one text.
     pub fn text(text: &str) -> Self {
         Self::stream(event(&format!(
             r#"{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}}"#
@@ -87,11 +86,11 @@ pub struct Server {
     gone: tokio::sync::Mutex<mpsc::UnboundedReceiver<()>>,
 }
 
-/// A check of a request, which is given the bodies of the replies so far. The reply that it returns, a refusal,
-/// takes no turn.
+/// Check of a request, which gets the bodies of the replies so far. A reply that it returns is a refusal, and takes
+/// no reply from the list.
 pub type Check = fn(&Asked, &[Vec<u8>]) -> Option<Reply>;
 
-/// JSON that is answered at some paths, apart from the replies; `None` if there are replies alone.
+/// JSON at some paths, apart from the replies; `None` if there are only replies.
 type Pages = Arc<Mutex<Option<Vec<(String, Value)>>>>;
 
 struct Script {
@@ -105,19 +104,19 @@ struct Script {
 }
 
 impl Reply {
-    /// A stream of events, whole.
+    /// Returns a reply with a stream of events in one piece.
     pub fn stream(body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type", "text/event-stream".to_owned())];
         Self { status: 200, headers, body: vec![body.into()], end: End::Whole }
     }
 
-    /// An error with its JSON, or whatever the body is.
+    /// Returns an error with its JSON, or with any other body.
     pub fn error(status: u16, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self { status, headers, body: vec![body.into()], end: End::Whole }
     }
 
-    /// Returns the reply with a header field, in place of one of the same name.
+    /// Returns the reply with a header field, in place of a field of the same name.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
@@ -125,7 +124,7 @@ impl Reply {
         self
     }
 
-    /// In pieces that end at these places.
+    /// Returns the reply in pieces that end at these places.
     #[must_use]
     pub fn cut_at(mut self, mut places: Vec<usize>) -> Self {
         let whole = self.body.concat();
@@ -141,21 +140,21 @@ impl Reply {
         self
     }
 
-    /// The connection breaks off after the body.
+    /// Returns the reply with a connection that breaks off after the body.
     #[must_use]
     pub fn then_cut(mut self) -> Self {
         self.end = End::Cut;
         self
     }
 
-    /// Nothing comes after the body, not even an end.
+    /// Returns the reply with a connection that stays open after the body, without an end.
     #[must_use]
     pub fn then_hang(mut self) -> Self {
         self.end = End::Hang;
         self
     }
 
-    /// The body comes this many times.
+    /// Returns the reply with its body repeated.
     #[must_use]
     pub fn times(mut self, times: usize) -> Self {
         self.end = End::Repeat(times);
@@ -196,7 +195,7 @@ impl Reply {
     }
 }
 
-/// Tells when the client has closed a connection that hangs.
+/// Guard that reports when the client has closed a hanging connection.
 struct Guard(mpsc::UnboundedSender<()>);
 
 impl Drop for Guard {
@@ -211,13 +210,13 @@ impl Server {
         Self::begin(replies, None, None).await
     }
 
-    /// Replies in this order; but at these paths with their JSON, and to any other `GET` that there
-    /// is nothing.
+    /// Starts a server with these replies in order. Requests to `pages` get their JSON, and any other `GET` gets a
+    /// 404.
     pub async fn with_pages(replies: Vec<Reply>, pages: &[(&str, Value)]) -> Self {
         Self::of_pages(replies, pages, None).await
     }
 
-    /// The same, but refuses what `check` refuses.
+    /// Starts a server as [`Self::with_pages`] does, which also refuses what `check` refuses.
     pub async fn of_pages(
         replies: Vec<Reply>,
         pages: &[(&str, Value)],

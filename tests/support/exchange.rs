@@ -1,4 +1,4 @@
-//! A thread for tests that exchanges two paths all the time, as a command could.
+//! A thread for tests that exchanges two paths again and again, as a command could do.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
     }
 }
 
-/// A host of a session that works in this directory.
+/// Returns a host of a session that works in this directory.
 pub fn host(root: &Path) -> Host {
     host_with(Workspace::new(root, &[]).unwrap(), ToolLimits::default())
 }

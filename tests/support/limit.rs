@@ -1,4 +1,4 @@
-//! The limit of a wait. It is of real time, so that it holds where a test's time is paused, too.
+//! Limit of a wait, in real time, so that it holds in tests with paused time, too.
 
 use std::panic::Location;
 use std::sync::LazyLock;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// Longer than anything takes in a test: only a hang gets this far.
+/// Limit of every wait, longer than any step of a test: only a hang reaches it.
 pub const HANG: Duration = Duration::from_secs(20);
 
-/// Time between two looks at what is waited for.
+/// Time between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Waits for a future; `None` if it takes longer than anything does here.
+/// Waits for a future; `None` after [`HANG`].
 pub async fn in_time<F: Future>(awaited: F) -> Option<F::Output> {
     within(HANG, awaited).await
 }
@@ -35,7 +35,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> impl Future<Ou
     }
 }
 
-/// The same in a test without a runtime.
+/// Waits as [`wait_until`] does, in a test without a runtime.
 #[track_caller]
 pub fn block_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();

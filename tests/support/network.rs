@@ -10,7 +10,7 @@ use tandem_net::Lookup;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// Answers all lookups with these addresses in turn, the last of them for ever, and writes the names down.
+/// Returns a lookup that gives these addresses in turn, and then the last address for ever. It records the names.
 pub fn lookup(answers: &[&str], names: &Arc<Mutex<Vec<String>>>) -> Lookup {
     let answers: Vec<IpAddr> = answers.iter().map(|it| it.parse().unwrap()).collect();
     let names = Arc::clone(names);
@@ -27,8 +27,8 @@ pub fn allowing(pattern: &str) -> HostLists {
     HostLists { allowed: vec![pattern.parse().unwrap()], ..HostLists::default() }
 }
 
-/// Starts a server that answers each connection with what it has read of a request: its head, or if that
-/// is no request the first bytes. Returns its port.
+/// Starts a server that answers each connection with the head of its request, or else with the first bytes that it
+/// reads. Returns its port.
 pub async fn echo() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();

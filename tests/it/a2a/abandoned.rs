@@ -1,4 +1,4 @@
-//! Questions that nobody answers: they expire, unless they wait for a person.
+//! Questions without an answer: they expire, unless they wait for a person.
 
 use expect_test::expect;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Editors that speak ACP 1, beside others in the same process.
+//! Editors with ACP 1 that share a process with other editors.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn says() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]])).file("below/x", "")
 }
 
-/// An agent with a session that its editor has begun; its id.
+/// Starts an agent whose editor has begun a session; returns the session's id, too.
 async fn begun(setup: &Setup) -> (Shared, String) {
     let mut it = shared_with(setup, json!({ "protocolVersion": 1 })).await;
     let id = it.editor.request("session/new", json!({ "cwd": it.editor.workspace() })).await;
@@ -37,7 +37,7 @@ async fn ask(it: &mut Shared, session: &str, text: &str) {
     assert_eq!(it.editor.answer_to(id).await["result"]["stopReason"], "end_turn");
 }
 
-/// The text of the next update of this kind.
+/// Returns the text of the next update of this kind.
 async fn update(it: &mut Shared, kind: &str) -> Value {
     loop {
         let update = it.editor.call_of("session/update").await["params"]["update"].clone();
@@ -208,7 +208,7 @@ async fn no_command_runs_in_a_terminal_of_an_editor_on_a_socket() {
     assert!(it.editor.workspace().join("x").exists(), "{read:?}");
 }
 
-/// A second agent in the home of the first, after `initialize`.
+/// Starts a second agent in the home of the first, and initializes it.
 async fn second_agent(setup: &Setup, first: &Agent) -> Agent {
     let workspace = first.workspace();
     let child = setup.clone().arg("--acp").command(workspace.parent().unwrap()).spawn().unwrap();
@@ -218,7 +218,7 @@ async fn second_agent(setup: &Setup, first: &Agent) -> Agent {
     second
 }
 
-/// Reads until a request is answered, and allows what is asked about meanwhile.
+/// Reads until a request is answered, and allows every call that is asked about meanwhile.
 async fn answered(agent: &mut Agent, id: u64) -> Vec<Value> {
     let mut read = Vec::new();
     loop {
@@ -236,7 +236,7 @@ async fn answered(agent: &mut Agent, id: u64) -> Vec<Value> {
     }
 }
 
-/// Asks an agent to open a session; the messages that it sends, the answer last.
+/// Asks an agent to open a session; returns the messages of the agent, the answer last.
 async fn open(agent: &mut Agent, method: &str, session: &str, directory: &Path) -> Vec<Value> {
     let params = json!({ "sessionId": session, "cwd": directory, "mcpServers": [] });
     let id = agent.request(method, params).await;
@@ -255,7 +255,7 @@ async fn shows(agent: &mut Agent, text: &str) {
     while agent.call_of("session/update").await["params"]["update"]["content"]["text"] != text {}
 }
 
-/// The kinds of the updates among messages, and the text or title of each.
+/// Returns the kind, and the text or title, of each update.
 fn updates(messages: &[Value]) -> Vec<(&str, &str)> {
     let update = |message: &'_ Value| message.pointer("/params/update").is_some();
     let shown = messages.iter().filter(|message| update(message)).map(|message| {

@@ -10,7 +10,7 @@ use super::server::{Client, URI, asks, prompt, serve, shared, tool_call, write};
 use crate::agent::Setup;
 use crate::postgres::server::Cluster;
 
-/// A model that always wants to write, and then says that it is done.
+/// Returns a model that writes a file in each turn, and then ends the turn.
 fn writes() -> Setup {
     Setup::script(vec![
         json!({ "when": "", "answers": [[write("made.txt", "x\n")], [{ "text": "done" }]] }),
@@ -27,7 +27,7 @@ async fn go(client: Client, params: Value) -> Vec<Value> {
     client.stream("message/stream", params).await.rest().await
 }
 
-/// Checks that the model was refused to write a file, and told why, although nothing is asked.
+/// Checks that the model's write was refused with a reason, and without a question.
 fn check_refused(events: &[Value], home: &Path) {
     let failed = events.iter().map(tool_call).find(|call| call["status"] == "FAILED");
     let failed = failed.unwrap_or_else(|| panic!("no call is refused: {events:?}"));

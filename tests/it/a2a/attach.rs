@@ -51,7 +51,7 @@ impl Seat {
         self.result("attach/prompt", json!({ "number": number, "parts": [part] })).await
     }
 
-    /// Reads on until an event is found; it, and all before it.
+    /// Reads events until one fits; returns it, and all events before it.
     pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         let reading = async {
@@ -382,7 +382,7 @@ async fn the_end_of_the_agent_is_said() {
     timeout(HANG, it.child.wait()).await.unwrap().unwrap();
 }
 
-/// Message of a second process that wants to go on with the newest session of the workspace.
+/// Returns the message of a second process that would continue the newest session of the workspace.
 async fn refusal(setup: &Setup, home: &std::path::Path) -> String {
     let mut command = setup.command(home);
     let command = command.args(["-c", "-p", "more"]).stdin(std::process::Stdio::null());
@@ -391,7 +391,7 @@ async fn refusal(setup: &Setup, home: &std::path::Path) -> String {
     String::from_utf8(ran.stderr).unwrap()
 }
 
-/// Attaches as a refusal says; returns what is opened.
+/// Attaches as a refusal suggests; returns the opened session.
 async fn attach_as_told(client: Client, refusal: &str) -> Value {
     let command = refusal.split('`').nth(1).unwrap_or_else(|| panic!("{refusal}"));
     let words: Vec<_> = command.split(' ').collect();

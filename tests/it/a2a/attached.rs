@@ -12,7 +12,7 @@ use super::server::{Shared, prompt, serve, shared, works_in, write};
 use crate::agent::Setup;
 use crate::terminal::{QUESTION, Terminal, ended_calls, prompts};
 
-/// A terminal that is attached to that port; none if there is no tmux.
+/// Starts a terminal that attaches to the port; `None` without tmux.
 fn attach(port: u16, args: &str) -> Option<Terminal> {
     let terminal = Terminal::open()?;
     terminal.agent("", &format!("attach {port} {args}; echo \"code $?\""));
@@ -20,7 +20,7 @@ fn attach(port: u16, args: &str) -> Option<Terminal> {
     Some(terminal)
 }
 
-/// A terminal in which what is said is not broken into rows.
+/// Starts a terminal so wide that no text is broken into rows; `None` without tmux.
 fn wide() -> Option<Terminal> {
     let terminal = Terminal::open()?;
     terminal.tmux(&["resize-window", "-x", "200", "-y", "24"]);
@@ -316,7 +316,7 @@ async fn a_connection_that_is_lost_is_made_again_and_nothing_is_missing_or_there
     }
 }
 
-/// Somebody between a terminal and the agent, who can cut the connection.
+/// A relay between a terminal and the agent, which can cut the connection.
 struct Between {
     port: u16,
     is_cut: Arc<AtomicBool>,
@@ -357,7 +357,7 @@ impl Between {
     }
 }
 
-/// Passes on what comes; in the first of it, a port for another: the agent knows its own name.
+/// Passes bytes on. In the first bytes, replaces a port by another, because the agent checks the port in its name.
 fn pass(mut from: TcpStream, mut to: TcpStream, mut name: Option<(u16, u16)>) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut bytes) {

@@ -1,4 +1,4 @@
-//! Files that go with a message.
+//! Files in messages.
 
 use std::fs;
 
@@ -12,12 +12,12 @@ use super::server::{Served, parts, serve};
 use crate::agent::{HANG, Setup};
 use crate::fakes::{Spy, is_end, parts as agent_parts, says, until};
 
-/// A model that repeats what it was told last.
+/// Returns a model that repeats the text of its last prompt.
 fn says_hi() -> Setup {
     Setup::answers(json!([[{ "text": "hi" }]]))
 }
 
-/// A file part of each version.
+/// Returns a file part, in the form of each version.
 fn file(name: &str, media_type: &str, content: &[u8]) -> [Value; 2] {
     let bytes = BASE64_STANDARD.encode(content);
     [
@@ -26,7 +26,7 @@ fn file(name: &str, media_type: &str, content: &[u8]) -> [Value; 2] {
     ]
 }
 
-/// Sends words with a file, and returns what the user has said as the history tells it.
+/// Sends words with a file. Returns the user's message in the history.
 async fn said(setup: &Setup, file: Value) -> String {
     let it = serve(setup).await;
     let words = json!({ "kind": "text", "text": "Look at this." });

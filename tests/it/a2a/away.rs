@@ -24,7 +24,7 @@ const WHY: &str = "the database `x` at db.example:5432: it has not answered for 
 /// A store that answers nothing.
 #[derive(Default)]
 struct Away {
-    /// Number of times that somebody has waited for an answer.
+    /// Number of waits for an answer.
     waits: AtomicUsize,
 }
 
@@ -116,7 +116,7 @@ fn message() -> Value {
     sent
 }
 
-/// Checks that a text tells that the store is away, and not where it is.
+/// Checks that a text tells that the store is away, and not the store's address.
 fn check_told(text: &str) {
     assert!(text.contains("the server cannot reach its database now; try again in 5 s"), "{text}");
     assert!(!text.contains("db.example") && !text.contains("`x`"), "{text}");

@@ -1,4 +1,4 @@
-//! Work that reads files, writes them or compares them: done beside the runtime's thread, and overtaken by nothing.
+//! Work that reads, writes or compares files: it runs off the runtime's thread, and nothing overtakes it.
 
 use std::sync::mpsc::{self, Sender};
 
@@ -29,7 +29,7 @@ fn occupy() -> Sender<()> {
     free
 }
 
-/// A server of one session, whose model has a file changed.
+/// Starts a server of one session, whose model changes a file.
 async fn changes() -> Server {
     let diff = FileDiff::new("/x/a.txt", None, "new\n");
     let tool = Fake::new("t", ToolKind::Read, Access::Read).running(move |_| {

@@ -1,4 +1,4 @@
-//! Two agents of this program, of which one calls the other.
+//! Two agents of this program, one of which calls the other.
 
 use std::fs;
 

@@ -30,7 +30,7 @@ const FIELDS: [&str; 14] = [
     "iconUrl",
 ];
 
-/// The form of a scheme that 0.3 has beside that of 1.0.
+/// Fields of a scheme in the form of 0.3, beside the form of 1.0.
 const OLD_SCHEME: [&str; 3] = ["type", "scheme", "openIdConnectUrl"];
 
 /// A new key, as `openssl genpkey` writes it.
@@ -52,8 +52,8 @@ fn hello() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]]))
 }
 
-/// Reads a card as a client of 1.0 does: without what that version does not know, and without defaults.
-/// `bare`: without all that is empty.
+/// Reads a card as a client of 1.0 does: without unknown fields, and without fields that have their default. `bare`:
+/// also without all empty fields.
 fn understood(mut card: Value, bare: bool) -> Value {
     let fields = card.as_object_mut().unwrap();
     fields.retain(|name, _| FIELDS.contains(&name.as_str()));

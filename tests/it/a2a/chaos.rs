@@ -1,8 +1,8 @@
-//! Chaos: nodes killed, frozen, drained and started again, and the database with them, under load.
+//! Chaos: nodes are killed, frozen, drained and started again under load, and so is the database.
 //!
-//! Runs for a minute, or for `TANDEM_CHAOS_SECONDS`. `TANDEM_CHAOS_SEED` chooses another course of
-//! events than the usual one. With `TANDEM_OTHER_VERSION`, every second node that is started is that program,
-//! an older tandem or a newer one: what happens while nodes are updated one after the other.
+//! Runs for a minute, or for `TANDEM_CHAOS_SECONDS`. `TANDEM_CHAOS_SEED` chooses another sequence of events. With
+//! `TANDEM_OTHER_VERSION`, every second node is that program, such as an older or newer tandem. This shows an update
+//! of one node after another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -30,13 +30,13 @@ use test_fakes::store::stored;
 const NODES: usize = 3;
 const SESSIONS: usize = 300;
 
-/// Time of silence after which a client asks another node. Nodes that live say something more often.
+/// Time of silence after which a client asks another node. A living node sends something more often.
 const SILENCE: Duration = Duration::from_secs(8);
 
 /// Time for all turns to end when nothing happens to the nodes any more.
 const CALM: Duration = Duration::from_mins(4);
 
-/// Ports of the nodes that are not known to have ended.
+/// Ports of the nodes, except of those that are known to have ended.
 type Ports = Arc<Mutex<[Option<u16>; NODES]>>;
 
 /// A turn as its client has seen it.
@@ -58,8 +58,8 @@ fn event_id(event: &Value) -> Option<EventId> {
     Some((index.parse().ok()?, n.parse().ok()?))
 }
 
-/// Calls a method whose answer is a stream; nothing if it is refused. In HTTP 1.0, so that its body is the stream
-/// alone.
+/// Calls a method whose answer is a stream; `None` if the call is refused. Uses HTTP 1.0, so that the body has no
+/// chunks.
 async fn call(
     port: u16,
     method: &str,
@@ -95,7 +95,7 @@ async fn call(
     timeout(SILENCE, calling).await.ok().flatten()
 }
 
-/// Reads the next event of a stream; nothing if it ends or is silent.
+/// Reads the next event of a stream; `None` if the stream ends or is silent.
 async fn next(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     loop {
         let mut line = String::new();
@@ -117,7 +117,7 @@ fn anyone(ports: &Ports, rng: &mut fastrand::Rng) -> Option<u16> {
     (!alive.is_empty()).then(|| alive[rng.usize(..alive.len())])
 }
 
-/// Sends a prompt, and reads its turn to the end, at whichever node goes on with it.
+/// Sends a prompt, and reads its turn to the end, at each node that continues the turn.
 async fn turn(ports: &Ports, rng: &mut fastrand::Rng, session: usize, number: usize) -> SeenTurn {
     let context = format!("c{session}");
     let message = format!("m-{session}-{number}");
@@ -169,7 +169,7 @@ struct Blows {
 }
 
 impl Blows {
-    /// Returns which of ten comes next: in random order, and all of them before one comes again.
+    /// Returns the next of ten kinds of faults: in random order, each kind once before any kind repeats.
     fn next_kind(&mut self, rng: &mut fastrand::Rng) -> u32 {
         if self.round.is_empty() {
             self.round = (0..10).collect();
@@ -181,7 +181,7 @@ impl Blows {
 
 struct Stage<'a> {
     setup: Setup,
-    /// Program of every second node, if it is another one.
+    /// Program of every second node, if it is another program.
     other: Option<PathBuf>,
     /// Number of nodes that were started.
     started: AtomicUsize,
@@ -204,7 +204,7 @@ impl Stage<'_> {
         self.ports.lock().unwrap()[slot] = None;
     }
 
-    /// Does something to one node or to the database, and makes it good again.
+    /// Causes a fault of one node or of the database, and repairs it.
     async fn strike(
         &self,
         nodes: &mut [Node],
@@ -287,7 +287,7 @@ async fn check_stored(database: &Database<'_>, seen: &[SeenTurn]) -> (usize, usi
     counts
 }
 
-/// Checks that a client has seen exactly what somebody sees who reads the turn now.
+/// Checks that a client has seen exactly the events that a later reader of the turn gets.
 async fn check_seen(ports: &Ports, mut rng: fastrand::Rng, seen: &SeenTurn) {
     let SeenTurn { session, message, events, .. } = seen;
     let ids: Vec<_> = events.iter().map(|(id, _)| *id).collect();

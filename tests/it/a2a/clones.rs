@@ -1,4 +1,4 @@
-//! Sessions that work in clones of git repositories, each with snapshots by which another node goes on.
+//! Sessions that work in clones of git repositories. Each clone has snapshots with which another node continues.
 
 mod attacks;
 mod reached;
@@ -34,7 +34,7 @@ struct Remote {
 }
 
 impl Remote {
-    /// Makes one with a commit on the branch `main`.
+    /// Makes a repository with a commit on the branch `main`.
     fn new() -> Self {
         let home = TempDir::new().unwrap();
         let (path, source) = (home.path().join("remote.git"), home.path().join("source"));
@@ -57,7 +57,7 @@ impl Remote {
         self.path.display().to_string()
     }
 
-    /// Lets a server work in clones of it, in this directory of the home.
+    /// Returns a setup whose server works in clones of the repository, in this directory of the home.
     fn clones(&self, setup: &Setup, directory: &str) -> Setup {
         let directory = self.home.path().join(directory);
         let setup = setup.clone().arg("--workspace-git").arg(&self.url());
@@ -69,14 +69,14 @@ impl Remote {
         Node::start(&self.clones(setup, directory), self.home.path(), database).await
     }
 
-    /// The only clone in a directory of the home.
+    /// Returns the only clone in a directory of the home.
     fn clone_in(&self, directory: &str) -> PathBuf {
         let entries = fs::read_dir(self.home.path().join(directory)).unwrap();
         let mut clones = entries.map(|entry| entry.unwrap().path());
         clones.find(|path| path.extension().is_none()).expect("there is no clone")
     }
 
-    /// The snapshot of the only session.
+    /// Returns the reference of the only session's snapshot.
     fn snapshot(&self) -> String {
         let refs = git(&self.path, &["for-each-ref", "--format=%(objectname)", "refs/tandem"]);
         assert_eq!(refs.lines().count(), 1, "{refs}");
@@ -84,7 +84,7 @@ impl Remote {
     }
 }
 
-/// Runs git; returns what it prints.
+/// Runs git; returns its output.
 fn git(directory: &Path, args: &[&str]) -> String {
     let mut git = Command::new("git");
     git.args(["-c", "user.name=me", "-c", "user.email=me@example"]).args(args);
@@ -99,7 +99,7 @@ fn shell(command: &str) -> Value {
     json!({ "call": { "name": "run_shell_command", "args": { "command": command } } })
 }
 
-/// A model that runs this when it is told to `change`, and else says hello.
+/// Returns a model that runs this command for the prompt `change`, and says hello to every other prompt.
 fn changes(command: &str) -> Setup {
     let change = json!([[shell(command)], [{ "text": "changed" }]]);
     Setup::script(vec![
@@ -244,7 +244,7 @@ async fn a_push_that_is_refused_is_said_and_made_up_for() {
     assert_eq!(git(&remote.path, &["show", &format!("{}:new.txt", remote.snapshot())]), "new");
 }
 
-/// Makes the repository call a script before it takes a push.
+/// Makes the repository run a script before it accepts a push.
 fn before_a_push(remote: &Remote, script: &str) -> PathBuf {
     let hook = remote.path.join("hooks/pre-receive");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! MCP servers that clients name: where they may not be, nothing is asked, and nothing is read out.
+//! MCP servers that clients name: the server sends no requests to forbidden addresses, and reveals nothing of their
+//! answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +49,7 @@ fn setup() -> Setup {
     Setup::answers(json!([[{ "text": "hi" }]]))
 }
 
-/// Has a client name a server, and returns how it stands with that server.
+/// Names a server as a client, and returns the state of that server.
 async fn named(client: Client, url: &str) -> Value {
     let servers = json!({ "s": { "httpUrl": url } });
     let body = json!({ "agentSettings": { "mcpServers": servers } });
@@ -56,7 +57,7 @@ async fn named(client: Client, url: &str) -> Value {
     self::servers(client, task.as_str().unwrap()).await["mcpServers"][0].clone()
 }
 
-/// Addresses that no client is to reach, whatever the server lets them.
+/// Addresses that no client may reach, whatever the server's options.
 const NEVER: &[&str] = &[
     "http://169.254.169.254/latest/meta-data/",
     "http://[::ffff:169.254.169.254]/",
@@ -76,7 +77,7 @@ fn detail(server: &Value) -> String {
     server["detail"].as_str().unwrap().to_owned()
 }
 
-/// Returns whether a server's address is one that a client may name.
+/// Returns `true` if clients may name this server's address.
 fn is_allowed(server: &Value) -> bool {
     !detail(server).contains("may not be at")
 }
@@ -145,7 +146,7 @@ async fn an_acp_client_on_a_socket_is_no_editor() {
     assert!(!is_allowed(&found["mcpServers"][0]), "{found}");
 }
 
-/// This answer is not read out.
+/// Checks that a client learns nothing of this answer.
 async fn unread(answer: impl Fn() -> Response + Clone + Send + Sync + 'static, says: &str) {
     let inside = Inside::new(answer).await;
     let it = serve(&setup().arg("--a2a-private-servers")).await;

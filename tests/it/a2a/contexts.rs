@@ -1,4 +1,4 @@
-//! A `contextId` that the server does not know: a new conversation, and said to be one.
+//! A `contextId` that the server does not know: a new conversation begins, and the client is told so.
 
 use serde_json::{Value, json};
 

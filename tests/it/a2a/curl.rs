@@ -31,19 +31,19 @@ pub(super) struct Answer {
 }
 
 impl Curl {
-    /// A client of a URL without a slash at its end.
+    /// Returns a client of a URL without a slash at its end.
     pub(super) fn new(url: &str) -> Self {
         let args = ["-q", "-sS", "-N", "--noproxy", "*", "--cacert", AUTHORITY];
         Self { url: url.to_owned(), args: args.map(ToOwned::to_owned).to_vec() }
     }
 
-    /// The same with more arguments.
+    /// Returns the client with more arguments.
     pub(super) fn with(&self, args: &[&str]) -> Self {
         let more = args.iter().map(|&arg| arg.to_owned());
         Self { url: self.url.clone(), args: self.args.iter().cloned().chain(more).collect() }
     }
 
-    /// The same with another header.
+    /// Returns the client with another header.
     pub(super) fn header(&self, header: &str) -> Self {
         self.with(&["-H", header])
     }
@@ -55,7 +55,7 @@ impl Curl {
         command
     }
 
-    /// Gets what is there; the error is what curl says, if there is no response.
+    /// Sends a `GET`. Without a response, the error is the message of curl.
     pub(super) async fn get(&self, path: &str) -> Result<Answer, String> {
         let curl = self.with(&["-w", "\n%{http_code} %{http_version}"]);
         let child = curl.command(path).stderr(Stdio::piped()).spawn().unwrap();
@@ -95,7 +95,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// The next result; nothing at the end.
+    /// Returns the next result; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Value> {
         loop {
             let line = timeout(HANG, self.lines.next_line()).await.expect("the server is silent");
@@ -111,7 +111,7 @@ impl Events {
         }
     }
 
-    /// Reads on until a result is found; it, and all before it.
+    /// Reads results until one fits; returns it, and all results before it.
     pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let events = stream::unfold(self, |it| async move { Some((it.next().await?, it)) });
         until(events, found).await

@@ -1,4 +1,4 @@
-//! Clients of a node that ask for sessions that other nodes have.
+//! Clients of a node that name sessions of other nodes.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -22,7 +22,7 @@ use crate::agent::{HANG, Setup};
 use crate::limit::wait_until;
 use crate::postgres::server::{Cluster, Database};
 
-/// Nodes of one database. The first is the first to be asked for the session `c`, and so has it.
+/// Nodes of one database. The first node gets the first request for the session `c`, and so owns it.
 struct Nodes<'a> {
     database: Database<'a>,
     home: TempDir,

@@ -24,13 +24,13 @@ fn hangs(seconds: &str) -> Setup {
     setup.arg("--drain-timeout").arg(seconds)
 }
 
-/// Waits until nobody can connect any more.
+/// Waits until no client can connect any more.
 async fn refuses(client: Client) {
     let refused = async { while TcpStream::connect(("127.0.0.1", client.port)).await.is_ok() {} };
     timeout(HANG, refused).await.expect("new connections are accepted");
 }
 
-/// The last event of a stream says that the turn was ended, and why.
+/// Checks that the last event of a stream tells of the turn's end and its reason.
 fn check_ended(last: &Value) {
     let status = &last["statusUpdate"]["status"];
     let status = if status.is_null() { &last["status"] } else { status };

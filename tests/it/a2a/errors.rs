@@ -9,7 +9,7 @@ async fn server() -> Served {
     serve(&Setup::answers(json!([[{ "text": "hi" }]]))).await
 }
 
-/// The code that a body brings, over HTTP and over a WebSocket, and the id of the response.
+/// Sends a body over HTTP and over a WebSocket. Returns the error code, and the id of the response.
 async fn code(client: Client, body: &str) -> (i64, Value) {
     let response = client.send("POST /", &[], body.as_bytes()).await;
     assert_eq!(response.status, 200, "{body}: {}", response.text());

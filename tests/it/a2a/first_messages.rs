@@ -1,4 +1,4 @@
-//! Messages that name no context, sent again to another node: each begins one session.
+//! Messages that name no context and are sent again to another node: each message begins only one session.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn context(result: &Value) -> &str {
     result.get("task").unwrap_or(result)["contextId"].as_str().unwrap()
 }
 
-/// Returns what the user has said in a task.
+/// Returns the prompts in a task.
 fn prompts(result: &Value) -> Vec<&str> {
     let history = result.get("task").unwrap_or(result)["history"].as_array().unwrap();
     let said = history.iter().filter(|it| it["role"].as_str().unwrap().ends_with(['r', 'R']));

@@ -1,4 +1,4 @@
-//! Web pages, names that lead here, and requests that are read in two ways: none is served.
+//! Web pages, names that lead to this machine, and requests that can be read in two ways: none is served.
 
 use serde_json::json;
 use tokio::io::{AsyncWriteExt as _, BufReader};
@@ -20,7 +20,8 @@ fn call() -> Vec<u8> {
         .into_bytes()
 }
 
-/// The status of a request with these headers, `PORT` replaced; and whether a session has begun.
+/// Sends a request with these headers, in which `PORT` is replaced. Returns the status, and checks whether a session
+/// has begun.
 async fn status(it: &Served, line: &str, headers: &[&str]) -> u16 {
     let port = it.client.port.to_string();
     let headers: Vec<_> = headers.iter().map(|header| header.replace("PORT", &port)).collect();
@@ -164,7 +165,7 @@ async fn a_preflight_allows_nothing() {
     }
 }
 
-/// A server that closes connections on which nothing comes.
+/// Starts a server that closes silent connections.
 async fn impatient() -> Served {
     serve(&Setup::default().arg("--limit").arg("a2a-head-seconds=1")).await
 }

@@ -1,4 +1,4 @@
-//! Nodes that end in the middle of a turn that waits for an answer: another node asks again.
+//! Nodes that end during a turn that waits for an answer: another node asks again.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::server::{Client, answer, prompt, tool_call, within, write};
 use crate::agent::{HANG, Setup};
 use crate::postgres::server::Cluster;
 
-/// Wants to write a file, which is asked about, and wants it again as often as the node is another.
+/// Returns a model that writes a file after a question, and does so again in each further process.
 fn writes(times: usize) -> Setup {
     let mut answers = vec![json!([write("a.txt", "x\n")]); times];
     answers.push(json!([{ "text": "done" }]));

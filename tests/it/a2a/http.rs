@@ -1,4 +1,4 @@
-//! HTTP by hand, so that it can be done wrong.
+//! HTTP written by hand, so that requests can be wrong.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -38,7 +38,7 @@ pub(super) async fn request(port: u16, line: &str, headers: &[&str], body: &[u8]
     raw(port, &whole).await.expect("no response")
 }
 
-/// Sends bytes; the response, unless the connection is closed without one.
+/// Sends bytes; returns the response, or `None` if the connection is closed without a response.
 pub(super) async fn raw(port: u16, bytes: &[u8]) -> Option<Begun> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     // The server may refuse the request before all of it has arrived.
@@ -106,7 +106,7 @@ impl Begun {
     }
 }
 
-/// The next chunk of a body; nothing at its end.
+/// Reads the next chunk of a body; `None` at its end.
 async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     let mut size = String::new();
     timeout(HANG, stream.read_line(&mut size)).await.expect("the server is silent").ok()?;
@@ -126,7 +126,7 @@ impl Response {
         serde_json::from_slice(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.text()))
     }
 
-    /// The events of a stream, or the only response.
+    /// Returns the events of a stream, or the only response.
     pub(super) fn frames(&self) -> Vec<Value> {
         if self.header("content-type") != "text/event-stream" {
             return vec![self.json()];
@@ -136,7 +136,7 @@ impl Response {
         data.map(|data| serde_json::from_str(data).unwrap()).collect()
     }
 
-    /// The results among them.
+    /// Returns the results among the frames.
     pub(super) fn results(&self) -> Vec<Value> {
         self.frames().into_iter().map(|frame| frame["result"].clone()).collect()
     }
@@ -146,14 +146,14 @@ impl Response {
     }
 }
 
-/// A stream of Server-Sent Events, or one response in its place.
+/// A stream of Server-Sent Events, or a single response in its place.
 pub(super) struct Sse {
     pub(super) begun: Begun,
     read: Vec<u8>,
 }
 
 impl Sse {
-    /// The name and the data of the next event; nothing at the end.
+    /// Reads the name and the data of the next event; `None` at the end.
     pub(super) async fn event(&mut self) -> Option<(String, Value)> {
         loop {
             let end = self.read.windows(2).position(|it| it == b"\n\n");
@@ -171,20 +171,20 @@ impl Sse {
         }
     }
 
-    /// The next result.
+    /// Reads the next result.
     pub(super) async fn next(&mut self) -> Option<Value> {
         let (name, data) = self.event().await?;
         assert!(name.is_empty() && data.get("error").is_none(), "{data}");
         Some(data["result"].clone())
     }
 
-    /// Reads on until a result is found; it, and all before it.
+    /// Reads results until one fits; returns it, and all results before it.
     pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let events = stream::unfold(self, |it| async move { Some((it.next().await?, it)) });
         until(events, found).await
     }
 
-    /// All results to its end.
+    /// Reads all results to the end.
     pub(super) async fn rest(&mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
@@ -194,7 +194,7 @@ impl Sse {
     }
 }
 
-/// Reads results on until one is found; it, and all before it.
+/// Reads results until one fits; returns it, and all results before it.
 pub(super) async fn until(
     events: impl Stream<Item = Value>,
     found: impl Fn(&Value) -> bool,
@@ -209,7 +209,7 @@ pub(super) async fn until(
     panic!("the stream has ended: {:?}", all.last());
 }
 
-/// More of a body, in chunks or not.
+/// Reads more of a body, which may be in chunks.
 async fn chunk_or_rest(begun: &mut Begun) -> Option<Vec<u8>> {
     let Some(length) = begun.headers.remove("content-length") else {
         return chunk(&mut begun.stream).await;

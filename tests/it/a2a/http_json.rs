@@ -12,14 +12,14 @@ use crate::limit::in_time;
 const VERSION: &str = "A2A-Version: 1.0";
 
 impl Client {
-    /// A request of the binding.
+    /// Sends a request of the binding.
     async fn ask(self, line: &str, body: &Value) -> Response {
         let (method, path) = line.split_once(' ').unwrap();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.send(&format!("{method} /v1{path}"), &[VERSION], body.as_bytes()).await
     }
 
-    /// The body of the response to a request that is carried out.
+    /// Sends a request, checks that it succeeds, and returns the body of the response.
     async fn done(self, line: &str, body: &Value) -> Value {
         let response = self.ask(line, body).await;
         assert_eq!(response.status, 200, "{line}: {}", response.text());
@@ -27,13 +27,12 @@ impl Client {
         response.json()
     }
 
-    /// The statuses of HTTP and of `google.rpc`, and the reason, of a request that is refused.
+    /// Sends a request that is refused. Returns the statuses of HTTP and of `google.rpc`, and the reason.
     async fn refused(self, line: &str, body: &Value) -> (u16, String, String) {
         refusal(&self.ask(line, body).await)
     }
 
-    /// A request of the binding whose response is a stream. It has no body and no type of one, if the
-    /// body is null.
+    /// Sends a request whose response is a stream. A body of `null` means no body and no media type.
     async fn watch(self, line: &str, body: &Value) -> Sse {
         let (method, path) = line.split_once(' ').unwrap();
         let host = format!("Host: 127.0.0.1:{}", self.port);

@@ -1,4 +1,4 @@
-//! A server of this process: ends of streams and of tasks, versions, limits.
+//! A server in this process: ends of streams and tasks, versions, limits.
 
 use std::future::pending;
 use std::path::Path;
@@ -33,13 +33,13 @@ use test_fakes::store::Faulty;
 
 use super::nodes::until_sql;
 
-/// Time that nothing may take.
+/// Limit on the time of every operation.
 const LONG: Duration = Duration::from_secs(20);
 
 /// Time for an answer: lists of 100,000 sessions take long on a busy machine.
 const ANSWER_WAIT: Duration = Duration::from_mins(1);
 
-/// A server of this process.
+/// A server in this process.
 pub(crate) struct Server {
     pub(crate) port: u16,
     _serves: AbortOnDropHandle<anyhow::Result<()>>,
@@ -84,7 +84,7 @@ impl Server {
         Self { port, _serves: AbortOnDropHandle::new(tokio::spawn(serves)) }
     }
 
-    /// One session, whose model answers so to every prompt.
+    /// Returns a server of one session, whose model gives this answer to every prompt.
     async fn shared(answers: Value) -> Self {
         Self::of(shared(asking(answers))).await
     }
@@ -94,14 +94,14 @@ impl Server {
         Self::patient(answers, most, LONG).await
     }
 
-    /// The same; questions wait for this long.
+    /// Returns a server as [`Self::shared`] does, with a time limit for questions.
     async fn patient(answers: Value, most: usize, question: Duration) -> Self {
         let make: MakeSession = Arc::new(move |_, _| Ok(asking(answers.clone())));
         let limits = SessionLimits { loaded: most, idle: Some(10 * question), log_bytes: 1 << 20 };
         Self::registry(Sessions::new(make, limits), question).await
     }
 
-    /// The same; the sessions are kept in a store.
+    /// Returns a server as [`Self::patient`] does, whose sessions are stored.
     async fn storing(answers: Value, most: usize, question: Duration) -> Stored {
         let home = tempfile::tempdir().unwrap();
         let script = json!({ "when": "", "answers": answers }).to_string();
@@ -121,7 +121,7 @@ impl Server {
             .await
     }
 
-    /// The body of the answer to a `POST`.
+    /// Sends a `POST`; returns the body of the answer.
     async fn post(&self, path: &str, headers: &str, body: &Value) -> String {
         let (port, body) = (self.port, body.to_string());
         let head = format!(
@@ -159,13 +159,14 @@ struct Stored {
 }
 
 impl Stored {
-    /// Ends all sessions, and waits until they are stored, so that none is written after its directory has gone.
+    /// Ends all sessions, and waits until they are stored, so that no session is written after its directory was
+    /// removed.
     async fn end(self) {
         self.sessions.close("the test is over");
         timeout(LONG, self.sessions.wait_all_stored()).await.unwrap();
     }
 
-    /// Says something in a context; returns whether it was new, and the number of messages in it.
+    /// Sends a prompt in a context. Returns `true` if the context is new, and the number of its messages.
     async fn say(&self, context: &str) -> (bool, usize) {
         let sent = self.server.call("message/send", message(json!({ "contextId": context }))).await;
         let task = &sent["result"];
@@ -190,7 +191,7 @@ impl Socket {
         timeout(LONG, self.0.next()).await.expect("silence").unwrap().unwrap()
     }
 
-    /// The next frame that fits; those before are passed over.
+    /// Skips frames until one fits; returns it.
     async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             if let Message::Text(text) = self.next().await {
@@ -203,7 +204,7 @@ impl Socket {
     }
 }
 
-/// A session in a registry of its own.
+/// Returns a registry with one session.
 pub(crate) fn shared(session: Arc<Session>) -> ServedSessions {
     let make: MakeSession = Arc::new(move |_, _| Ok(Arc::clone(&session)));
     let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
@@ -223,7 +224,7 @@ fn hanging() -> Value {
     json!([[{ "hang": null }]])
 }
 
-/// One call that is asked about, then the end.
+/// Returns the answers of a model that makes one call, which is asked about, and then ends the turn.
 fn one_call() -> Value {
     json!([[{ "call": { "name": "t" } }], [{ "text": "done" }]])
 }
@@ -236,7 +237,7 @@ fn message(more: Value) -> Value {
     json!({ "message": message })
 }
 
-/// The same, to be answered before anything has come of it.
+/// Returns parameters of a message that does not wait for the turn's end.
 fn at_once(more: Value) -> Value {
     let mut params = message(more);
     params["configuration"] = json!({ "returnImmediately": true, "blocking": false });
@@ -619,7 +620,7 @@ impl Asking {
         Self { server, session, task: task.to_owned(), call: call.to_owned() }
     }
 
-    /// Answers, and waits until the turn has ended.
+    /// Answers the question, and waits until the turn has ended.
     async fn end(&self) {
         let session = self.session.session();
         session.answer(&self.call, Answer::Reject, Origin::Terminal).unwrap();

@@ -1,4 +1,4 @@
-//! Clients that know text only: they are asked in words, and answer in words.
+//! Clients that know only text: questions come as text, and answers are text.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn writes() -> Setup {
     Setup::answers(json!([[write("a.txt", "new\n")], [{ "text": "done" }]]))
 }
 
-/// The text of a status that somebody is asked by.
+/// Returns the text of a question in a status.
 fn question(status: &Value) -> &str {
     let parts = status["message"]["parts"].as_array().unwrap();
     let said: Vec<_> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
@@ -19,15 +19,14 @@ fn question(status: &Value) -> &str {
     said
 }
 
-/// The task of a new session that asks.
+/// Begins a session with a question; returns its task.
 async fn asked(client: Client) -> Value {
     let task = client.result("message/send", prompt("go")).await;
     assert_eq!(task["status"]["state"], "input-required", "{task}");
     task["id"].clone()
 }
 
-/// Answers a question with this, and returns what becomes of the call: its last status, and whether
-/// the file was written.
+/// Answers a question with this text. Returns the last status of the call, and `true` if the file was written.
 async fn answered(said: &str) -> (String, bool) {
     let it = serve(&writes()).await;
     let task = asked(it.client).await;
@@ -148,8 +147,8 @@ async fn a_word_answers_beside_files_that_a_client_sends_again_with_each_message
     }
 }
 
-/// Asserts that a task waits for an answer, that its question says that this was none, and that nothing else
-/// became of it.
+/// Checks that a task still waits for an answer, that its question tells that this text was no answer, and that
+/// nothing else has happened.
 fn check_asked_back(task: &Value, said: &str) {
     let state = task["status"]["state"].as_str().unwrap();
     assert!(["input-required", "TASK_STATE_INPUT_REQUIRED"].contains(&state), "{said}: {task}");
@@ -199,7 +198,7 @@ async fn a_stream_tells_what_is_asked_and_ends_there() {
     }
 }
 
-/// An item of a stream of either version, without the wrapper of 1.0.
+/// Returns an item of a stream of either version, without the wrapper of 1.0.
 fn bare(event: Value) -> Value {
     let inner = ["task", "statusUpdate"].into_iter().find_map(|name| event.get(name).cloned());
     inner.unwrap_or(event)
@@ -252,7 +251,7 @@ async fn in_a_shared_session_a_message_that_names_none_answers_nothing() {
     check_asked_back(&told, "yes");
 }
 
-/// A shared session whose editor is asked about a file, beside clients that have not seen the question.
+/// Starts a shared session whose editor is asked about a file, and clients that have not seen the question.
 async fn editor_is_asked() -> Shared {
     let mut it = shared(&writes()).await;
     it.editor.prompt("go").await;

@@ -18,7 +18,7 @@ async fn body(client: Client, body: &[u8]) -> Response {
     client.send("POST /", &[], body).await
 }
 
-/// The error that a body brings: its code, and the id that is answered.
+/// Sends a wrong body; returns the error code and the id of the answer.
 async fn wrong(client: Client, text: &[u8]) -> (i64, Value) {
     let response = body(client, text).await;
     assert_eq!(response.status, 200, "{}", response.text());
@@ -136,7 +136,7 @@ async fn who_has_not_shown_a_token_gives_way_to_those_who_come() {
     assert!(response["result"]["commands"].is_array(), "who is known stays");
 }
 
-/// A WebSocket that neither reads nor answers is found out, and its place is free again.
+/// Checks that a WebSocket that neither reads nor answers is closed, and that its place becomes free.
 async fn check_half_open(path: &str) {
     let limits = ["a2a-connections=2", "a2a-ping-seconds=1", "a2a-pong-seconds=1"];
     let setup = limits.iter().fold(says_hi(), |setup, limit| setup.arg("--limit").arg(limit));

@@ -1,4 +1,4 @@
-//! Conversations that become long, or go round in circles, as each front end shows them.
+//! Long conversations, and conversations in loops, as each front end shows them.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::socket::Socket;
 use crate::agent::Setup;
 use crate::terminal::Terminal;
 
-/// Has a client and a terminal follow the session, the latter if there is tmux.
+/// Lets a client follow the session, and a terminal if there is tmux.
 async fn watch(client: Client) -> (Socket, Option<Terminal>) {
     let mut socket = client.socket().await;
     socket.call(1, "commands/get", json!({})).await;

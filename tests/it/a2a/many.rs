@@ -22,14 +22,14 @@ use super::in_process::Server;
 /// Number of sessions.
 const MANY: usize = 100_000;
 
-/// A store of sessions with a turn each, every second one of a client, the newest first.
+/// A store of sessions with one turn each, the newest first. Every second session was begun by a client.
 #[derive(Default)]
 struct ManySessions {
     /// Number of sessions that were listed.
     listed: AtomicUsize,
     /// The sessions whose logs were read.
     read: Mutex<Vec<usize>>,
-    /// Number of logs that are being read, and the largest number so far.
+    /// Number of logs that are being read.
     reading: AtomicUsize,
     most_reading: AtomicUsize,
 }

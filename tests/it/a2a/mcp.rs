@@ -25,7 +25,7 @@ fn two_calls() -> Setup {
     Setup::answers(json!([one, two, [{ "text": "done" }]]))
 }
 
-/// The settings of a session with a server.
+/// Returns the settings of a session with a server.
 fn brings() -> Value {
     json!({ "kind": "agent-settings", "autoExecute": false, "mcpServers": {
         "s": { "command": fixture(), "excludeTools": ["big"], "trust": true },
@@ -144,7 +144,7 @@ async fn a_user_logs_in_to_a_server() {
     assert!(rest.ends_with(LOGGED_IN), "{rest}");
 }
 
-/// Calls a server's tool, and returns what a client is told at the end of the call.
+/// Calls a server's tool; returns the data of the call's end.
 async fn told(tool: &str) -> Value {
     let call = call(&format!("mcp_s_{tool}"), json!({ "message": "one" }));
     let setup = Setup::answers(json!([call, [{ "text": "done" }]])).arg("-y");

@@ -1,4 +1,4 @@
-//! A server that is reached from a network: its names, its URL, and the clients of its proxies.
+//! A server that is reached over a network: its names, its URL, and the clients of its proxies.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::agent::{HANG, Setup};
 
 const TOKEN: &str = "Authorization: Bearer t0ken";
 
-/// A server whose callers need the token.
+/// Starts a server that requires the token.
 async fn server(args: &[&str]) -> Served {
     let setup = Setup::answers(json!([[{ "text": "hi" }]])).file("token", "t0ken");
     let setup = setup.arg("--a2a-token-file").arg("token").arg("--audit").arg("audit.jsonl");
     serve(&args.iter().fold(setup, |setup, arg| setup.arg(arg))).await
 }
 
-/// A `GET` with these headers, `PORT` replaced.
+/// Sends a `GET` with these headers, in which `PORT` is replaced.
 async fn get(it: &Served, path: &str, headers: &[&str]) -> Response {
     let port = it.client.port.to_string();
     let headers: Vec<String> = headers.iter().map(|it| it.replace("PORT", &port)).collect();
@@ -31,12 +31,12 @@ async fn status(it: &Served, headers: &[&str]) -> u16 {
     get(it, "/listCommands", &[&[TOKEN], headers].concat()).await.status
 }
 
-/// The records of this kind in the audit log, as soon as there are as many.
+/// Waits for this number of records of a kind in the audit log; returns them.
 pub(super) async fn records(it: &Served, event: &str, count: usize) -> Vec<Value> {
     records_in(&it.home.path().join("workspace/audit.jsonl"), event, count).await
 }
 
-/// The same of an audit log in this file.
+/// Waits for records as [`records`] does, in the audit log in this file.
 pub(super) async fn records_in(file: &Path, event: &str, count: usize) -> Vec<Value> {
     let written = async {
         loop {
@@ -52,7 +52,7 @@ pub(super) async fn records_in(file: &Path, event: &str, count: usize) -> Vec<Va
     timeout(HANG, written).await.expect("nothing is written")
 }
 
-/// The addresses of the clients in these.
+/// Returns the addresses of the clients in such records.
 async fn addresses(it: &Served, event: &str, count: usize) -> Vec<Value> {
     let records = records(it, event, count).await;
     records.iter().map(|record| record["address"].clone()).collect()

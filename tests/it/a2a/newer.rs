@@ -1,7 +1,7 @@
-//! A newer version on the same database: what that may write in the same version of the tables.
+//! A newer version with the same database, while its tables have the same version.
 //!
-//! Unknown events, fields, columns and tables are what an update of one node after the other brings. The rows are
-//! written here as such a version would write them.
+//! Unknown events, fields, columns and tables appear during an update of one node after another. The test writes the
+//! rows as such a version would write them.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ fn setup() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]]))
 }
 
-/// A database with the session `c`, which has had one turn and which nobody has.
+/// A database with the session `c`, which has had one turn and no owner.
 struct Written<'a> {
     database: Database<'a>,
     home: TempDir,
@@ -44,7 +44,7 @@ impl Written<'_> {
         Node::start(&setup(), self.home.path(), &self.database).await
     }
 
-    /// Adds fields, a column and a table to what is there.
+    /// Adds fields, a column and a table to the stored session.
     fn widen(&self) {
         for sql in [
             "alter table tandem.session add column invented text not null default 'new'",
@@ -85,7 +85,7 @@ fn unknown() -> Value {
     json!({ "Dreamt": { "of": ["a", null], "deep": { "z": 1, "a": 2 } } })
 }
 
-/// The beginning of a second turn, with a field that is not known.
+/// Returns the beginning of a second turn, with an unknown field.
 fn begun() -> [Value; 2] {
     let prompt = json!([{ "Text": "from the newer one" }]);
     [

@@ -28,12 +28,12 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Starts one in this home: all work in the same directories. Nothing is asked.
+    /// Starts a node in this home. All nodes work in the same directories, and no call is asked about.
     pub(super) async fn start(setup: &Setup, home: &Path, database: &Database<'_>) -> Self {
         Self::asking(&setup.clone().arg("-y"), home, database).await
     }
 
-    /// The same of one that asks before it does something.
+    /// Starts a node as [`Self::start`] does, whose calls are asked about.
     pub(super) async fn asking(setup: &Setup, home: &Path, database: &Database<'_>) -> Self {
         let mut setup = setup.clone();
         let args = ["serve", "--port", "0", "--store", &database.url];
@@ -55,7 +55,7 @@ pub(super) fn in_context(id: &str, text: &str) -> Value {
     sent
 }
 
-/// Begins a turn, and reads what comes of it up to these words.
+/// Begins a turn, and reads its events up to these words.
 async fn stream_until(client: Client, words: &str) -> (Sse, Vec<Value>) {
     let mut stream = client.stream("message/stream", in_context("c", "go")).await;
     let is_it = |event: &Value| kind(event) == "TEXT_CONTENT" && first_part(event)["text"] == words;
@@ -63,8 +63,8 @@ async fn stream_until(client: Client, words: &str) -> (Sse, Vec<Value>) {
     (stream, seen)
 }
 
-/// Goes on with the session, which another node takes over when its owner counts as dead; returns the task,
-/// and how long it took.
+/// Waits until another node has taken the session over and the turn has ended. Returns the task, and the time that
+/// it took.
 async fn go_on(client: Client) -> (Value, Duration) {
     let begun = Instant::now();
     let task = client.result("message/send", in_context("c", "more"));
@@ -72,7 +72,7 @@ async fn go_on(client: Client) -> (Value, Duration) {
     (task, begun.elapsed())
 }
 
-/// Reads what a client is told who has seen this, and asks another server for the rest.
+/// Returns the events that a client gets which has seen these, and asks another server for the rest.
 async fn rest_at(client: Client, seen: &[Value]) -> Vec<Value> {
     let last = seen.iter().rev().find_map(|event| event["metadata"]["eventId"].as_str()).unwrap();
     let header = format!("Last-Event-ID: {last}");
@@ -199,8 +199,8 @@ async fn a_command_of_a_frozen_node_has_ended_when_another_takes_its_session_ove
     assert_eq!(length(), at_takeover);
 }
 
-/// Sends a prompt to one of two nodes, and to the other if the first has no time; returns its task, and the
-/// longest time for which both had none.
+/// Sends a prompt to one of two nodes, and to the other node if the first is ending. Returns the task, and the
+/// longest time in which both refused.
 async fn send_to_either(clients: &Mutex<[Client; 2]>, id: &str) -> (Value, Duration) {
     let sent = in_context(id, "go");
     let (begun, mut n) = (Instant::now(), 0);

@@ -1,4 +1,4 @@
-//! `tandem attach` at agents that are not what they should be, or go away in the middle.
+//! `tandem attach` at agents that misbehave, or disappear in the middle.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,17 +11,17 @@ use crate::terminal::{HINT, Terminal, prompts};
 /// An agent's part in a connection.
 type Act = fn(&mut Agent);
 
-/// One connection of an agent that a test plays.
+/// One connection of an agent that the test plays.
 struct Agent {
     socket: WebSocket<TcpStream>,
-    /// The call that waits for events, when there is one.
+    /// The call that waits for events, if there is one.
     events: Option<Value>,
-    /// The terminal's name, when it has said it.
+    /// Name of the terminal; empty until the terminal has sent it.
     terminal: String,
 }
 
 impl Agent {
-    /// An agent that does these, a connection each; its port.
+    /// Starts an agent that behaves so, one connection for each behaviour; returns its port.
     fn start(acts: Vec<Act>) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -38,7 +38,7 @@ impl Agent {
         port
     }
 
-    /// The next call of a method; nothing when the terminal has gone.
+    /// Reads the next call of a method; `None` when the terminal has disconnected.
     fn call(&mut self, method: &str) -> Option<Value> {
         loop {
             let Ok(message) = self.socket.read() else { return None };
@@ -66,7 +66,7 @@ impl Agent {
         self.send(&json!({ "jsonrpc": "2.0", "id": call["id"], "error": error }));
     }
 
-    /// Lets the terminal in; what it asked for.
+    /// Opens the session for the terminal; returns the parameters of its request.
     fn open(&mut self) -> Value {
         let call = self.call("attach/open").unwrap();
         let opened = json!({
@@ -119,7 +119,7 @@ fn said(text: &str) -> [Value; 4] {
     ]
 }
 
-/// A terminal at that agent, and the shell below it; none if there is no tmux.
+/// Starts a terminal attached to such an agent, with a shell below it; `None` without tmux.
 fn attach(acts: Vec<Act>) -> Option<Terminal> {
     let terminal = Terminal::open()?;
     terminal.tmux(&["resize-window", "-x", "120", "-y", "24"]);

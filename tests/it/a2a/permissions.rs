@@ -1,4 +1,4 @@
-//! Permissions that a client may always give, and rules about them.
+//! Permissions that a client may give for good, and rules about them.
 
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ use super::socket::Socket;
 use super::traces::end;
 use crate::agent::Setup;
 
-/// A server that knows people by name.
+/// A server with named principals.
 struct Office {
     server: Served,
     tokens: TempDir,
@@ -32,7 +32,7 @@ pub(super) struct Person {
 }
 
 impl Office {
-    /// A server that asks for tokens from the start.
+    /// Starts a server that requires tokens from its start.
     async fn open(setup: Setup) -> Self {
         let tokens = tempfile::tempdir().unwrap();
         let file = tokens.path().join("tokens.json");
@@ -72,7 +72,7 @@ pub(super) fn id(tenant: &str, name: &str) -> PrincipalId {
 }
 
 impl Person {
-    /// The same person as a client of another server.
+    /// Returns the same person as a client of another server.
     #[cfg(feature = "postgres")]
     pub(super) fn at(&self, port: u16) -> Self {
         Self { port, ..self.clone() }
@@ -131,7 +131,7 @@ impl Person {
         self.result("message/send", in_context(context, prompt("go"))).await
     }
 
-    /// Sends a prompt in a task, and returns what the model or the command said.
+    /// Sends a prompt in a task; returns the text of the model or of the command.
     async fn say(&self, task: &str, text: &str) -> String {
         let sent = self.result("message/send", within(&json!(task), prompt(text))).await;
         sent["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_default().to_owned()

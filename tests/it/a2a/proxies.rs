@@ -22,15 +22,15 @@ use crate::needs::{Need, find, lacking};
 /// The page with the settings.
 const PAGE: &str = include_str!("../../../docs/network.md");
 
-/// A hash of `secret` that is quickly computed.
+/// A hash of `secret` that is fast to compute.
 const HASH: &str = "$2b$04$TxR5mWhX2xIKNqBJSiqgDOET7urLwv8hr5vKyAQuhDX4DM6hhbQCq";
 
-/// Way in which clients show who they are.
+/// Way in which clients authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     /// Clients have tokens of their own.
     Tokens,
-    /// The proxy says who its users are.
+    /// The proxy names its users.
     Users,
 }
 
@@ -40,7 +40,7 @@ fn block(language: &str, n: usize) -> &'static str {
     PAGE.split(fence.as_str()).nth(n + 1).unwrap().split_once("```").unwrap().0
 }
 
-/// Returns nginx with these servers, and its files in this directory; none if it is not installed.
+/// Returns nginx with these servers, and its files in this directory; `None` if nginx is not installed.
 pub(super) fn nginx(home: &Path, servers: &str) -> Option<Command> {
     if lacking(Need::Nginx) {
         return None;
@@ -137,7 +137,7 @@ impl Site {
 }
 
 impl Proxied {
-    /// Starts both; none if there is no such proxy or no `curl`.
+    /// Starts the proxy and the server; `None` if the proxy or `curl` is not installed.
     async fn start(
         access: Access,
         proxy: impl Fn(&Site, Access) -> Option<Command>,
@@ -170,7 +170,7 @@ impl Proxied {
         Curl::new(&self.url()).with(&["--http2", "--resolve", &resolve])
     }
 
-    /// Checks what every client does, with what it shows that it may.
+    /// Checks what every client can do, with the credentials of this client.
     async fn check(&self, client: &Curl, authorization: &str) {
         let card = client.get("/.well-known/agent-card.json").await.unwrap();
         assert_eq!((card.status.as_str(), card.version.as_str()), ("200", "2"), "{}", card.body);

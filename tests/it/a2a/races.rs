@@ -1,4 +1,4 @@
-//! An editor, three clients on sockets and two on streams, and a thousand questions that all answer at once.
+//! An editor, three clients on WebSockets and two on streams, who all answer a thousand questions at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::agent::{Agent, Setup};
 
 const QUESTIONS: usize = 1000;
 
-/// Those who answer.
+/// Number of answering parties.
 const PARTIES: usize = 6;
 
-/// The calls that one of them has seen and won.
+/// The questions that a party has seen, won and lost.
 #[derive(Default)]
 struct Seen {
-    /// The `eventId`s, in order, without what only some versions have.
+    /// The `eventId`s, in order, without events that only some versions have.
     order: Vec<String>,
     /// By whom each question was answered, as the events say.
     answered: Vec<String>,
@@ -27,7 +27,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Takes an event down; the call that is asked about, if one is.
+    /// Records an event. Returns the call that the event asks about, if any.
     fn take(&mut self, event: &Value) -> Option<Value> {
         let metadata = &event["metadata"];
         // Events without an id are no part of a stream, such as the prompt. Artifacts have no status.
@@ -44,7 +44,7 @@ impl Seen {
         asks(event).then(|| tool_call(event)["tool_call_id"].clone())
     }
 
-    /// Notes what came of an answer.
+    /// Records the result of an answer.
     fn told(&mut self, call: &Value, response: &Value) {
         let call = call.as_str().unwrap().to_owned();
         let Some(error) = response.get("error") else { return self.won.push(call) };
@@ -55,7 +55,7 @@ impl Seen {
     }
 }
 
-/// One frame's event, in the form of 0.3.
+/// Returns the event in a frame, in the form of 0.3.
 fn plain(frame: &Value) -> Option<&Value> {
     let event = event(frame)?;
     Some(event.get("statusUpdate").unwrap_or(event))
@@ -66,7 +66,7 @@ fn is_end(event: &Value) -> bool {
     ends(event) || state == "TASK_STATE_COMPLETED"
 }
 
-/// A client on a WebSocket, which answers with `method`.
+/// Runs a client on a WebSocket, which answers with `method`.
 async fn on_socket(mut socket: Socket, method: &str, option: &str, at_once: Arc<Barrier>) -> Seen {
     let mut seen = Seen::default();
     let (mut sent, mut ended) = (BTreeMap::new(), false);
@@ -91,7 +91,7 @@ async fn on_socket(mut socket: Socket, method: &str, option: &str, at_once: Arc<
     seen
 }
 
-/// A client without a WebSocket: it leaves a stream with each question, and begins another.
+/// Runs a client without a WebSocket: it leaves its stream at each question, and begins another stream.
 async fn on_streams(client: Client, task: Value, option: &str, at_once: Arc<Barrier>) -> Seen {
     let mut seen = Seen::default();
     let mut stream = client.stream("tasks/resubscribe", json!({ "id": task })).await;
@@ -124,7 +124,7 @@ async fn on_streams(client: Client, task: Value, option: &str, at_once: Arc<Barr
     }
 }
 
-/// The editor: says yes to everything, and counts what it is shown.
+/// Runs the editor, which allows every call. Returns the number of calls that the editor was shown.
 async fn at_the_editor(editor: &mut Agent, at_once: Arc<Barrier>) -> usize {
     let (mut asked, mut shown) = (0, 0);
     while shown < QUESTIONS {
@@ -177,7 +177,7 @@ async fn of_a_thousand_questions_each_has_one_winner_and_all_see_the_same() {
     check(&all);
 }
 
-/// One winner a question, each loser told, and one order for all.
+/// Checks that each question has one winner, that each loser was told, and that all saw the same order.
 fn check(all: &[Seen]) {
     let mut won: Vec<_> = all.iter().flat_map(|seen| &seen.won).collect();
     let of_others = won.len();

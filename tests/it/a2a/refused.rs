@@ -1,4 +1,4 @@
-//! Stores that refuse what happens, as clients of a server see them.
+//! Stores that refuse events, as clients of a server see them.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,8 @@ fn effects(home: &Path) -> usize {
     ran.map_or(0, |ran| ran.lines().count())
 }
 
-/// Sends a message that the server cannot save; the client is told to try again, and the server is not ready.
+/// Sends a message that the server cannot store. Checks that the client is told to try again, and that the server is
+/// not ready.
 async fn send_in_vain(client: Client, sent: Value) {
     let (code, why) = timeout(HANG, client.error("message/send", sent)).await.unwrap();
     assert_eq!(
@@ -56,7 +57,7 @@ fn check_said(said: &Said) {
     assert!(said.contains("a session ends, as it could not be saved for 2 s"), "{said}");
 }
 
-/// Errors of a database, of each class that one may meet.
+/// Errors of a database, of each class that a server may meet.
 const SQL_STATES: [&str; 12] = [
     "22P05", "23514", "25006", "40001", "42501", "53100", "54000", "55P03", "57014", "58030",
     "XX000", "P0001",

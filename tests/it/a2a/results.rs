@@ -1,4 +1,4 @@
-//! Changed files and the plan of a task, which come back with it as artifacts.
+//! Changed files and the plan of a task, which are artifacts of the task.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,7 +8,7 @@ use super::nodes::in_context;
 use super::server::{prompt, serve, write};
 use crate::agent::Setup;
 
-/// A model that makes a plan, writes a file twice, another once, and one that it takes back.
+/// Returns a model that makes a plan, writes a file twice, another file once, and a third file that it restores.
 fn writes() -> Setup {
     let todos = json!({ "todos": [
         { "description": "Write", "status": "completed" }, { "description": "Test", "status": "pending" },

@@ -1,4 +1,4 @@
-//! The same message twice is one turn: a client that has lost the response asks again.
+//! A message that is sent twice is one turn: a client that has lost the response sends the message again.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::server::{
 use crate::agent::Setup;
 use crate::limit::in_time;
 
-/// A model that says something else to another prompt.
+/// Returns a model with another answer for each prompt.
 fn counts() -> Setup {
     Setup::script(vec![
         json!({ "when": "again", "answers": [[{ "text": "second" }]] }),
@@ -23,13 +23,13 @@ fn in_context(context: &str, mut params: Value) -> Value {
     params
 }
 
-/// Returns the number of times that the user has said something in a task.
+/// Returns the number of prompts in a task.
 fn prompts(task: &Value) -> usize {
     let said = task["history"].as_array().unwrap().iter();
     said.filter(|it| ["user", "ROLE_USER"].contains(&it["role"].as_str().unwrap())).count()
 }
 
-/// Sends a message twice; both responses have the same task, in which something was said once.
+/// Sends a message twice. Checks that both responses have the same task, with one prompt.
 async fn check(method: &str, params: Value) {
     let it = serve(&counts()).await;
     let task = |result: Value| result.get("task").cloned().unwrap_or(result);

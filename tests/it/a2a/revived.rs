@@ -1,4 +1,4 @@
-//! Tasks, streams and webhooks after the server was killed and another has taken its place.
+//! Tasks, streams and webhooks after the server was killed and another server has taken its place.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ impl Webhook {
         Self { url, told }
     }
 
-    /// The next notification that fits; those before are passed over.
+    /// Skips notifications until one fits; returns it.
     pub(super) async fn until(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
             let told = timeout(HANG, self.told.recv()).await.expect("nobody is notified").unwrap();

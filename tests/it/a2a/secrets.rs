@@ -13,7 +13,7 @@ use crate::family::run;
 
 const TOKEN: &str = "the-a2a-token-5ecret";
 
-/// Everything that must be in no log.
+/// Texts that no log may contain.
 const SECRETS: [&str; 11] = [
     TOKEN,
     "api-key-5ecret",
@@ -85,7 +85,7 @@ fn store(it: &Served) -> PathBuf {
     it.home.path().join(".local/share/tandem/sessions")
 }
 
-/// All files below a directory.
+/// Returns all files below a directory.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()

@@ -1,4 +1,4 @@
-//! The agent with its A2A server, and what clients say to it.
+//! The agent with its A2A server, and the messages of clients.
 
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -65,7 +65,7 @@ pub(super) async fn shared(setup: &Setup) -> Shared {
     shared_with(setup, json!({ "protocolVersion": "0.0.9" })).await
 }
 
-/// The same for an editor that begins so.
+/// Starts a shared session as [`shared`] does, with these parameters of the editor's `initialize`.
 pub(super) async fn shared_with(setup: &Setup, initialize: Value) -> Shared {
     let home = TempDir::new().unwrap();
     let setup = setup.clone().arg("--acp").arg("--a2a-port").arg("0");
@@ -77,7 +77,7 @@ pub(super) async fn shared_with(setup: &Setup, initialize: Value) -> Shared {
     Shared { client: Client { port }, editor, said }
 }
 
-/// The port that is said first; the rest is kept.
+/// Reads the port from the first line of standard error. The rest is recorded.
 pub(super) async fn listen(stderr: ChildStderr) -> (u16, Said) {
     let said = Said::default();
     let kept = Arc::clone(&said);
@@ -105,7 +105,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A request with the usual headers, and these.
+    /// Sends a request with the usual headers, and these.
     pub(super) async fn send(self, line: &str, headers: &[&str], body: &[u8]) -> Response {
         let host = format!("Host: 127.0.0.1:{}", self.port);
         let kind = "Content-Type: application/json";
@@ -121,7 +121,7 @@ impl Client {
         self.send(&format!("POST {path}"), &[], body.to_string().as_bytes()).await
     }
 
-    /// A call over HTTP; the whole response.
+    /// Calls a method over HTTP; returns the whole response.
     pub(super) async fn call(self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let response = self.post("/", &call).await;
@@ -135,14 +135,14 @@ impl Client {
         response["result"].clone()
     }
 
-    /// The code and the message of the error that a call brings.
+    /// Calls a method that fails; returns the code and the message of the error.
     pub(super) async fn error(self, method: &str, params: Value) -> (i64, String) {
         let response = self.call(method, params).await;
         let error = &response["error"];
         (error["code"].as_i64().unwrap_or_default(), error["message"].to_string())
     }
 
-    /// A call whose answer is a stream.
+    /// Calls a method whose answer is a stream.
     pub(super) async fn stream(self, method: &str, params: Value) -> Sse {
         self.stream_with(method, params, &[]).await
     }
@@ -164,7 +164,7 @@ impl Client {
     }
 }
 
-/// A message that says this.
+/// Returns a message with this text.
 pub(super) fn prompt(text: &str) -> Value {
     parts(json!([{ "kind": "text", "text": text }]))
 }
@@ -176,7 +176,7 @@ pub(super) fn parts(parts: Value) -> Value {
     } })
 }
 
-/// The same, in a task.
+/// Returns a message in a task.
 pub(super) fn within(task: &Value, mut params: Value) -> Value {
     params["message"]["taskId"] = task.clone();
     params
@@ -189,7 +189,7 @@ pub(super) fn answer(call: &Value, option: &str) -> Value {
     } }]))
 }
 
-/// The settings of a session that is to work there.
+/// Returns a message whose session works in this directory.
 pub(super) fn works_in(path: &std::path::Path, mut params: Value) -> Value {
     params["message"]["metadata"] = json!({ URI: { "workspace_path": path } });
     params
@@ -223,7 +223,7 @@ pub(super) fn ends(event: &Value) -> bool {
     event["final"] == true && matches!(state, "completed" | "failed" | "canceled")
 }
 
-/// All that the model has said in these.
+/// Returns the text of the model in these events.
 pub(super) fn text(events: &[Value]) -> String {
     let said = events.iter().filter(|event| {
         kind(event) == "TEXT_CONTENT" && event["status"]["message"]["role"] != "user"
@@ -231,21 +231,21 @@ pub(super) fn text(events: &[Value]) -> String {
     said.filter_map(|event| first_part(event)["text"].as_str()).collect()
 }
 
-/// The statuses of calls, in order; without those that repeat.
+/// Returns the statuses of calls, in order, without repetitions.
 pub(super) fn statuses(events: &[Value]) -> Vec<&str> {
     let mut all: Vec<_> = events.iter().filter_map(|it| tool_call(it)["status"].as_str()).collect();
     all.dedup();
     all
 }
 
-/// The states of the task, in order; without those that repeat.
+/// Returns the states of the task, in order, without repetitions.
 pub(super) fn states(events: &[Value]) -> Vec<&str> {
     let mut all: Vec<_> = events.iter().filter_map(|it| it["status"]["state"].as_str()).collect();
     all.dedup();
     all
 }
 
-/// A step of a script that writes a file, which is asked about.
+/// Returns a step of a script that writes a file after a question.
 pub(super) fn write(file: &str, content: &str) -> Value {
     let args = json!({ "file_path": file, "content": content });
     json!({ "call": { "name": "write_file", "args": args } })

@@ -9,7 +9,7 @@ use super::nodes::{Node, in_context};
 use crate::agent::Setup;
 use crate::postgres::server::{Cluster, Database};
 
-/// A home whose nodes have directories of their own for what sessions keep on the disk.
+/// A home whose nodes have separate directories for files of sessions.
 struct Home<'a> {
     database: Database<'a>,
     dir: TempDir,
@@ -25,13 +25,13 @@ impl Home<'_> {
         Node::start(&setup.var("TANDEM_STATE_DIR", &state), self.dir.path(), &self.database).await
     }
 
-    /// Kills a node with -9, and removes what it had on the disk.
+    /// Kills a node, and removes its files.
     async fn lose(&self, name: &str, mut node: Node) {
         node.child.kill().await.unwrap();
         fs::remove_dir_all(self.dir.path().join(name)).unwrap();
     }
 
-    /// The path of the file that the model was told has all of a long output.
+    /// Returns the path of the file with the whole long output, of which the model was told.
     fn output(&self) -> String {
         let path = "select substring(body from 'all of it is in ([^,]*),') from tandem.batch \
                     where body like '%all of it is in %' order by first desc limit 1";
@@ -43,13 +43,13 @@ impl Home<'_> {
     }
 }
 
-/// Has the model change a file, and print lines that begin with a word, many more than it is given.
+/// Returns a model that changes a file, and prints many lines that begin with a word, more than a result may have.
 fn changes_and_prints(word: &str) -> Setup {
     Setup::answers(json!([[changes()], [prints(word)], [{ "text": "done" }]]))
         .file("a.txt", "old\n")
 }
 
-/// A step of a script that changes a file.
+/// Returns a step of a script that changes a file.
 fn changes() -> Value {
     let args = json!({ "file_path": "a.txt", "old_string": "old", "new_string": "new" });
     json!({ "call": { "name": "replace", "args": args } })

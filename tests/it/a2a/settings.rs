@@ -1,4 +1,4 @@
-//! Settings that a client may not give itself: a workspace elsewhere, fewer questions, calls to inside.
+//! Settings that a client may not give itself: another workspace, fewer questions, calls to private addresses.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ fn writes() -> Setup {
     Setup::answers(json!([[write("made.txt", "x\n")], [{ "text": "done" }]]))
 }
 
-/// A server for the directory `root`, with others beside it.
+/// Starts a server for the directory `root`, and further directories.
 async fn rooted(more: &[&str]) -> Served {
     let mut setup = writes()
         .file("root/inner/", "")
@@ -90,7 +90,7 @@ async fn in_a_shared_session_the_workspace_is_the_editors() {
     }
 }
 
-/// The state of the task that begins with a prompt with these settings.
+/// Sends a prompt with these settings; returns the state of its task.
 async fn state(it: &Served, settings: Value) -> Value {
     let mut sent = prompt("go");
     sent["message"]["metadata"] = settings;
@@ -267,7 +267,7 @@ async fn webhooks_to_places_inside_are_refused() {
     }
 }
 
-/// That address is refused in every way to name it, and no turn begins.
+/// Checks that the address is refused in every call that can name it, and that no turn begins.
 async fn refused(it: &Served, task: &Value, url: &str) {
     let nested = json!({ "taskId": task, "pushNotificationConfig": { "url": url } });
     let found = it.client.error("tasks/pushNotificationConfig/set", nested).await;

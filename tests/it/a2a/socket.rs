@@ -20,14 +20,14 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Opens one; these headers take the place of those of the same name. The error is the status
+    /// Opens a WebSocket with these headers, in place of default headers of the same names. The error is the status
     /// of the refusal.
     pub(crate) async fn open(port: u16, path: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         Self::over(Either::Left(stream), &format!("ws://127.0.0.1:{port}{path}"), headers).await
     }
 
-    /// The same over TLS, with a server of this name.
+    /// Opens a WebSocket over TLS, with a server of this name.
     pub(crate) async fn open_secure(
         (name, port): (&'static str, u16),
         path: &str,
@@ -65,7 +65,7 @@ impl Socket {
         self.send_text(&call.to_string()).await;
     }
 
-    /// The next frame; the code of the closing frame as an error.
+    /// Reads the next frame; the error is the code of the closing frame.
     pub(crate) async fn frame(&mut self) -> Result<Value, u16> {
         loop {
             match timeout(HANG, self.stream.next()).await.expect("the server is silent") {
@@ -77,7 +77,7 @@ impl Socket {
         }
     }
 
-    /// Reads on until a frame is found; it, and all before it.
+    /// Reads frames until one fits; returns it, and all frames before it.
     pub(crate) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
@@ -88,13 +88,13 @@ impl Socket {
         }
     }
 
-    /// Reads on until one tells of an event that fits; that event, and all before it.
+    /// Reads events until one fits; returns it, and all events before it.
     pub(crate) async fn events(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let frames = self.until(|frame| event(frame).is_some_and(&found)).await;
         frames.iter().filter_map(event).cloned().collect()
     }
 
-    /// A call, and its answer; what comes between is passed over.
+    /// Calls a method, skips other frames, and returns the answer.
     pub(crate) async fn call(
         &mut self,
         id: impl Into<Value>,
@@ -107,7 +107,7 @@ impl Socket {
     }
 }
 
-/// The event that a frame tells of, by the way or in a stream.
+/// Returns the event in a frame, which may be part of a stream.
 pub(crate) fn event(frame: &Value) -> Option<&Value> {
     if frame["method"] == "tasks/event" { Some(&frame["params"]) } else { frame.get("result") }
 }

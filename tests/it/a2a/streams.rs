@@ -1,4 +1,4 @@
-//! Streams to their end: what came of the task, and who is still asked.
+//! Streams to their end: the result of the task, and the clients that are still asked.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! At a question, the question is what a client sees; and clients that take text alone.
+//! Clients that accept only text: a question reaches them as text, and so does a result.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn bare(event: Value) -> Value {
     wrappers.into_iter().find_map(|name| event.get(name).cloned()).unwrap_or(event)
 }
 
-/// The same with the output modes that a client takes.
+/// Returns the parameters with the output modes that a client accepts.
 fn takes(modes: &[&str], mut params: Value) -> Value {
     params["configuration"] = json!({ "acceptedOutputModes": modes });
     params

@@ -1,4 +1,4 @@
-//! An editor and others in one session.
+//! An editor and other clients in one session.
 
 use std::fs;
 
@@ -71,7 +71,7 @@ async fn a_prompt_of_a_client_is_shown_to_the_editor_with_its_answer() {
     assert_eq!(it.editor.message().await["params"]["chunk"]["text"], "hello there");
 }
 
-/// Somebody begins a turn; the editor and a socket have seen its question.
+/// Begins a turn with a question that the editor and a socket have seen. `by_editor`: the editor begins the turn.
 async fn asked(it: &mut Shared, by_editor: bool) -> (super::socket::Socket, Value, Value, u64) {
     let mut socket = it.client.socket().await;
     socket.call("hi", "commands/get", json!({})).await;
@@ -136,7 +136,7 @@ async fn the_choice_of_the_editor_resolves_the_question_for_a_client() {
     }
 }
 
-/// The answer came too late, and says whose did not.
+/// Checks that an answer came too late, and that the response names the winner.
 fn told_who_won(response: &Value, call: &Value, winner: &str) {
     let error = &response["error"];
     assert_eq!(error["code"], -32602, "{response}");

@@ -1,4 +1,4 @@
-//! The token: who knows it is served, and nobody learns it.
+//! The token: only a client that knows it is served, and no client learns it.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::limit::wait_until;
 
 const TOKEN: &str = "t0ken-That-Nobody-Knows";
 
-/// A server that runs this when it is asked to, and logs all it can.
+/// Starts a server that runs this command when prompted, and logs as much as possible.
 async fn server(run: &str) -> Served {
     let call = json!({ "name": "run_shell_command", "args": { "command": run } });
     let setup = Setup::answers(json!([[{ "call": call }], [{ "text": "done" }]]));
@@ -135,7 +135,7 @@ async fn the_token_is_in_no_log_and_in_no_childs_environment() {
     }
 }
 
-/// The same as [`server`], with the token in the environment.
+/// Starts a server as [`server`] does, with the token in the environment.
 async fn by_variable(run: &str) -> Served {
     let call: Value = json!({ "name": "run_shell_command", "args": { "command": run } });
     let setup = Setup::answers(json!([[{ "call": call }], [{ "text": "done" }]]));

@@ -26,18 +26,18 @@ use super::server::{Served, answer, asks, prompt, serve, tool_call, within, writ
 use crate::agent::{HANG, Setup};
 use crate::mcp::http::{result, says_text, with_tool};
 
-/// A caller's trace, and its span.
+/// A caller's trace and span.
 pub(super) const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 
-/// A collector that keeps what it is sent.
+/// A collector that records the spans that it gets.
 pub(super) struct Collector {
     url: String,
     requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
     keys: Arc<Mutex<Vec<String>>>,
-    /// `true` if it takes nothing.
+    /// `true` if the collector refuses all requests.
     refuses: Arc<AtomicBool>,
-    /// Number of requests that it has refused, and taken.
+    /// Numbers of requests that the collector has refused and taken.
     answered: watch::Receiver<(usize, usize)>,
     _serving: AbortOnDropHandle<()>,
 }
@@ -70,13 +70,13 @@ impl Collector {
         Self { url, requests, keys, refuses, answered, _serving: serving }
     }
 
-    /// Waits until it has refused, and taken, so many requests.
+    /// Waits until the numbers of refused and taken requests fit.
     async fn until(&self, fits: impl FnMut(&(usize, usize)) -> bool) {
         let mut answered = self.answered.clone();
         timeout(HANG, answered.wait_for(fits)).await.expect("no spans are sent").unwrap();
     }
 
-    /// A server that sends its spans here, as soon as they have ended.
+    /// Returns a setup whose server sends its spans to the collector as soon as they end.
     pub(super) fn watching(&self, setup: Setup) -> Setup {
         setup
             .var("OTEL_EXPORTER_OTLP_ENDPOINT", &self.url)
@@ -99,7 +99,7 @@ impl Collector {
     }
 }
 
-/// A span, as far as it is looked at.
+/// The fields of a span that the tests compare.
 #[derive(Debug)]
 struct Traced {
     name: String,
@@ -131,7 +131,7 @@ impl Traced {
     }
 }
 
-/// Returns the names of spans, each below the one that it is a part of.
+/// Returns the names of spans as a tree, each below its parent.
 fn tree(spans: &[Traced], parent: &str, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for span in spans.iter().filter(|span| span.parent == parent) {
@@ -148,7 +148,7 @@ pub(super) async fn end(mut served: Served) -> Option<i32> {
     timeout(HANG, served.child.wait()).await.unwrap().unwrap().code()
 }
 
-/// The header of a caller who traces.
+/// Returns the header of a caller with a trace.
 pub(super) fn traced() -> String {
     format!("traceparent: 00-{TRACE}-{CALLER}-01")
 }
@@ -287,7 +287,7 @@ async fn a_turn_that_waits_for_another_stays_in_the_trace_of_its_caller() {
     assert_eq!(turn.attributes["tandem.turn"], "2");
 }
 
-/// A stream of chat completions.
+/// Returns a stream of chat completions.
 pub(super) fn completion(delta: &Value, reason: &str) -> Reply {
     let choice = |delta: &Value, reason: Value| {
         let chunk = json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": reason }] });

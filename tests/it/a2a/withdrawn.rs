@@ -1,9 +1,8 @@
-//! A question that is open in an editor, a terminal, an A2A client and an editor of ACP 0.0.9, which
-//! share one session: whoever answers first, the others are no longer asked, and a late answer does
-//! nothing.
+//! A question that is open in an editor, a terminal, an A2A client and an editor of ACP 0.0.9, which share one
+//! session. After the first answer, the others are no longer asked, and late answers have no effect.
 //!
-//! The call that is allowed waits for a file, which is there only when all have been told: so none of
-//! them waits for anything that takes time.
+//! The allowed call waits for a file, which the test makes only when every client has been told. So no client is
+//! told only because time has passed.
 
 use std::fs;
 
@@ -28,7 +27,7 @@ enum First {
     OldEditor,
 }
 
-/// One session, and all that are asked.
+/// One session with all its clients.
 struct Room {
     it: Shared,
     session: String,
@@ -39,7 +38,7 @@ struct Room {
     turn: u64,
 }
 
-/// The question as each of them has it.
+/// The question as each client has it.
 struct Asked {
     editor: Value,
     /// The call's id.
@@ -48,7 +47,7 @@ struct Asked {
 }
 
 impl Room {
-    /// All join; none if there is no tmux.
+    /// Starts all clients; `None` without tmux.
     async fn new() -> Option<Self> {
         let script = format!("until [ -e {GATE} ]; do sleep 0.01; done; echo ran >> ran");
         let call = json!({ "name": "run_shell_command", "args": { "command": "sh wait.sh" } });
@@ -70,7 +69,7 @@ impl Room {
         Some(Self { it, session, terminal, a2a, old, turn: 0 })
     }
 
-    /// The editor begins a turn, and all are asked.
+    /// Begins a turn at the editor, and waits until every client is asked.
     async fn ask(&mut self) -> Asked {
         let prompt = json!([{ "type": "text", "text": "go" }]);
         let params = json!({ "sessionId": self.session, "prompt": prompt });
@@ -109,7 +108,7 @@ impl Room {
         }
     }
 
-    /// Whoever has not answered is told that nothing is asked any more, while the call runs.
+    /// Checks that every client without an answer is told that the question is closed, while the call runs.
     async fn check_withdrawn(&mut self, first: First, asked: &Asked) {
         if first != First::Editor {
             let withdrawn = self.it.editor.call_of("$/cancel_request").await;
@@ -125,7 +124,7 @@ impl Room {
         assert!(ended_calls(&ended).is_empty(), "the call has ended already:\n{ended}");
     }
 
-    /// Late answers of all others, each of which says no.
+    /// Sends a late "no" from each other client.
     async fn answer_late(&mut self, first: First, asked: &Asked) {
         for late in [First::Editor, First::OldEditor] {
             if late != first {
@@ -141,7 +140,7 @@ impl Room {
     }
 }
 
-/// Name by which others know who has answered.
+/// Returns the name by which others know the client that has answered.
 fn name(first: First) -> &'static str {
     match first {
         First::Editor => "the editor",

@@ -1,4 +1,4 @@
-//! Nothing is left of sessions that were closed.
+//! Nothing is left running of closed sessions.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::agent::Setup;
 use crate::family::{is_gone, make_fifo};
 use crate::limit::wait_until;
 
-/// Sessions that are open at once, and how often.
+/// Number of sessions that are open at once.
 const AT_ONCE: usize = 10;
 const TIMES: usize = 10;
 
@@ -32,8 +32,8 @@ fn open(editor: &Editor) -> (usize, usize) {
     (children.sum(), files.map_or(0, Iterator::count))
 }
 
-/// Opens sessions that each have a server, a command in the background and one that a turn waits for,
-/// and closes them.
+/// Opens sessions and closes them. Each has a server, a command in the background, and a command that its turn waits
+/// for.
 async fn open_and_close(editor: &mut Editor, servers: &Value) {
     let mut sessions = Vec::new();
     for _ in 0..AT_ONCE {

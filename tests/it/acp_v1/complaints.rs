@@ -1,5 +1,5 @@
-//! What users of other agents have complained about, each with the tests that keep it from happening
-//! here. [`COMPLAINTS`] is the list; what no other file shows is shown here.
+//! Complaints of users of other agents, each with the tests that keep it from happening here. [`COMPLAINTS`] is the
+//! list. This file has the tests that stand in no other file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,11 +21,11 @@ use crate::agent::{HANG, Setup};
 use crate::family::{is_gone, make_fifo, run};
 use crate::lifecycle::signal;
 
-/// Evidence that a complaint is none here.
+/// Evidence that a complaint does not apply here.
 enum Evidence {
-    /// Tests; named as functions, so that one that goes away is missed.
+    /// Tests, named as functions, so that a removed test breaks the build.
     Tests(&'static [fn()]),
-    /// A part of `benches/speed`, because it is about time: its file.
+    /// A part of `benches/speed`, for a complaint about time: its file.
     Bench(&'static str),
     /// A script of the continuous integration.
     Script(&'static str),
@@ -155,7 +155,7 @@ fn every_complaint_has_its_evidence() {
     }
 }
 
-/// A script whose answers depend on the prompt's words.
+/// Returns a script whose answers depend on the words of the prompt.
 fn script() -> Setup {
     let write = json!({ "call": { "name": "write_file", "args": {
         "file_path": "a.txt", "content": "new\n" } } });
@@ -177,10 +177,10 @@ fn script() -> Setup {
     ])
 }
 
-/// A command that runs until it is ended, and holds on to a pipe.
+/// A command that runs until it is ended, and holds a pipe open.
 const HOLD: &str = "exec 3>family; sleep 1000 & echo started; wait";
 
-/// A pipe that a process can hold on to; it ends when the last process does that holds it.
+/// Makes a pipe that ends when the last process that holds it has ended.
 fn held(directory: &Path) -> pipe::Receiver {
     let fifo = directory.join("family");
     make_fifo(&fifo);
@@ -314,7 +314,7 @@ async fn no_line_ends_the_agent() {
     assert_eq!(stop_reason(&editor.ask(&session, "go").await), "end_turn");
 }
 
-/// The log of a stored session.
+/// Returns the log of a stored session.
 fn log(editor: &Editor, session: &str) -> String {
     let sessions = editor.cwd().parent().unwrap().join(".local/share/tandem/sessions");
     fs::read_to_string(sessions.join(session).join("log.jsonl")).unwrap()
@@ -412,7 +412,7 @@ async fn every_prompt_is_answered_once() {
     assert_eq!(editor.agent.line().await, None);
 }
 
-/// The calls among messages that were announced and have not ended.
+/// Returns the announced calls that have not ended.
 fn open_calls(read: &[Value]) -> Vec<String> {
     let mut open = Vec::new();
     for update in read.iter().map(|message| &message["params"]["update"]) {
@@ -529,7 +529,7 @@ async fn questions_are_answered_in_any_order() {
     assert_eq!(stop_reason(&editor.until(first).await), "end_turn");
 }
 
-/// An agent whose model makes two calls in one answer.
+/// Returns a model that makes two calls in one answer.
 fn two_calls(name: &str, args: [Value; 2]) -> Setup {
     let calls = args.map(|args| json!({ "call": { "name": name, "args": args } }));
     Setup::answers(json!([calls, [{ "text": "done" }]]))
@@ -558,7 +558,8 @@ async fn reading_calls_of_one_answer_ask_at_once_and_are_answered_in_any_order()
     }
 }
 
-/// What one of them does may decide whether the next is wanted, so that is shown first.
+/// The effect of the first call may decide whether the second is wanted, so the first is shown before the second
+/// question.
 #[tokio::test]
 async fn changing_calls_of_one_answer_ask_one_after_the_other() {
     let args = ["a", "b"].map(|path| json!({ "file_path": path, "content": "new\n" }));

@@ -1,4 +1,4 @@
-//! What a session has cost.
+//! Costs of a session.
 
 use serde_json::{Value, json};
 use test_support::api_server::{Reply, Server};
@@ -20,8 +20,7 @@ fn setup(server: &Server) -> Setup {
         .var("GOOGLE_GEMINI_BASE_URL", server.address())
 }
 
-/// An answer that costs this many tokens: of the prompt, of those from the cache, of the answer, of
-/// reasoning.
+/// Returns an answer with these counts of tokens: input, cached input, output, reasoning.
 fn answer([input, cached, output, thoughts]: [u64; 4]) -> Reply {
     let usage = json!({ "promptTokenCount": input, "cachedContentTokenCount": cached,
         "candidatesTokenCount": output, "thoughtsTokenCount": thoughts });
@@ -31,7 +30,7 @@ fn answer([input, cached, output, thoughts]: [u64; 4]) -> Reply {
     Reply::stream(format!("data: {response}\n\n"))
 }
 
-/// The cost that was shown last.
+/// Returns the cost that was shown last.
 fn cost(read: &[Value]) -> Option<Value> {
     updates(read, "usage_update").pop().unwrap().get("cost").cloned()
 }

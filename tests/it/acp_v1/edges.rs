@@ -1,12 +1,11 @@
-//! What only a test of conformance does: wrong ids and types, large prompts, slow readers, requests
-//! at odd moments.
+//! Requests of a conformance test: wrong ids and types, large prompts, slow readers, requests at odd moments.
 
 use serde_json::{Value, json};
 
 use super::{Editor, stop_reason, text, updates};
 use crate::agent::{Setup, code};
 
-/// A line that the model says over and over, with a number in it: the same line each time would be a loop.
+/// Line that the model repeats, with a number, because equal lines would be stopped as a loop.
 const MUCH: &str = "Line {n} of very many, each of which says nothing but that it is one of them, and that it is long.\n";
 
 fn talks() -> Setup {

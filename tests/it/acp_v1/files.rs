@@ -1,4 +1,4 @@
-//! Files of an editor: its unsaved texts are read, and edits are written by it.
+//! Files of an editor: tools read its unsaved texts, and the editor writes the edits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +15,13 @@ struct Desk {
     session: String,
     /// Unsaved texts, by path.
     texts: BTreeMap<PathBuf, String>,
-    /// The calls for files that it has answered, each a method and the name of a file.
+    /// The calls for files that the editor has answered: method and file name.
     calls: Vec<(String, String)>,
-    /// `true` if it formats what it saves.
+    /// `true` if the editor formats files when it saves them.
     formats: bool,
 }
 
-/// The model's answers: it reads and writes `a.txt`, or says what it was told of it.
+/// Returns the answers of a model that reads and writes `a.txt`, or repeats what it was told of the file.
 fn setup() -> Setup {
     let read = json!({ "call": { "name": "read_file", "args": { "file_path": "a.txt" } } });
     let args = json!({ "file_path": "a.txt", "content": "new\n" });
@@ -37,7 +37,7 @@ fn setup() -> Setup {
 }
 
 impl Desk {
-    /// An editor that reads and writes files.
+    /// Starts an editor that reads and writes files.
     async fn new(setup: &Setup) -> Self {
         let fs = json!({ "readTextFile": true, "writeTextFile": true });
         Self::with(setup, json!({ "protocolVersion": 1, "clientCapabilities": { "fs": fs } })).await
@@ -59,7 +59,7 @@ impl Desk {
         fs::read_to_string(self.path()).unwrap()
     }
 
-    /// Runs a prompt to its end, and allows what is asked; all that was read but calls for files.
+    /// Runs a prompt to its end, and allows every call. Returns all messages except calls for files.
     async fn ask(&mut self, prompt: &str) -> Vec<Value> {
         let id = self.editor.prompt(&self.session, prompt).await;
         let mut read = Vec::new();
@@ -79,7 +79,7 @@ impl Desk {
         }
     }
 
-    /// Answers a call for a file. What is written is saved.
+    /// Answers a call for a file. A written text is saved.
     async fn answer(&mut self, method: &str, message: &Value) {
         let params = &message["params"];
         assert_eq!(params["sessionId"], self.session.as_str());
@@ -111,7 +111,7 @@ impl Desk {
     }
 }
 
-/// The end of the last call.
+/// Returns the end of the last call.
 fn end(read: &[Value]) -> Value {
     updates(read, "tool_call_update").last().unwrap().clone()
 }

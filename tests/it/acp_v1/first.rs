@@ -1,4 +1,4 @@
-//! The first message, and what the agent says of itself.
+//! The first message, and the agent's description of itself.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ async fn answer_to(line: &str) -> Value {
     agent.message().await
 }
 
-/// The protocol's version in an answer, or the error's code.
+/// Returns the protocol's version in an answer, or the error's code.
 fn version(answer: &Value) -> &Value {
     answer.get("error").map_or(&answer["result"]["protocolVersion"], |error| &error["code"])
 }

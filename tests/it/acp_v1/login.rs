@@ -17,7 +17,7 @@ use crate::agent::{HANG, Setup};
 use crate::family::make_fifo;
 use crate::whole::store;
 
-/// A browser that says which pages it opens.
+/// A browser that reports the pages that it opens.
 struct Browser {
     home: TempDir,
     urls: pipe::Receiver,
@@ -40,7 +40,7 @@ impl Browser {
         self.home.path().join("browser").to_str().unwrap().to_owned()
     }
 
-    /// The next page that it opens.
+    /// Waits for the next page that the browser opens.
     async fn opened(&mut self) -> String {
         let mut url = Vec::new();
         let read = async {
@@ -52,7 +52,7 @@ impl Browser {
         String::from_utf8(url).unwrap().trim().to_owned()
     }
 
-    /// Checks that it has opened no more pages.
+    /// Checks that the browser has opened no further page.
     fn check_idle(&self) {
         let mut byte = [0];
         let read = self.urls.try_read(&mut byte);
@@ -60,12 +60,12 @@ impl Browser {
     }
 }
 
-/// An agent without a key.
+/// Returns an agent without a key.
 fn keyless() -> Setup {
     Setup::default().arg("--model").arg("gemini-3.8-flash")
 }
 
-/// Returns whether a page is served that asks for a key. Somebody else may have got its port.
+/// Returns `true` if a page is served that asks for a key. Another server may have got its port.
 async fn is_open(url: &str) -> bool {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let Ok(mut stream) = TcpStream::connect(address).await else { return false };

@@ -1,4 +1,4 @@
-//! Keys of an agent that was started without the user's variables: its login shell has them.
+//! Keys of an agent that was started without the user's variables: the user's login shell has them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,11 +12,11 @@ use crate::agent::Setup;
 
 const KEY: &str = "AIzaSyLogin0123456789";
 
-/// A login shell that notes that it was asked.
+/// A login shell that records that it was asked.
 struct Shell(TempDir);
 
 impl Shell {
-    /// `files`: what the user's files have it do.
+    /// Makes a login shell. `files`: commands in the user's start-up files.
     fn new(files: &str) -> Self {
         let shell = Self(TempDir::new().unwrap());
         let (path, asked) = (shell.path(), shell.0.path().join("asked"));
@@ -29,7 +29,7 @@ impl Shell {
         shell
     }
 
-    /// One whose user calls models at this server.
+    /// Makes a login shell whose user calls models at this server.
     fn with_key(server: &Server) -> Self {
         let address = server.address();
         Self::new(&format!("export GEMINI_API_KEY={KEY} GOOGLE_GEMINI_BASE_URL={address}"))
@@ -43,21 +43,21 @@ impl Shell {
         fs::read_to_string(self.0.path().join("asked")).unwrap_or_default().lines().count()
     }
 
-    /// An agent without a key, as an editor starts it that was opened from a menu.
+    /// Returns an agent without a key, as an editor starts it that was opened from a menu.
     fn setup(&self) -> Setup {
         let setup = Setup::default().arg("--model").arg("gemini-3.8-flash").arg("-y");
         setup.var("PATH", "/usr/bin:/bin").var("SHELL", &self.path())
     }
 }
 
-/// A call of a command.
+/// Returns a reply with a call of a command.
 fn run(command: &str) -> Reply {
     let call = json!({ "name": "run_shell_command", "args": { "command": command } });
     let content = json!({ "parts": [{ "functionCall": call }] });
     Reply::stream(event(&json!({ "content": content, "finishReason": "STOP" }).to_string()))
 }
 
-/// The error of a prompt that no model was there for.
+/// Checks that a prompt was refused for lack of a key.
 fn auth_required(read: &[Value]) {
     assert_eq!(read.last().unwrap()["error"]["code"], -32000, "{read:?}");
 }

@@ -1,4 +1,4 @@
-//! What people should know and the model need not: notices and compactions of editors that take them.
+//! Texts for people and not for the model: notices and compressions, for editors that can show them.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn setup() -> Setup {
     Setup::answers(json!([[{ "retry": retry }, { "text": "fine" }]]))
 }
 
-/// An editor with these capabilities for sessions, and a session with a server that is not there.
+/// Starts an editor with these capabilities, and a session with an MCP server that does not exist.
 async fn editor(session: Value) -> (Editor, String) {
     let capabilities = json!({ "session": session });
     let initialize = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
@@ -52,8 +52,8 @@ async fn other_editors_have_them_as_thoughts() {
     }
 }
 
-/// Has a conversation compressed, in an editor with these capabilities for sessions; what is read of
-/// that, and when the session is loaded afterwards.
+/// Compresses a conversation, in an editor with these capabilities. Returns the messages of the compression, and
+/// those of loading the session afterwards.
 async fn compress(session: Value) -> [Vec<Value>; 2] {
     let snapshot = json!([[{ "text": "<snapshot>Said much.</snapshot>" }]]);
     let script = vec![

@@ -6,7 +6,7 @@ use test_support::api_server::{Reply, Server};
 use super::{Editor, updates};
 use crate::agent::Setup;
 
-/// A Gemini model behind this server.
+/// Returns a setup with a Gemini model at this server.
 fn setup(server: &Server) -> Setup {
     Setup::default()
         .arg("--model")
@@ -16,12 +16,12 @@ fn setup(server: &Server) -> Setup {
         .var("GOOGLE_GEMINI_BASE_URL", server.address())
 }
 
-/// The option of a result or an update, if there is one.
+/// Returns the thinking option of a result or an update; `None` if there is none.
 fn thinking(result: &Value) -> Option<&Value> {
     result["configOptions"].as_array().unwrap().iter().find(|it| it["id"] == "thinking")
 }
 
-/// The level that is chosen, if there is such an option.
+/// Returns the chosen level; `None` without such an option.
 fn level(result: &Value) -> Option<&str> {
     thinking(result)?["currentValue"].as_str()
 }

@@ -1,4 +1,4 @@
-//! Requests that are sent before those that they need are answered.
+//! Requests that are sent before the requests that they depend on are answered.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn talks() -> Setup {
     ])
 }
 
-/// A session that was used and closed; its id.
+/// Opens a session, sends a prompt and closes the session; returns its id.
 async fn closed_session(editor: &mut Editor) -> String {
     let session = editor.session().await;
     editor.ask(&session, "go").await;

@@ -1,15 +1,15 @@
-//! What the agent sends is read with the types of the protocol's authors and written again: all of it
-//! must still be there. They pass over what they do not know or cannot read.
+//! Checks of the agent's messages: they are read with the types of the protocol's authors and written again, and
+//! must keep every field. These types ignore what they do not know or cannot read.
 
 use agent_client_protocol_schema::v1;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The codes of errors that the protocol has.
+/// Error codes of the protocol.
 const CODES: [i64; 8] = [-32700, -32600, -32601, -32602, -32603, -32800, -32000, -32002];
 
-/// Checks the parameters of what the agent has sent.
+/// Checks the parameters of a message of the agent.
 #[track_caller]
 pub(super) fn check_sent(method: &str, params: &Value) {
     match method {

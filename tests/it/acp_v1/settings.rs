@@ -9,7 +9,7 @@ fn editor_setup() -> Setup {
     Setup::answers(json!([[{ "text": "fine" }]]))
 }
 
-/// The value of an option.
+/// Returns the value of an option.
 fn value<'a>(result: &'a Value, option: &str) -> &'a Value {
     let options = result["configOptions"].as_array().unwrap();
     &options.iter().find(|it| it["id"] == option).unwrap()["currentValue"]

@@ -1,4 +1,4 @@
-//! Terminals of an editor, which commands run in where the user's settings say so.
+//! Terminals of an editor, in which commands run if the user's settings say so.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::needs::{Need, lacking};
 struct Desk {
     editor: Editor,
     session: String,
-    /// The calls for terminals, each a method and its parameters.
+    /// The calls for terminals: method and parameters.
     calls: Vec<(String, Value)>,
     /// Answer to `terminal/output`.
     output: Value,
@@ -18,7 +18,7 @@ struct Desk {
     exit: Value,
 }
 
-/// The model runs a command, which leaves `x` behind if it is run here.
+/// Returns a model that runs a command. If the agent itself runs it, the command makes the file `x`.
 fn setup() -> Setup {
     let args = json!({ "command": "touch x; echo here" });
     let call = json!({ "call": { "name": "run_shell_command", "args": args } });
@@ -44,7 +44,7 @@ impl Desk {
         Self { editor, session, calls: Vec::new(), output, exit: json!({ "exitCode": 0 }) }
     }
 
-    /// Runs a prompt to its end, and allows what is asked; all that was read but calls for terminals.
+    /// Runs a prompt to its end, and allows every call. Returns all messages except calls for terminals.
     async fn ask(&mut self) -> Vec<Value> {
         let id = self.editor.prompt(&self.session, "go").await;
         self.until(id).await
@@ -117,7 +117,7 @@ fn terminal() -> Value {
     serde_json::from_str(TERMINAL).unwrap()
 }
 
-/// The end of the only call.
+/// Returns the end of the only call.
 fn end(read: &[Value]) -> Value {
     updates(read, "tool_call_update").last().unwrap().clone()
 }

@@ -1,4 +1,4 @@
-//! Prompts, and what editors are shown of their turns.
+//! Prompts, and the turns that editors are shown.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -304,7 +304,7 @@ async fn a_command_is_shown_in_a_terminal_if_the_editor_has_one() {
     assert_eq!(end["status"], "failed");
 }
 
-/// Updates of the calls that a model makes, one after the other, as they end.
+/// Runs calls of a model one after another; returns the last update of each.
 async fn ended(setup: Setup, calls: &[Value]) -> (Editor, String, Vec<Value>) {
     let mut answers: Vec<_> = calls.iter().map(|call| json!([{ "call": call }])).collect();
     answers.push(json!([{ "text": "done" }]));
@@ -318,7 +318,7 @@ async fn ended(setup: Setup, calls: &[Value]) -> (Editor, String, Vec<Value>) {
     (editor, session, ends)
 }
 
-/// Text of the blocks of a call's content.
+/// Returns the text in a call's content.
 fn shown(call: &Value) -> String {
     let blocks = call["content"].as_array().unwrap().iter();
     blocks.filter_map(|block| block["content"]["text"].as_str()).collect()

@@ -1,4 +1,4 @@
-//! Commands in the background of a session: who is told that one has ended, and what ends it.
+//! Commands in the background of a session: who is told of their end, and what ends them.
 
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn starts(command: &str) -> Chunks {
     calls("run_shell_command", args)
 }
 
-/// A session that may do everything, in a directory with a pipe that a command can wait for.
+/// A session in yolo mode, in a directory with a pipe that a command can wait for.
 struct Stage {
     session: Arc<Session>,
     told: Arc<std::sync::Mutex<Vec<String>>>,
@@ -75,7 +75,7 @@ async fn go(path: PathBuf) {
     timeout(HANG, tokio::task::spawn_blocking(open)).await.expect("nobody waits").unwrap();
 }
 
-/// Waits until the model is to be told something.
+/// Waits until a text for the model's next message is logged.
 async fn until_told(session: &Session) {
     let mut log = session.events(0);
     until(&mut log, |event| matches!(event, Event::ToldNext(_))).await;
@@ -162,7 +162,7 @@ async fn what_the_model_forgets_it_is_not_told_of() {
     assert_eq!(*stage.told.lock().unwrap(), ["user: anything?"]);
 }
 
-/// An agent with a command in the background that holds on to a pipe, and has children that hide.
+/// Starts an agent with a command in the background that holds a pipe open, and has children that hide.
 async fn with_family() -> (Agent, pipe::Receiver) {
     let command = "exec 3>family; (trap '' TERM; sleep 1000) & setsid sleep 1000 & echo > up; wait";
     let args = json!({ "command": command, "is_background": true });

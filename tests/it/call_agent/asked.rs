@@ -1,4 +1,4 @@
-//! What an agent asks about its tools is asked here.
+//! Questions of another agent about its tools, which the user answers here.
 
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::fake::{
 };
 use super::{Stage, answered, ask, limits, once, part};
 
-/// A call there, at a status; it asks while it is pending.
+/// Returns a call of the other agent with a status. A pending call is asked about.
 fn call(id: &str, status: &str, kind: &str) -> Value {
     let options = json!([
         { "id": "proceed_once", "name": "Allow once" },
@@ -25,7 +25,7 @@ fn call(id: &str, status: &str, kind: &str) -> Value {
         "description": "make test", "input_parameters": {}, "confirmation_request": asks } }])
 }
 
-/// A stream that ends with a question about this call.
+/// Returns a stream that ends with a question about this call.
 fn asks(id: &str, kind: &str) -> Response {
     events(vec![
         task("submitted"),
@@ -34,7 +34,7 @@ fn asks(id: &str, kind: &str) -> Response {
     ])
 }
 
-/// The answers in a message.
+/// Returns the answers in a message.
 fn chosen(made: &Made) -> Vec<(String, String)> {
     let parts = made.params["message"]["parts"].as_array().unwrap();
     let data = parts.iter().map(|part| &part["data"]).filter(|data| !data.is_null());
@@ -49,7 +49,7 @@ fn ended(said: &str) -> Response {
     ])
 }
 
-/// An agent that asks once, and then says what was chosen.
+/// Starts an agent that asks once, and then repeats the chosen answer.
 async fn asking(kind: &'static str) -> FakeAgent {
     FakeAgent::new(developing(card_03()), move |made| match &*made.method {
         "message/stream" if chosen(made).is_empty() => asks("x", kind),

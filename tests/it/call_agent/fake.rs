@@ -1,4 +1,4 @@
-//! An agent that does as a test says.
+//! An agent whose answers a test chooses.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::reviewer;
 use crate::agent::HANG;
 use tandem_a2a_client::AgentConfig;
 
-/// A call that was made.
+/// A call that the agent has got.
 #[derive(Debug, Clone)]
 pub(super) struct Made {
     /// Method of JSON-RPC; of HTTP+JSON, verb and path.
@@ -37,7 +37,7 @@ pub(super) struct FakeAgent {
 type Answer = Box<dyn FnMut(&Made) -> Response + Send>;
 
 impl FakeAgent {
-    /// An agent with this card, without its address, that answers each call so.
+    /// Starts an agent with this card, without its address, that answers each call by `answer`.
     pub(super) async fn new(
         card: Value,
         answer: impl FnMut(&Made) -> Response + Send + 'static,
@@ -46,7 +46,7 @@ impl FakeAgent {
         Self::with_card(read, answer).await
     }
 
-    /// The same, which gives its card so.
+    /// Starts an agent as [`Self::new`] does, whose card is returned by `card`.
     pub(super) async fn with_card(
         card: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static,
         answer: impl FnMut(&Made) -> Response + Send + 'static,
@@ -85,12 +85,12 @@ impl FakeAgent {
         reviewer(&self.url)
     }
 
-    /// The calls that were made so far.
+    /// Returns the calls so far.
     pub(super) fn made(&self) -> Vec<Made> {
         self.made.borrow().clone()
     }
 
-    /// The methods that were called so far.
+    /// Returns the methods of the calls so far.
     pub(super) fn methods(&self) -> Vec<String> {
         self.made().into_iter().map(|made| made.method).collect()
     }
@@ -104,14 +104,14 @@ impl FakeAgent {
     }
 }
 
-/// A card of version 0.3.
+/// Returns a card of version 0.3.
 pub(super) fn card_03() -> Value {
     json!({ "name": "Reviewer", "description": "Reads code.", "url": "/rpc", "protocolVersion": "0.3.0",
         "preferredTransport": "JSONRPC", "capabilities": { "streaming": true },
         "skills": [{ "id": "r", "name": "Review", "description": "Finds faults.", "tags": [] }] })
 }
 
-/// A card of version 1.0.
+/// Returns a card of version 1.0.
 pub(super) fn card_1() -> Value {
     json!({ "name": "Reviewer", "description": "Reads code.", "capabilities": { "streaming": true },
         "supportedInterfaces": [
@@ -119,7 +119,7 @@ pub(super) fn card_1() -> Value {
         ], "skills": [] })
 }
 
-/// A card of version 1.0 that offers HTTP+JSON alone.
+/// Returns a card of version 1.0 that offers only HTTP+JSON.
 pub(super) fn card_http_json() -> Value {
     let mut card = card_1();
     card["supportedInterfaces"] =
@@ -127,7 +127,7 @@ pub(super) fn card_http_json() -> Value {
     card
 }
 
-/// The same card of an agent that follows the extension.
+/// Returns the card of an agent that follows the extension.
 pub(super) fn developing(mut card: Value) -> Value {
     card["capabilities"]["extensions"] = json!([{ "uri": crate::a2a::server::URI }]);
     card
@@ -145,23 +145,23 @@ pub(super) fn error(code: i64, message: &str) -> Response {
     json(json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": message } }))
 }
 
-/// A stream of these results, which ends.
+/// Returns a stream with these results, which then ends.
 pub(super) fn events(results: Vec<Value>) -> Response {
     raw(results.into_iter().map(|it| Step::Send(event(&it))).collect())
 }
 
-/// A stream of these items, without envelopes.
+/// Returns a stream with these items, without envelopes.
 pub(super) fn bare_events(items: &[Value]) -> Response {
     raw(items.iter().map(|it| Step::Send(format!("data: {it}\n\n"))).collect())
 }
 
-/// An error of HTTP+JSON.
+/// Returns an error of HTTP+JSON.
 pub(super) fn bare_error(status: u16, reason: &str, message: &str) -> Response {
     let error = json!({ "code": status, "message": message, "details": [{ "reason": reason }] });
     (StatusCode::from_u16(status).unwrap(), json(json!({ "error": error }))).into_response()
 }
 
-/// The bytes of an event.
+/// Returns the bytes of an event.
 pub(super) fn event(result: &Value) -> String {
     format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": result }))
 }
@@ -173,13 +173,13 @@ pub(super) enum Step {
     Lose,
     /// Nothing more comes, and nothing ends.
     Hang,
-    /// Nothing comes for so long.
+    /// A pause of this length.
     Pause(Duration),
-    /// Nothing comes until the test says so.
+    /// A pause until the test releases it.
     Wait(Arc<Notify>),
 }
 
-/// A stream of events with this body.
+/// Returns a stream of events with this body.
 pub(super) fn raw(steps: Vec<Step>) -> Response {
     let body = stream::unfold(steps.into_iter(), |mut steps| async move {
         loop {
@@ -202,7 +202,7 @@ pub(super) fn raw(steps: Vec<Step>) -> Response {
     ([("content-type", "text/event-stream")], Body::from_stream(body)).into_response()
 }
 
-/// A status of the task `t` in the context `c`, in version 0.3.
+/// Returns a status of the task `t` in the context `c`, in version 0.3.
 pub(super) fn status(state: &str, said: Value) -> Value {
     let message = match said {
         Value::Null => Value::Null,
@@ -213,19 +213,19 @@ pub(super) fn status(state: &str, said: Value) -> Value {
         "status": { "state": state, "message": message } })
 }
 
-/// The same as the extension says it, with its place in the agent's log.
+/// Returns a status as the extension writes it, with its place in the agent's log.
 pub(super) fn status_of(kind: &str, event: &str, state: &str, said: Value) -> Value {
     let mut status = status(state, said);
     status["metadata"] = json!({ "coderAgent": { "kind": kind }, "eventId": event });
     status
 }
 
-/// The task `t` in the context `c`, in version 0.3.
+/// Returns the task `t` in the context `c`, in version 0.3.
 pub(super) fn task(state: &str) -> Value {
     json!({ "kind": "task", "id": "t", "contextId": "c", "status": { "state": state } })
 }
 
-/// A result of the task, in version 0.3.
+/// Returns a result of the task, in version 0.3.
 pub(super) fn artifact(text: &str, append: bool) -> Value {
     json!({ "kind": "artifact-update", "taskId": "t", "contextId": "c", "append": append,
         "artifact": { "artifactId": "a", "name": "answer", "parts": [{ "kind": "text", "text": text }] } })

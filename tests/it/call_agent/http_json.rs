@@ -1,4 +1,4 @@
-//! Agents that speak HTTP+JSON alone: what they are sent, and what comes of it.
+//! Agents that speak only HTTP+JSON: the requests to them, and the results.
 
 use serde_json::{Value, json};
 use tandem_agent::session::ToolOutcome;

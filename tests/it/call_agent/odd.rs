@@ -9,7 +9,7 @@ use super::fake::{
 };
 use super::{Stage, answered, ask, part};
 
-/// The error of a call of an agent with this card.
+/// Returns the error of a call of an agent with this card.
 async fn with_card(card: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static) -> String {
     let agent = FakeAgent::with_card(card, |made| panic!("{made:?}")).await;
     Stage::new(agent.config(), vec![ask("go")]).turn().await.error()

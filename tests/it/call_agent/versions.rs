@@ -1,4 +1,4 @@
-//! Agents of both versions of A2A, with streams and without: what they are sent, and what comes of it.
+//! Agents of both versions of A2A, with streams and without: the requests to them, and the results.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,11 +1,11 @@
-//! The crate `agentic-coding-protocol`, twice: it is the same code for both versions.
+//! The published crate `agentic-coding-protocol`, in two versions, with the same test code.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// A client's record of one turn.
+/// Record of one turn at the client.
 pub(crate) struct Heard {
     pub(crate) lines: Vec<String>,
     /// The answer to the prompt; an error's code and data.
@@ -175,8 +175,8 @@ macro_rules! client {
             }
 
             impl Connected {
-                /// Hears what the client has read and not handled yet: it hands an answer on at
-                /// once, and everything else to tasks.
+                /// Waits until the client has handled all it has read: it handles answers at once, and everything
+                /// else in tasks.
                 async fn settle(&mut self, lines: &mut Vec<String>) {
                     let mut silent = 0;
                     while silent < 100 {
@@ -218,7 +218,7 @@ macro_rules! client {
                 Heard { lines, answer, files }
             }
 
-            /// Sends one prompt and hears all of the turn.
+            /// Sends one prompt, and records the whole turn.
             pub(crate) async fn prompt(setup: &Setup, outcome: Outcome) -> Heard {
                 let turn = async {
                     let connected = connect(setup, outcome).await;
@@ -228,7 +228,7 @@ macro_rules! client {
                 LocalSet::new().run_until(timeout(HANG, turn)).await.expect("no answer")
             }
 
-            /// Sends one prompt, and cancels it when `at` is heard.
+            /// Sends one prompt, and cancels it when `at` is recorded.
             #[allow(dead_code, reason = "one version is enough")]
             pub(crate) async fn prompt_and_cancel(setup: &Setup, at: &str) -> Heard {
                 let turn = async {

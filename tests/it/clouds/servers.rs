@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::agent::HANG;
 
-/// A stand-in for `OpenRouter`, below `/api/v1`.
+/// Stands in for `OpenRouter`, below `/api/v1`.
 fn as_openrouter(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
     if asked.what != "POST /api/v1/chat/completions" {
         return Some(refused(404, "Not Found"));
@@ -49,7 +49,7 @@ async fn without_a_key_for_openrouter_the_error_says_what_to_do() {
     }
 }
 
-/// A stand-in for GitHub Models.
+/// Stands in for GitHub Models.
 fn as_github(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
     if asked.what != "POST /inference/chat/completions" {
         return Some(refused(404, "Not Found"));
@@ -83,7 +83,7 @@ async fn a_small_window_that_github_lists_is_found_before_the_first_request() {
     assert!(error.contains("500"), "{error}");
 }
 
-/// A stand-in for a server with a key, a header of its own, and chat completions alone.
+/// Stands in for a server with a key, a header of its own, and only chat completions.
 fn as_work(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
     if asked.what != "POST /llm/v1/chat/completions" {
         return Some(refused(404, "Not Found"));
@@ -122,7 +122,7 @@ async fn an_api_that_the_settings_name_is_the_only_one_that_is_asked() {
     assert_eq!(posts.len(), 1);
 }
 
-/// Runs one prompt without `--model`, which a setup would fill in.
+/// Runs one prompt without `--model`, which a setup would add.
 async fn ask_default(settings: &Value) -> String {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join(".gemini")).unwrap();
@@ -164,7 +164,7 @@ async fn a_missing_key_of_a_server_is_named_with_its_variable() {
     assert!(server.asked().is_empty());
 }
 
-/// A stand-in for a server with Anthropic's API.
+/// Stands in for a server with Anthropic's API.
 fn as_messages(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
     let is_known =
         asked.what == "POST /claude/v1/messages" && header(asked, "x-api-key") == "claude-key";
@@ -179,7 +179,7 @@ async fn a_server_of_the_settings_may_have_anthropics_api() {
     ask_well("claude:claude-opus-5", &[("CLAUDE", "claude-key")], &settings).await;
 }
 
-/// A stand-in for a server with the Gemini API.
+/// Stands in for a server with the Gemini API.
 fn as_gemini(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
     let path = "POST /g/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse";
     let is_known = asked.what == path && header(asked, "x-goog-api-key") == "gemini-key";

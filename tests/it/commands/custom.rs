@@ -15,20 +15,20 @@ const USER: &str = "../.gemini/commands/";
 const OWN: &str = "../.config/tandem/commands/";
 const PROJECT: &str = ".gemini/commands/";
 
-/// A model that says `heard` to a prompt with this in it, and fails on any other.
+/// Returns a model that says `heard` to a prompt with this text, and fails on any other prompt.
 fn hears(said: &str) -> Setup {
     let line = json!({ "when": said, "answers": [[{ "text": "heard" }]] });
     Setup::script(vec![line.clone(), line.clone(), line])
 }
 
 impl Setup {
-    /// In a folder that the user trusts.
+    /// Returns the setup with a folder that the user trusts.
     fn trusted(self) -> Self {
         self.var("GEMINI_CLI_TRUST_WORKSPACE", "true")
     }
 }
 
-/// Returns the messages of a prompt's turn in which every question is answered so.
+/// Returns the messages of a turn, in which every question gets this answer.
 async fn turn(agent: &mut Agent, prompt: &str, outcome: &str) -> Vec<Value> {
     let id = agent.prompt(prompt).await;
     let read = agent.until_answered(id, outcome).await;
@@ -47,7 +47,7 @@ async fn has_command(agent: &mut Agent, name: &str) -> bool {
     says(agent, "/help").await.contains(&format!("`/{name}`"))
 }
 
-/// The labels of the questions among these messages.
+/// Returns the labels of the questions among these messages.
 fn questions(read: &[Value]) -> Vec<String> {
     let asked = read.iter().filter(|it| it["method"] == "requestToolCallConfirmation");
     asked.map(|it| it["params"]["label"].as_str().unwrap().to_owned()).collect()

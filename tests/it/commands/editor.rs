@@ -1,4 +1,4 @@
-//! Commands that an editor's user types.
+//! Commands that the user of an editor types.
 
 use std::fs;
 

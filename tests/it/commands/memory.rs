@@ -1,4 +1,4 @@
-//! `/memory`, and what the model is told of what is written down.
+//! `/memory`, and what the model is told of the memory files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -159,7 +159,7 @@ async fn what_cannot_be_added_is_said_and_nothing_is_written() {
     );
 }
 
-/// Checks that the memory file is not in the system instruction, and that people are told why.
+/// Checks that the memory file is not in the system instruction, and that people are told the reason.
 async fn not_told(stage: &Stage, why: &str) {
     let events = stage.turn("hello").await;
     let notice = events.iter().find_map(|event| match &**event {

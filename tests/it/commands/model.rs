@@ -10,7 +10,7 @@ use super::{Stage, contains, reason, says};
 use crate::fakes::{Spy, is_end, text, until};
 use crate::limit::wait_until;
 
-/// A model `other`, one that takes its time to open, and no more.
+/// A catalog with the model `other`, a model that opens slowly, and no more.
 struct Shelf {
     other: Arc<Spy>,
     /// Kept until the test ends.

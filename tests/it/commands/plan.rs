@@ -57,7 +57,7 @@ async fn a_mode_that_a_person_has_set_is_not_undone_by_the_command() {
     assert_eq!(stage.session.modes().current(), Mode::Plan);
 }
 
-/// The lines in brackets that the model was told, in order, and whether each is the plan's beginning.
+/// Returns the texts in brackets that the model was told, in order. `true`: the text tells that plan mode has begun.
 fn told_of_plan(stage: &Stage) -> Vec<(String, bool)> {
     let told = stage.told();
     let line = |line: &String| {

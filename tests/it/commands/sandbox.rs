@@ -15,12 +15,12 @@ use super::{Stage, contains};
 
 static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
 
-/// A session whose commands have a sandbox that this program makes.
+/// Returns a session whose commands run in a sandbox of this program.
 fn stage(mode: Option<SandboxMode>, mechanism: Option<Mechanism>, helper: &str) -> Stage {
     demanding(None, mode, mechanism, helper)
 }
 
-/// The same with a demand of the user.
+/// Returns a session as [`stage`] does, whose user demands a sandbox.
 fn demanding(
     demand: Option<SandboxDemand>,
     mode: Option<SandboxMode>,

@@ -10,7 +10,7 @@ use tandem_model::options::RequestOptions;
 
 use super::{Stage, contains};
 
-/// A session whose model has levels, and is not asked.
+/// Returns a session whose model has levels of thinking, and is not asked.
 fn stage(set: Option<&str>) -> Stage {
     let options = RequestOptions { thinking: set.map(str::to_owned), ..RequestOptions::default() };
     let model = Catalog::embedded().lookup("gemini-2.5-flash");

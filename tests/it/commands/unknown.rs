@@ -1,4 +1,4 @@
-//! Prompts that look like commands and are none: answered, and not sent to a model.
+//! Prompts that look like commands and are no commands: they are answered, and no model gets them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use tandem_agent::commands::{
 
 use super::*;
 
-/// The answer to a prompt for which there is no command.
+/// Checks the answer to a prompt for which there is no command.
 async fn check(prompt: &str, expected: &str) {
     let stage = Stage::new(vec![]);
     let events = stage.turn(prompt).await;
@@ -22,7 +22,7 @@ async fn check(prompt: &str, expected: &str) {
     assert!(!stage.session.is_command(&text(prompt)), "{prompt}");
 }
 
-/// The answer to an unknown command, with or without a similar one.
+/// Checks the answer to an unknown command, with or without a similar command.
 async fn check_unknown(prompt: &str, similar: Option<&str>) {
     let name = prompt.split_whitespace().next().unwrap();
     let similar = similar.map(|it| format!(" Did you mean `{it}`?")).unwrap_or_default();
@@ -84,7 +84,7 @@ async fn a_path_a_comment_and_a_sentence_are_prompts() {
     assert!(!stage.session.is_command(&parts) && stage.session.is_command(&text("/help")));
 }
 
-/// Number of looks through the directories of commands that a prompt's turn takes.
+/// Returns how often a prompt's turn searches the directories of commands.
 async fn looks(prompt: &str) -> usize {
     let count = Arc::new(AtomicUsize::new(0));
     let stage = Stage::with(vec![says("heard")], |parts| {

@@ -1,4 +1,4 @@
-//! Each provider has its own key, and none is sent to another.
+//! Each provider has its own key, and no key is sent to another provider.
 
 use tandem_model::Secret;
 use tandem_model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};

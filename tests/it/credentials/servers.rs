@@ -7,7 +7,7 @@ use super::{Place, words};
 
 const USER: &str = "home/.gemini/settings.json";
 
-/// The provider of a name, and its endpoint in words.
+/// Returns the endpoint of the provider with this name, in words.
 fn endpoint(place: &Place, name: &str, vars: &[(&str, &str)]) -> Result<String, String> {
     let credentials = place.credentials_with_settings(vars);
     let provider = credentials.servers().providers().find(name)?;

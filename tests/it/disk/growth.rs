@@ -9,13 +9,13 @@ use super::{Home, ask, end};
 use crate::agent::{Agent, Setup};
 use test_fakes::store::stored;
 
-/// Percent of what was said that a log has at most.
+/// Maximum size of a log, in percent of the conversation's texts.
 const MOST: usize = 120;
 
-/// Percent of a log that its compressions have at most.
+/// Maximum size of a log's compressions, in percent of the log.
 const COMPRESSIONS: usize = 5;
 
-/// Returns the bytes of what was said, by whomever: prompts, answers, arguments and results of calls.
+/// Returns the number of bytes of all texts in an event: prompts, answers, arguments and results of calls.
 fn said(event: &Event) -> usize {
     match event {
         Event::SystemPrompt(text) => text.len(),

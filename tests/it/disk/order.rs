@@ -1,4 +1,4 @@
-//! The order of what reaches the disk, other programs and the editor, as the kernel sees it.
+//! The order of writes to the disk, to other programs and to the editor, as the kernel sees it.
 
 use std::fs;
 use std::path::Path;
@@ -24,14 +24,14 @@ fn lines(trace: &Path) -> Vec<String> {
     fs::read_to_string(trace).unwrap().lines().map(ToOwned::to_owned).collect()
 }
 
-/// Returns where a call with these words in it begins.
+/// Returns the index at which a call with these words begins.
 fn begins(lines: &[String], words: &[&str]) -> usize {
     let has = |line: &&String| words.iter().all(|word| line.contains(word));
     let found = lines.iter().position(|line| has(&line));
     found.unwrap_or_else(|| panic!("no {words:?} in {}", lines.join("\n")))
 }
 
-/// Returns where a call with these words in it has ended.
+/// Returns the index at which a call with these words has ended.
 fn ends(lines: &[String], words: &[&str]) -> usize {
     let at = begins(lines, words);
     if !lines[at].contains("<unfinished") {

@@ -1,5 +1,5 @@
-//! Examples: each `console` block is run with the program that was built, and its output compared; each
-//! block with `screen=` is a screen of `fixtures/tui`.
+//! Examples: each `console` block is run with the built program, and its output compared. Each block with `screen=`
+//! is a screen of `fixtures/tui`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -13,13 +13,13 @@ use super::{blocks, pages, read, root, updates};
 use crate::needs::{Need, lacking};
 use crate::sandboxed::{SANDBOXED, can_show};
 
-/// The port in the examples. A server takes any that is free, and what it says is what others use.
+/// Port in the examples. A server takes any free port, which the examples then use.
 const PORT: &str = "41242";
 
 /// The machine of a page's examples: a home with a project in it, `~/src/project`.
 struct Machine {
     home: TempDir,
-    /// The port of the server that runs.
+    /// Port of the running server.
     port: Option<String>,
     /// Processes that were started with `&`.
     servers: Vec<Child>,
@@ -72,8 +72,8 @@ impl Machine {
         command
     }
 
-    /// Runs a command line and returns what it prints. One that ends in `&` runs on until the page
-    /// ends; it is ready when it has printed its address.
+    /// Runs a command line and returns its output. A line that ends in `&` runs until the page ends; it is ready
+    /// when it has printed its address.
     fn run(&mut self, line: &str) -> String {
         if let Some(line) = line.strip_suffix('&') {
             // With `exec`, the server replaces the shell, so that ending the process ends the server.
@@ -121,7 +121,7 @@ impl Drop for Machine {
 
 /// A command line of an example, and its printed output.
 struct Step {
-    /// As it is printed, `$` and all.
+    /// The line as printed, with its `$`.
     shown: String,
     line: String,
     output: String,
@@ -177,7 +177,7 @@ fn line_matches(printed: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Text of a block as it should be, and descriptions of the outputs that differ from the page.
+/// Corrected text of a block, and descriptions of the outputs that differ from the page.
 struct Comparison {
     text: String,
     wrong: Vec<String>,
@@ -206,7 +206,7 @@ fn session(machine: &mut Machine, block: &str) -> Comparison {
     now
 }
 
-/// Runs a page's examples in order, and returns the page with what they print, and what was wrong.
+/// Runs a page's examples in order. Returns the page with their output, and the differences.
 fn played(page: &Path) -> (String, Vec<String>) {
     let text = read(page);
     let mut machine = Machine::new();

@@ -12,7 +12,7 @@ fn source_lines() -> Vec<String> {
     sources.iter().flat_map(lines).collect()
 }
 
-/// Returns a source with each text in one line.
+/// Returns a source with each string literal on one line.
 fn joined(source: &str) -> String {
     let mut text = String::new();
     let mut is_going_on = false;

@@ -1,4 +1,4 @@
-//! Screens in the manual: made from those in `fixtures/tui`, which the terminal's own tests write.
+//! Screens in the manual, made from `fixtures/tui`, which the terminal's own tests write.
 
 use std::fs;
 
@@ -12,8 +12,8 @@ const PICTURE: &str = "docs/terminal.svg";
 const CELL: (f64, usize) = (8.43, 19);
 const MARGIN: usize = 16;
 
-/// Reads a screen as a person sees it: without the mark between the scrollback and what still changes, and
-/// the note on the cursor.
+/// Reads a screen as a person sees it: without the line between the scrollback and the live rows, and without the
+/// note on the cursor.
 pub(super) fn screen(name: &str) -> String {
     let text = read(&root().join("fixtures/tui").join(name));
     let rows = text.lines().filter(|row| !row.starts_with('┈') && !row.starts_with("(cursor: "));

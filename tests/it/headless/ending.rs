@@ -1,4 +1,4 @@
-//! Ends of a run before that of its prompt: a signal, or nobody who reads.
+//! Ends of a run before the end of its prompt: a signal, or an output that is closed.
 
 use std::fs;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::agent::{HANG, Setup};
 use crate::family::run;
 use crate::limit::wait_until;
 
-/// A command that is there while the run is.
+/// Returns a model with a command that runs as long as the program.
 fn sleeper() -> Setup {
     let command = "touch runs; exec sleep 1000";
     Setup::answers(json!([[{ "text": "begun\n" }, run(command)]])).arg("-y")
@@ -54,7 +54,7 @@ async fn a_signal_cancels_the_prompt() {
     }
 }
 
-/// Waits until a process catches `SIGINT`, which would end it before.
+/// Waits until a process catches `SIGINT`, which would end it earlier.
 async fn catches_interrupts(pid: u32) {
     let caught = || {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -1,4 +1,4 @@
-//! The front end alone: what a person who watches is told, and the model.
+//! The front end alone: what the model is told, and a person who watches.
 
 use std::sync::{Arc, OnceLock};
 

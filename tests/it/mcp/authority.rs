@@ -1,4 +1,4 @@
-//! A web service with one tool that wants users to log in, and the service where they do, in one.
+//! A web service with one tool for which users must log in, and the service for the login, in one server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,18 +16,18 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::http::{answer_of_one_with_tool, result};
 
-/// The ways in which it differs from a good service.
+/// Differences from a well-behaved service.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ways {
-    /// The resource that it names, if not itself.
+    /// Resource that the service names; `None`: itself.
     pub(crate) resource: Option<String>,
-    /// The issuer that it names with the code, if not itself.
+    /// Issuer that the service names with the code; `None`: itself.
     pub(crate) issuer: Option<String>,
-    /// The error that the browser gets instead of a code.
+    /// Error that the browser gets instead of a code.
     pub(crate) refuses: Option<String>,
-    /// The login page that it names, if not its own.
+    /// Login page that the service names; `None`: its own page.
     pub(crate) authorization: Option<String>,
-    /// Seconds that a token lasts.
+    /// Lifetime of a token in seconds.
     pub(crate) lasts: Option<u64>,
     /// Set if tokens are not renewed any more.
     pub(crate) no_renewal: bool,
@@ -37,14 +37,14 @@ pub(crate) struct Ways {
 
 #[derive(Default)]
 struct State {
-    /// The beginning of its addresses.
+    /// Beginning of the service's addresses.
     base: String,
     ways: Ways,
-    /// Addresses and forms of what was asked for, in order.
+    /// Addresses and forms of the requests, in order.
     asked: Vec<(String, BTreeMap<String, String>)>,
     /// Of each code: the challenge.
     challenges: BTreeMap<String, String>,
-    /// The tokens that are good.
+    /// Valid tokens.
     tokens: Vec<String>,
     given: usize,
 }
@@ -76,17 +76,17 @@ impl Authority {
         format!("{}/mcp", self.base)
     }
 
-    /// Changes what it does.
+    /// Changes the behaviour.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Ways)) {
         change(&mut self.state.lock().unwrap().ways);
     }
 
-    /// No token is good any more.
+    /// Revokes all tokens.
     pub(crate) fn revoke(&self) {
         self.state.lock().unwrap().tokens.clear();
     }
 
-    /// The forms that were sent to this address.
+    /// Returns the forms that were sent to this address.
     pub(crate) fn asked(&self, path: &str) -> Vec<BTreeMap<String, String>> {
         let state = self.state.lock().unwrap();
         state
@@ -98,7 +98,7 @@ impl Authority {
     }
 }
 
-/// Goes there as a browser does, and wherever that leads; what the last page says.
+/// Opens an address as a browser does, follows redirections, and returns the text of the last page.
 pub(crate) async fn go(address: Url) -> String {
     drop(rustls::crypto::ring::default_provider().install_default());
     let answer = reqwest::get(address).await.unwrap();

@@ -1,4 +1,4 @@
-//! Calls of servers' tools: asked about, run, shown, cancelled; and what goes wrong.
+//! Calls of servers' tools: questions, runs, results, cancels, and failures.
 
 use std::time::{Duration, Instant};
 

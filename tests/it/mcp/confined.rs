@@ -1,4 +1,4 @@
-//! Servers that peers have named: their names, and the logins to them, lead nowhere inside.
+//! Servers that peers have named: neither their names nor the logins to them lead to private addresses.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,10 +22,10 @@ use super::http::{result, says_text, with_tool};
 use super::{Chunks, Stage, calls, error, limits, notices, says};
 use crate::fakes::logins;
 
-/// An address that leads to this machine, in a form that nobody uses for that.
+/// An address of this machine, in an unusual form.
 const DISGUISED: &str = "::ffff:127.0.0.1";
 
-/// A session with a server at this address, and names that lead so.
+/// Makes a session with a server at this address, and this resolution of names.
 fn stage(
     url: &str,
     reach: Reach,
@@ -86,7 +86,7 @@ async fn a_name_that_turns_inside_later_is_not_followed() {
     assert_eq!(service.headers.lock().unwrap().len(), asked);
 }
 
-/// A web service that answers each host and path so.
+/// Starts a web service whose answer depends on host and path.
 async fn at(
     answer: impl Fn(&str, &str) -> Response + Send + Sync + 'static,
 ) -> (u16, AbortOnDropHandle<()>) {

@@ -1,4 +1,4 @@
-//! Servers that an editor brings, over the real connection.
+//! Servers that an editor names, over a real connection.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fixture;
 use crate::agent::{Agent, HANG, Setup, text};
 
-/// `initialize` with a server of this mode.
+/// Returns the parameters of `initialize` with a server of this mode.
 fn brings(mode: &str) -> Value {
     let server = json!({ "command": fixture(), "args": [mode], "env": { "OWN": "editor" } });
     json!({ "protocolVersion": "0.0.11", "contextServers": { "s": { "stdio": server } } })
@@ -17,7 +17,7 @@ fn call(name: &str, args: Value) -> Value {
     json!({ "call": { "name": name, "args": args } })
 }
 
-/// An agent whose editor has brought the server, and that calls these tools, a round each.
+/// Starts an agent whose editor has named the server, and whose model calls these tools, one in each round.
 async fn agent(mode: &str, calls: &[Value]) -> Agent {
     let rounds = calls.iter().map(|call| json!([call])).chain([json!([{ "text": "done" }])]);
     let mut agent = Setup::answers(rounds.collect()).start();
@@ -29,7 +29,7 @@ async fn agent(mode: &str, calls: &[Value]) -> Agent {
     agent
 }
 
-/// The messages of one method among those read.
+/// Returns the messages of one method.
 fn of<'a>(read: &'a [Value], method: &str) -> Vec<&'a Value> {
     read.iter().filter(|message| message["method"] == method).map(|it| &it["params"]).collect()
 }

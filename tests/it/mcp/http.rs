@@ -1,4 +1,4 @@
-//! Servers that are web services: streamable HTTP.
+//! Servers that are web services (streamable HTTP).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,10 +17,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says};
 
-/// Answer to a message. Without one, a message is acknowledged, and what is none (`null`) is refused.
+/// Function that returns the answer to a message. `None`: the message is acknowledged, or refused if it is missing
+/// (`null`).
 type Answer = Arc<dyn Fn(&Value) -> Option<Response> + Send + Sync>;
 
-/// A web service that keeps the headers of what it was sent.
+/// A web service that records the headers of its requests.
 pub(crate) struct Service {
     pub(crate) url: String,
     pub(super) headers: Arc<Mutex<Vec<HeaderMap>>>,
@@ -56,27 +57,27 @@ impl Service {
         ServerConfig::new("web", reach, "a test")
     }
 
-    /// A session with it.
+    /// Makes a session with the service.
     fn stage(&self, answers: Vec<super::Chunks>, limits: McpLimits) -> Stage {
         let config = self.config(&[("X-Key", "0123456789")]);
         Stage::with(answers, limits, |_| vec![config])
     }
 }
 
-/// A result, as JSON.
+/// Returns a result as JSON.
 pub(crate) fn result(message: &Value, result: Value) -> Response {
     let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
     ([("content-type", "application/json"), ("mcp-session-id", "one")], answer.to_string())
         .into_response()
 }
 
-/// Messages, as events.
+/// Returns messages as events.
 fn events(messages: &[Value]) -> Response {
     let events: String = messages.iter().map(|it| format!("data: {it}\n\n")).collect();
     ([("content-type", "text/event-stream")], events).into_response()
 }
 
-/// A service with one tool, `t`, of which this comes.
+/// Starts a service with one tool, `t`, with this result.
 pub(crate) async fn with_tool(
     called: impl Fn(&Value) -> Response + Send + Sync + 'static,
 ) -> Service {
@@ -87,7 +88,7 @@ pub(crate) async fn with_tool(
     .await
 }
 
-/// Returns such a service's answers to all messages but calls.
+/// Returns the answers of such a service to all messages except calls.
 pub(super) fn answer_of_one_with_tool(message: &Value) -> Option<Response> {
     let tools = json!([{ "name": "t", "inputSchema": { "type": "object" } }]);
     Some(match message["method"].as_str()? {
@@ -193,7 +194,7 @@ async fn what_goes_wrong_is_said_without_secrets() {
     expect!["The MCP server `web` is down: it cannot be reached: Connection refused (os error 111). Retrying in 60 s"].assert_eq(&told);
 }
 
-/// As servers say it that do not know a session: for no message at all.
+/// Returns the answer of servers that do not know a session.
 fn no_session() -> Response {
     let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
     let said = json!({ "jsonrpc": "2.0", "error": error, "id": null }).to_string();

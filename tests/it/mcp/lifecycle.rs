@@ -1,4 +1,4 @@
-//! Servers that are slow, silent, gone, or lie; and what the model and people are told of them.
+//! Servers that are slow, silent, gone or wrong, and what the model and people are told of them.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -155,7 +155,7 @@ async fn people_are_not_shown_escape_sequences() {
     assert!(!shown.contains("\\u{1b}") && !shown.contains("202e"), "{shown}");
 }
 
-/// Also of a server that speaks only the protocol's versions since 2026, where they are listened for.
+/// Includes a server that speaks only the protocol's versions since 2026, in which the client listens for changes.
 #[tokio::test]
 async fn tools_that_come_later_are_known_at_once() {
     for mode in ["plain", "modern"] {
@@ -208,7 +208,7 @@ async fn servers_end_with_the_session() {
     timeout(HANG, stage.supervisor.end_all()).await.unwrap();
 }
 
-/// A consent to the server `s`, for as long as its script has the content in `script`.
+/// Returns a consent to the server `s`, as long as its script has the content in `script`.
 fn consent_to(script: &Arc<Mutex<&'static str>>) -> Arc<Consent> {
     let (agreed, script) = (Arc::<Mutex<Option<Vec<Executable>>>>::default(), Arc::clone(script));
     let kept = Arc::clone(&agreed);

@@ -22,12 +22,12 @@ use crate::fakes::{text, until};
 /// The user's browser, which is given an address.
 type Browser = Arc<dyn Fn(Url) + Send + Sync>;
 
-/// A browser that goes wherever it is led.
+/// Returns a browser that follows all redirections.
 fn follows() -> Browser {
     Arc::new(|address| drop(tokio::spawn(go(address))))
 }
 
-/// A user, whose tokens are kept in this directory.
+/// A user with a directory for tokens.
 struct User {
     config: TempDir,
     browser: Browser,
@@ -52,7 +52,7 @@ impl User {
         Logins { open: Arc::new(open), ..mcp_logins(&Credentials::new(env)) }
     }
 
-    /// A session with the service.
+    /// Makes a session with the service.
     fn stage(&self, authority: &Authority, oauth: OAuth, answers: Vec<Chunks>) -> Stage {
         let reach = ServerReach::Http { url: authority.mcp(), headers: Vec::new() };
         let config = ServerConfig { oauth, ..ServerConfig::new("web", reach, "a test") };
@@ -60,7 +60,7 @@ impl User {
         Stage::known(answers, limits, vec![config], self.logins())
     }
 
-    /// The files in which tokens are kept.
+    /// Returns the files of stored tokens.
     fn kept(&self) -> Vec<std::path::PathBuf> {
         let files = fs::read_dir(self.config.path().join("mcp-tokens")).into_iter().flatten();
         let files = files.map(|file| file.unwrap().path());
@@ -69,7 +69,7 @@ impl User {
 }
 
 impl Stage {
-    /// All that a command says, in its order.
+    /// Runs a command; returns its texts in order.
     pub(super) async fn says(&self, command: &str) -> String {
         let turn = self.session.prompt(text(command), Origin::Editor);
         let events = self.follow(turn, &tandem_agent::session::Answer::Once { edited: None }).await;
@@ -346,7 +346,7 @@ async fn who_has_no_login_is_told_so() {
     assert_eq!(authority.asked("/mcp").len(), asked, "it is not reached");
 }
 
-/// With the real binary, an editor, and a log of everything.
+/// Uses the real program with an editor, and logs everything.
 #[tokio::test]
 async fn no_log_has_a_token_in_it() {
     let authority = Authority::new(Ways { lasts: Some(1), ..Ways::default() }).await;

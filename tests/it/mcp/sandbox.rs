@@ -1,4 +1,4 @@
-//! Servers that run in the sandbox, from the settings that name them to what they can do.
+//! Servers that run in the sandbox: from the settings that name them to the files that they can reach.
 
 use std::fs;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ fn server(line: &str, more: &Value) -> String {
     json!({ "mcpServers": { "s": server } }).to_string()
 }
 
-/// An agent that lists its servers, in a folder that the user trusts.
+/// Starts an agent that lists its servers, in a folder that the user trusts.
 fn lists() -> Setup {
     let setup = Setup::answers(json!([[{ "text": "hi" }]])).file(".git/HEAD", "");
     setup.file("server.sh", SERVER).var("GEMINI_CLI_TRUST_WORKSPACE", "true").arg("-p").arg("/mcp")
@@ -68,7 +68,8 @@ fn read(ran: &Ran, name: &str) -> String {
         .unwrap_or_else(|err| panic!("{name}: {err}: {} {}", ran.stdout, ran.stderr))
 }
 
-/// Writes down whether it is in a sandbox. Variables by a dollar would be those of the settings.
+/// Shell line that records whether it runs in a sandbox. It has no `$`, because the settings would replace
+/// variables.
 const MARKS: &str = "printenv TANDEM_SANDBOX > mark || echo outside > mark";
 
 /// Checks whether the server runs in the sandbox, where the user and the project say this.
@@ -230,11 +231,11 @@ async fn commands_see_neither_the_server_nor_its_environment() {
     assert_eq!(read(&ran, "seen").trim(), "0", "{}", ran.stderr);
 }
 
-/// Before it serves, starts a family that no process group holds together, and waits for it.
+/// Shell line that starts processes outside of any common process group, and waits for them.
 const FAMILY: &str =
     "exec 3>family; (setsid sleep 1000 &); (trap '' TERM; setsid setsid sleep 1000 &)";
 
-/// Ends an agent whose server has a family, and waits until nobody of it is left.
+/// Ends an agent whose server has such processes, and waits until all of them have ended.
 async fn ends(end: impl AsyncFn(&mut Agent, Pid)) {
     if lacking(Need::Sandbox) {
         return;

@@ -15,9 +15,9 @@ use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
 /// Limit of a wait for a standby.
 const STANDBY_LIMIT: Duration = Duration::from_mins(1);
 
-/// Program that owns a server: it starts the server again when it is told to, and when its input ends, however
-/// the tests do, it ends the server and removes the files. A server refuses to run as root. With the port of another
-/// server, it is a standby of that one.
+/// Program that owns a server. It restarts the server on request. When its input ends, for whatever reason, it ends
+/// the server and removes the files. A server refuses to run as root. With the port of another server, the server is
+/// a standby of that server.
 const KEEPER: &str = r#"
 set -u
 bin=$1 port=$2 primary=$3
@@ -98,7 +98,7 @@ pub(crate) struct Database<'a> {
     name: String,
 }
 
-/// Time that the server has to be made and started, as slowly as a busy machine may do it.
+/// Limit on the time of making and starting a server, long enough for a busy machine.
 const START_LIMIT: Duration = Duration::from_mins(2);
 
 /// Limits with which tests need not wait long.
@@ -158,7 +158,7 @@ impl Cluster {
         Self { bin, port, keeper: Mutex::new(keeper) }
     }
 
-    /// Kills the server with -9, all of its processes, and starts it again.
+    /// Kills all processes of the server with SIGKILL, and starts it again.
     pub(crate) fn crash(&self) {
         self.order("crash", "ready");
     }
@@ -197,7 +197,7 @@ impl Cluster {
         Database { cluster: self, url, name }
     }
 
-    /// Returns a program of the server's package that connects to it.
+    /// Returns a program of the server's package that connects to this server.
     pub(crate) fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.bin.join(program));
         command.args(["-h", "127.0.0.1", "-U", "tandem", "-p"]).arg(self.port.to_string());
@@ -218,12 +218,12 @@ impl Database<'_> {
         self.url.parse().unwrap()
     }
 
-    /// Connects as one more node.
+    /// Connects as a further node.
     pub(crate) async fn connect(&self) -> PostgresStore {
         PostgresStore::connect(&self.address(), LIMITS).await.unwrap()
     }
 
-    /// Connects as one more node, which is alive while the runtime is.
+    /// Connects as a further node, which lives as long as the runtime.
     pub(crate) async fn connect_in_runtime(&self) -> PostgresStore {
         PostgresStore::connect_in_runtime(&self.address(), LIMITS).await.unwrap()
     }

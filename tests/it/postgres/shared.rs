@@ -1,4 +1,4 @@
-//! Nodes that read the logs of each other's sessions, and leave orders for their owners.
+//! Nodes that read the logs of other nodes' sessions, and leave orders for the owners.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::agent::HANG;
 use crate::laws::{batch, head, new_id, text};
 use crate::limit::wait_until;
 
-/// Reads so many events of a log that goes on; returns their indexes.
+/// Reads this number of events of a growing log; returns their indexes.
 async fn read(log: &mut StoredLog, count: usize) -> Vec<usize> {
     let mut indexes = Vec::new();
     while indexes.len() < count {

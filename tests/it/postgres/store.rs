@@ -1,4 +1,4 @@
-//! The store in a database: fences, lost answers, crashes of the engine, and what people are told.
+//! The store in a database: fences, lost answers, crashes of the database, and messages to people.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,7 +25,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A node that can be frozen: nothing of it happens but while [`FrozenNode::run`] does.
+/// A node that can be frozen: its tasks run only during [`FrozenNode::run`].
 struct FrozenNode {
     runtime: Runtime,
     store: Option<PostgresStore>,
@@ -153,13 +153,12 @@ fn of_several_nodes_that_find_an_owner_dead_one_gets_its_session() {
     assert_eq!(database.sql(sql), "2|3", "nobody has taken over from who had taken over");
 }
 
-/// Between a store and the server: forwards, until it is told to lose the answer to the next request, or the
-/// request itself.
+/// Proxy between a store and the server, which can lose the next answer, or the next request itself.
 struct Proxy {
     port: u16,
-    /// Number of requests that are lost next.
+    /// Number of requests to lose next.
     requests: AtomicUsize,
-    /// Number of answers that are lost next.
+    /// Number of answers to lose next.
     answers: AtomicUsize,
 }
 
@@ -234,8 +233,8 @@ async fn an_append_whose_request_or_answer_was_lost_is_in_the_log_once() {
     assert_eq!(indexes(&store, &id).await, (0..20).collect::<Vec<_>>());
 }
 
-/// Adds one event after the other to many sessions, while something is done to the server; returns how many
-/// each session was told are kept.
+/// Appends events to many sessions while the server is disturbed. Returns the number of confirmed events of each
+/// session.
 async fn busy(
     store: &PostgresStore,
     sessions: usize,
@@ -330,7 +329,7 @@ async fn files_and_secrets_wait_for_a_database_that_does_not_answer() {
     assert_eq!(store.secrets(&id).await.unwrap(), secrets);
 }
 
-/// Adds an event while the database refuses, and returns when it is kept after the refusals have ended.
+/// Appends an event while the database refuses, and returns when the event is stored after the refusals have ended.
 async fn append_meanwhile(
     database: &Database<'_>,
     lease: &mut Box<dyn WriteLease>,
@@ -446,7 +445,7 @@ async fn nodes_that_start_together_make_the_tables_once() {
     assert!(database.sql(nodes).parse::<u32>().unwrap() <= 8);
 }
 
-/// Returns what people are told who want this database.
+/// Returns the message to people who connect to this database.
 #[tokio::test]
 async fn a_table_that_came_later_is_added_while_an_older_node_works() {
     let Some(cluster) = Cluster::shared() else { return };

@@ -1,4 +1,4 @@
-//! The whole way, through the real binary; and a conversation that two providers hold in turn.
+//! The real program with Anthropic's API, and a conversation that two providers continue in turn.
 
 use std::fs;
 

@@ -15,7 +15,7 @@ async fn start(replies: Vec<Reply>) -> Server {
     Server::with_pages(replies, &[]).await
 }
 
-/// An agent of a model behind this server.
+/// Returns an agent with a model at this server.
 fn agent_of(server: &Server) -> Setup {
     Setup::default()
         .arg("--model")

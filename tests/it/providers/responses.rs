@@ -1,4 +1,5 @@
-//! The whole way, through the real binary: calls, levels of thinking, and sessions that are loaded, forked and rewound.
+//! The real program with the Responses API: calls, levels of thinking, and sessions that are loaded, forked and
+//! rewound.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +56,7 @@ async fn a_call_makes_the_round_through_the_program() {
     assert_eq!((&sent[4]["call_id"], &sent[5]), (&json!("call_1"), &written));
 }
 
-/// Runs the program in a home with the stand-in, and returns what it prints.
+/// Runs the program in a home with the stand-in, and returns its output.
 async fn run(server: &Server, home: &Path, arguments: &[&str]) -> String {
     let mut command = setup(server, MODEL).command(home);
     let child =

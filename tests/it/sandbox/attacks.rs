@@ -1,4 +1,4 @@
-//! Attacks: what a command tries, with things outside that must stay untouched.
+//! Attacks: what a command tries, and things outside that must stay untouched.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,16 +11,16 @@ use serde::Deserialize;
 use super::{Arena, python, works};
 use crate::places::copy_fixture;
 
-/// The smallest number of attacks that each mechanism must hold.
+/// Minimum number of attacks that each mechanism must prevent.
 const FEWEST: usize = 150;
 
 /// An attack, tried.
 #[derive(Deserialize)]
 struct Attempt {
     name: String,
-    /// The error that it came to. `None`: it has worked.
+    /// Error of the attack. `None`: the attack has succeeded.
     refused: Option<String>,
-    /// `true` if the mechanism is known not to hold it.
+    /// `true` if the mechanism is known not to prevent the attack.
     reaches: bool,
 }
 
@@ -39,7 +39,7 @@ impl Canaries {
         Self(child)
     }
 
-    /// Returns the names of those that were touched.
+    /// Returns the names of the canaries that were touched.
     fn touched(mut self) -> Vec<String> {
         drop(self.0.stdin.take());
         let mut text = String::new();
@@ -49,7 +49,7 @@ impl Canaries {
     }
 }
 
-/// Puts in place what there is to attack.
+/// Makes the files, sockets and processes that are attacked.
 fn furnish(arena: &Arena) {
     for secret in [
         ".ssh/id_rsa",

@@ -1,4 +1,4 @@
-//! The home directory: what commands read of it, and what they do not.
+//! The home directory: which files in it commands can read.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,8 +8,7 @@ use std::process::Output;
 use super::{Arena, mechanisms};
 use crate::needs::{Need, lacking};
 
-/// Files in which programs keep secrets, or what a person has said and done. None is in the table of secrets but those
-/// at the end.
+/// Files in which programs store secrets or a history of the user. Only the last rows are in the table of secrets.
 const STORES: &[&str] = &[
     ".config/sops/age/keys.txt",
     ".age/key.txt",
@@ -116,7 +115,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Returns what of some files of the home a command reads, each of which has its own name in it.
+/// Returns the files of the home that a command can read. Each file contains its own name.
 fn read(arena: &Arena, mechanism: &str, mode: &str, files: &[&str]) -> Vec<String> {
     let line = format!("cd; cat {} 2>/dev/null; true", files.join(" "));
     let output = arena.bash(mechanism, mode, &line);
@@ -357,8 +356,8 @@ fn sessions_that_are_stored_elsewhere_are_hidden_wherever_they_are() {
     }
 }
 
-/// Programs of this machine, and what they print in a sandbox with the home of who runs the tests. A program that is
-/// not there is not tried.
+/// Programs of this machine, and their output in a sandbox with the home of the user who runs the tests. A program
+/// that is not installed is skipped.
 const PROGRAMS: &[(&str, &str)] = &[
     ("cargo", "cargo --version && cargo metadata --offline --format-version 1 --no-deps -q"),
     ("rustc", "rustc --version && rustup show active-toolchain"),

@@ -1,4 +1,4 @@
-//! Limits of what a command in the sandbox takes of the machine.
+//! Limits on the resources of a command in the sandbox.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,11 +11,10 @@ use super::{Arena, mechanisms, python, works};
 use crate::needs::{Need, lacking};
 use crate::places::{copy_program, entered_by_others};
 
-/// Words that start a program as a user who owns nothing, where the tests run as root: root is held to no number of
-/// processes.
+/// Words that start a program as a user who owns no files, for tests that root runs: root has no limit on processes.
 const SETPRIV: [&str; 5] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"];
 
-/// A user and a group that own nothing.
+/// Id of a user and a group that own no files.
 const NOBODY: u32 = 65534;
 
 /// Runs Python in the sandbox with a limit, as an ordinary user.
@@ -24,7 +23,7 @@ fn limited(arena: &Arena, mechanism: &str, limit: &str, python: &str, script: &s
     as_ordinary(arena).args(words).output().unwrap()
 }
 
-/// Returns what runs the program that is in an arena as an ordinary user.
+/// Returns the program in an arena, run by an ordinary user.
 pub(super) fn as_ordinary(arena: &Arena) -> Command {
     let program = arena.path().join("tandem");
     if !rustix::process::geteuid().is_root() {
@@ -35,8 +34,8 @@ pub(super) fn as_ordinary(arena: &Arena) -> Command {
     command
 }
 
-/// Returns an arena with a copy of the program, and an interpreter: an ordinary user can work with both. The
-/// repository may be where that user may not enter, such as below root's home.
+/// Returns an arena with a copy of the program, and an interpreter, both usable by an ordinary user. The repository
+/// may be in a directory that this user cannot enter, such as root's home.
 pub(super) fn ordinary() -> Option<(Arena, &'static str)> {
     let python = python()?;
     if lacking(Need::Setpriv) {
@@ -52,7 +51,7 @@ pub(super) fn ordinary() -> Option<(Arena, &'static str)> {
     Some((arena, python))
 }
 
-/// Starts processes that live as long as it does, and prints how many there are when no more start.
+/// Script that starts processes, and prints their number when no further process can start.
 const BOMB: &str = "
 import os
 reader, writer = os.pipe()

@@ -1,4 +1,4 @@
-//! The command lines of the policy's table, run for real: what is outside of the sandbox stays as it was.
+//! The command lines of the policy's table, run for real: files and processes outside of the sandbox stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use test_support::limit::HANG;
 use super::attacks::tree;
 use super::{Arena, works};
 
-/// Time for one line. Some never end by themselves.
+/// Time limit of a line. Some lines never end by themselves.
 const PATIENCE: Duration = Duration::from_millis(400);
 
 /// Number of workspaces in which lines run at the same time.
@@ -53,8 +53,8 @@ impl Outside {
         Self { process, port, files }
     }
 
-    /// Returns everything in the home but what the agent itself keeps there, and the workspace, of which
-    /// only what git keeps.
+    /// Returns all files in the home, except those of the agent itself, and except those of the workspace that git
+    /// does not track.
     fn files(arena: &Arena) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = tree(&arena.home());
         let (workspace, git) = (arena.workspace(), arena.workspace().join(".git"));
@@ -85,7 +85,7 @@ impl Drop for Outside {
     }
 }
 
-/// Writes what the lines work on, which the line before may have removed.
+/// Writes the files that the lines use, which the line before may have removed.
 fn furnish(arena: &Arena) {
     for (name, content) in [
         ("README.md", "# Project\n"),
@@ -100,8 +100,8 @@ fn furnish(arena: &Arena) {
     }
 }
 
-/// Runs a command, and ends it if it does not end by itself. A signal that ends the program leaves its command behind,
-/// so the signal is one that the program passes on, unless that does not help.
+/// Runs a command, and ends it after the time limit. A signal that kills the program would leave its command
+/// running. So a signal is sent first that the program passes on.
 fn run(mut command: Command) {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -139,7 +139,7 @@ fn stays_outside(mechanism: &str, every: usize) {
     });
 }
 
-/// Runs lines one after the other in a workspace of their own.
+/// Runs lines one after another in a workspace of their own.
 fn stay_outside(mechanism: &str, lines: &[&str]) {
     let arena = Arena::new();
     let mut outside = Outside::start(&arena);

@@ -1,4 +1,4 @@
-//! The network as `tandem sandbox` gives it to a command by hand.
+//! The network that `tandem sandbox` gives a command.
 
 use std::net::{Ipv4Addr, TcpListener};
 

@@ -24,7 +24,7 @@ fn mounting() -> Vec<&'static str> {
     mechanisms().into_iter().filter(|mechanism| *mechanism != "landlock").collect()
 }
 
-/// A line that connects to a socket and writes to it, in Python, from the directory that the socket is in.
+/// Returns a line of Python that connects to a socket and writes to it, from the socket's directory.
 fn connecting(path: &Path, python: &str) -> String {
     let (directory, name) = (path.parent().unwrap().display(), path.file_name().unwrap().display());
     format!(

@@ -1,5 +1,5 @@
-//! Paths that a project or a command has chosen: links, `.git` files, directories that cannot be listed, and
-//! names that change while the sandbox is made. None of them opens a way out.
+//! Paths that a project or a command has chosen: links, `.git` files, directories that cannot be listed, and names
+//! that change while the sandbox is made. None of them lets a command out.
 
 use std::fs::{self, Permissions};
 use std::os::fd::AsRawFd as _;
@@ -19,7 +19,7 @@ use super::{Arena, mechanisms, python};
 use crate::family::make_fifo;
 use test_support::exchange::Exchange;
 
-/// Time for a command that has nothing to wait for.
+/// Time limit of a command that does not wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a command that must end by itself.
@@ -41,7 +41,7 @@ fn ends(mut command: Command) -> Output {
     output
 }
 
-/// Directories that commands have another one in place of, each with one of ours in it.
+/// Makes a directory of ours in each directory that commands see replaced.
 fn replaced() -> Vec<(&'static str, TempDir)> {
     // An ordinary user cannot make a directory in `/run`, so it is left out there.
     let made = |parent| tempfile::Builder::new().prefix("canary").tempdir_in(parent).ok();
@@ -52,7 +52,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Mechanisms with directories of their own in the place of `/tmp` and `/run`, which hold what is protected.
+/// Returns the mechanisms that mount directories in place of `/tmp` and `/run`, and protect files there.
 fn mounting() -> Vec<&'static str> {
     mechanisms().into_iter().filter(|mechanism| *mechanism != "landlock").collect()
 }
@@ -304,7 +304,7 @@ fn a_link_below_an_allowed_path_does_not_open_another_directory() {
     }
 }
 
-/// Number of commands that are run while names are exchanged.
+/// Returns the number of commands to run while names are exchanged.
 fn tries() -> usize {
     let tries = std::env::var("TANDEM_EXCHANGES").ok();
     tries.and_then(|tries| tries.parse().ok()).unwrap_or(40)
@@ -361,7 +361,7 @@ fn a_workspace_in_a_directory_that_is_replaced_is_seen_and_leaves_nothing_behind
     }
 }
 
-/// Answers a system call as a kernel that does not have it, and becomes another program.
+/// Program that answers a system call as a kernel without it does, and then becomes another program.
 const WITHOUT: &str = "
 import ctypes, os, struct, sys
 call = int(sys.argv[1])

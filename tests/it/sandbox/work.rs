@@ -1,4 +1,4 @@
-//! Real work in the sandbox, and what a command leaves behind.
+//! Real work in the sandbox, and the files and processes that a command leaves behind.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -14,7 +14,7 @@ use crate::needs::{self, Need, lacking};
 use crate::places::copy_program;
 use crate::terminal::Terminal;
 
-/// Work: its name, the programs that it needs, a line of bash, and what the line prints at last.
+/// Work: its name, the programs that it needs, a line of bash, and the last output of the line.
 const WORK: &[(&str, &[Need], &str, &str)] = &[
     ("writes the workspace", &[], "echo new > new && mv new newer && cat newer && rm newer", "new"),
     (
@@ -83,7 +83,7 @@ const WORK: &[(&str, &[Need], &str, &str)] = &[
     ),
 ];
 
-/// The same, where the command has a network, memory and terminals of its own.
+/// Work for mechanisms that give a command a network, memory and terminals of its own.
 const WORK_IN_NAMESPACES: &[(&str, &[Need], &str, &str)] = &[
     (
         "serves itself over loopback with node",

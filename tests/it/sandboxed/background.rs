@@ -1,5 +1,4 @@
-//! Commands in the background of a session that has a sandbox: what comes up while they run, and that
-//! they are stopped.
+//! Commands in the background of a session with a sandbox: files that appear while they run, and their end.
 
 use std::fs::{self, OpenOptions};
 
@@ -17,12 +16,12 @@ use crate::family::{is_gone, make_fifo};
 use crate::limit::wait_until;
 use crate::needs::{Need, lacking};
 
-/// A call of a command in the background.
+/// Returns a call of a command in the background.
 fn behind(command: &str) -> serde_json::Value {
     with(command, json!({ "is_background": true, "delay_ms": 1 }))
 }
 
-/// A session whose commands may write the workspace, with a pipe that one can wait for.
+/// Makes a session whose commands may write the workspace, with a pipe that a command can wait for.
 fn stage(calls: &[serde_json::Value]) -> Stage {
     let stage = Stage::new(Mode::AutoEdit, calls);
     make_fifo(&stage.path("go"));
@@ -36,7 +35,7 @@ async fn go(stage: &Stage) {
     timeout(HANG, tokio::task::spawn_blocking(open)).await.expect("nobody waits").unwrap();
 }
 
-/// Returns what people are told of files that came up, up to the end of the command in the background.
+/// Returns what people are told of new files until the command in the background ends.
 async fn told(stage: &Stage) -> Vec<String> {
     let job = std::sync::Arc::clone(&stage.session.background().jobs()[0]);
     let ended = |event: &Event| matches!(event, Event::ToldNext(text) if text.contains("read_background_output"));

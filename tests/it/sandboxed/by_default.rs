@@ -1,4 +1,4 @@
-//! The sandbox of who has set nothing: what it holds, what it costs before a command, and what is said.
+//! The sandbox of a user without settings: its protection, its cost, and its messages.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::agent::{Ran, Setup};
 #[cfg(target_os = "linux")]
 use crate::needs::{Need, lacking};
 
-/// One prompt of a script's, whose model runs this command.
+/// Runs one prompt whose model runs this command.
 async fn prompt(command: &str, flags: &[&str]) -> Ran {
     let setup = Setup::answers(json!([[run(command)], [{ "text": "done" }]]));
     let setup = flags.iter().fold(setup, |setup, flag| setup.arg(flag));
@@ -37,8 +37,8 @@ async fn a_script_changes_nothing_unless_it_may_and_then_the_workspace_alone() {
     }
 }
 
-/// Returns the number of page faults of the ended children of a process: more than none if it had any; and the
-/// children that it has.
+/// Returns the number of page faults of a process's ended children, which is 0 only without ended children, and the
+/// living children.
 #[cfg(target_os = "linux")]
 fn children(agent: &Agent) -> (u64, String) {
     let id = agent.child.id().unwrap();

@@ -1,4 +1,4 @@
-//! Commands that name files of the hidden home: a person is asked, and after a yes they are there, read-only.
+//! Commands that name files of the hidden home: a person is asked, and after a yes the command can read these files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use crate::places::seen_in_sandbox;
 
 const ONCE: Answer = Answer::Once { edited: None };
 
-/// A home outside of `/tmp`, which commands see another one of.
+/// Makes a home outside of `/tmp`, in whose place commands see another directory.
 fn home() -> TempDir {
     let home = seen_in_sandbox();
     for (file, content) in [
@@ -35,19 +35,19 @@ fn home() -> TempDir {
     home
 }
 
-/// A session in a home, with commands in which `~` stands for it.
+/// Makes a session in a home. In the commands, `~` is the home.
 fn stage(mode: Mode, lines: &[&str]) -> Stage {
     let home = home();
     let calls: Vec<Value> = lines.iter().map(|line| run(&named(home.path(), line))).collect();
     Stage::in_home(home, mode, &calls, |setup| setup)
 }
 
-/// Puts the path of a home, which may have a space in it, in the place of each `~`.
+/// Replaces each `~` by the path of a home, which may contain a space.
 fn named(home: &Path, line: &str) -> String {
     line.replace('~', &format!("'{}'", home.display()))
 }
 
-/// Returns what people are asked about a command that is answered with a yes for once, and what it prints.
+/// Runs a command, and answers its question with "yes, once". Returns the question, and the output.
 async fn asked(mode: Mode, line: &str) -> (Option<String>, String) {
     let mut stage = stage(mode, &[line]);
     let home = stage.home.path().display().to_string();

@@ -1,4 +1,4 @@
-//! The network of commands in the sandbox: what is asked about, and what the answer does.
+//! The network of commands in the sandbox: the questions, and the effects of the answers.
 
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ use crate::limit::wait_until;
 use crate::needs::{Need, lacking};
 use test_support::network::{allowing, echo, lookup};
 
-/// A network in which every name leads to this machine, where `server` is the only port.
+/// Returns a network in which every name leads to this machine, where only the port `server` is open.
 pub(super) fn hosts(server: u16, names: &Arc<Mutex<Vec<String>>>) -> NetworkSetup {
     NetworkSetup {
         ports: vec![server],
@@ -26,7 +26,7 @@ pub(super) fn hosts(server: u16, names: &Arc<Mutex<Vec<String>>>) -> NetworkSetu
     }
 }
 
-/// A session whose commands can reach a server by any name.
+/// Makes a session whose commands can reach a server by any name.
 async fn stage(mode: Mode, calls: impl FnOnce(u16) -> Vec<Value>) -> Stage {
     let server = echo().await;
     changed(mode, &calls(server), |setup| SandboxSetup {
@@ -45,7 +45,7 @@ fn changed(
     })
 }
 
-/// A call of curl, which says what is answered, and nothing else.
+/// Returns a call of curl that prints only the answer.
 fn curl(host: &str, port: u16) -> String {
     format!("curl -sS http://{host}:{port}/")
 }
@@ -168,7 +168,7 @@ async fn a_blocked_host_is_told_once_whether_or_not_the_program_says_so() {
     assert!(long.told().contains(note), "{}", long.told());
 }
 
-/// Number of hosts that a command wants at the same time.
+/// Number of hosts that a command connects to at the same time.
 const HOSTS: usize = 80;
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn nothing_goes_past_the_proxy() {
     assert!(told.contains("blocked by the sandbox: 169.254.169.254 (it is a link-local"), "{told}");
 }
 
-/// A command that waits for a host, and for the file `go` in the workspace; then it ends.
+/// Returns a command that waits for a host, and then for the file `go` in the workspace.
 fn waits(server: u16) -> Value {
     run(&format!(
         "exec 3<>/dev/tcp/$(tr : / <<< ${{HTTP_PROXY#http://}}); \

@@ -1,4 +1,4 @@
-//! Directories that a session has looked up when it began: what has their names later counts for nothing.
+//! Directories that a session has opened at its start: later files with their names do not count.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,12 +24,13 @@ struct Home {
 }
 
 impl Home {
-    /// `writable` is allowed beside the workspace. What the session keeps is in `state` of the home.
+    /// Makes a home. `writable` is writable in addition to the workspace. The session stores its files in `state` of
+    /// the home.
     fn new(workspace: &str, writable: &str) -> Self {
         Self::with(None, workspace, writable)
     }
 
-    /// The same with a mechanism, or the best.
+    /// Makes a home with this mechanism; `None`: the best.
     fn with(mechanism: Option<Mechanism>, workspace: &str, writable: &str) -> Self {
         let directory = seen_in_sandbox();
         let path = |name: &str| directory.path().join(name);

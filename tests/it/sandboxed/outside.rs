@@ -1,5 +1,5 @@
-//! Files outside of the workspace, as the tools that read see them: those that are read without a question, as commands
-//! read them, those that are asked about, and those that stay closed.
+//! Files outside of the workspace, as the reading tools see them: files that are read without a question, files that
+//! are asked about, and files that are never read.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,7 +35,7 @@ const FILES: &[(&str, &str)] = &[
     ("notes/diary.md", "canary needle\n"),
 ];
 
-/// A home outside of `/tmp`, which commands see another one of.
+/// Makes a home outside of `/tmp`, in whose place commands see another directory.
 fn home() -> TempDir {
     filled(seen_in_sandbox())
 }
@@ -50,13 +50,13 @@ fn filled(home: TempDir) -> TempDir {
     home
 }
 
-/// A session in a home, whose tool chains commands read.
+/// Makes a session in a home whose tool chains commands can read.
 fn in_home(home: TempDir, mode: Mode, calls: &[Value]) -> Stage {
     let chains = tool_chains(home.path(), |_| None);
     Stage::in_home(home, mode, calls, |setup| SandboxSetup { tool_chains: chains, ..setup })
 }
 
-/// Returns what came of calls in a mode; a question is answered with no.
+/// Runs calls in a mode, and answers each question with no. Returns the calls with their outcomes.
 async fn made(home: TempDir, mode: Mode, calls: &[Value]) -> (Stage, Vec<Made>) {
     let mut stage = in_home(home, mode, calls);
     let outcomes = stage.go(Answer::Reject).await;

@@ -1,5 +1,5 @@
-//! Package managers in the sandbox: they find the proxy by themselves. The registries are small ones of
-//! the test's own, under names that only its resolver knows.
+//! Package managers in the sandbox, which find the proxy by themselves. The registries are small servers of the
+//! test, under names that only its resolver knows.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -51,7 +51,7 @@ async fn answer(mut stream: TcpStream, files: Arc<BTreeMap<String, Vec<u8>>>) {
     let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
 }
 
-/// Runs a program in a directory, and returns the bytes of the file that it has made there.
+/// Runs a program in a directory, and returns the content of the file that it has made there.
 fn made(directory: &Path, words: &[&str], file: &str) -> Vec<u8> {
     let run = Command::new(words[0]).args(&words[1..]).current_dir(directory).output().unwrap();
     assert!(run.status.success(), "{words:?}: {run:?}");
@@ -64,7 +64,7 @@ fn write(directory: &Path, name: &str, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// A workspace after a command, and what the model was told of that.
+/// A workspace after a command, and the text for the model.
 struct Installed {
     stage: Stage,
     told: String,

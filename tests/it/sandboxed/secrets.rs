@@ -1,4 +1,4 @@
-//! Files of the workspace that hold secrets: hidden from commands, unless a person has said yes to them.
+//! Files of the workspace with secrets: hidden from commands, unless a person has allowed them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,14 +22,14 @@ use crate::sandbox::works;
 /// Secret of the workspace.
 const TOKEN: &str = "canary7319";
 
-/// The secret as programs print it: as it is, backwards, in base 64, and as single bytes.
+/// The secret in the forms in which programs print it: plain, reversed, in base 64, and as single bytes.
 const TRACES: [&str; 5] =
     [TOKEN, "9137yranac", "VE9LRU49Y2FuYXJ5", "c   a   n   a   r", "6361 6e61"];
 
 /// Longer than all the command lines of the table take.
 const TABLE_HANG: Duration = Duration::from_mins(5);
 
-/// Files of a workspace that print its secret, one way or another.
+/// Files of a workspace that print its secret in different ways.
 const FILES: [(&str, &str); 8] = [
     (".env", "TOKEN=canary7319\n"),
     ("README.md", "# Project\n"),
@@ -54,7 +54,7 @@ fn spellings(root: &Path) -> Vec<String> {
     lines
 }
 
-/// Asserts that the secret is not in what the model is told of a command line.
+/// Checks that the text for the model of a command line does not contain the secret.
 #[track_caller]
 fn has_no_secret(told: &str, line: &str, why: &str) {
     let trace = TRACES.into_iter().find(|trace| told.contains(trace));
@@ -165,7 +165,7 @@ async fn the_program_prints_no_secret_whatever_the_spelling() {
     }
 }
 
-/// Runs git in a directory, with nobody's settings.
+/// Runs git in a directory, without settings of a user.
 fn git(directory: &Path, args: &[&str]) {
     let mut git = Command::new("git");
     git.current_dir(directory).args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(args);
@@ -174,7 +174,7 @@ fn git(directory: &Path, args: &[&str]) {
     assert!(output.status.success(), "git {args:?}: {output:?}");
 }
 
-/// Runs these lines in a project that `prepare` makes, and returns the calls; each question is answered so.
+/// Runs these lines in a project that `prepare` makes, gives each question this answer, and returns the calls.
 async fn runs(
     mode: Mode,
     lines: &[&str],

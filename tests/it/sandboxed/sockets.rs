@@ -1,4 +1,4 @@
-//! Sockets in the workspace: those of the session's own commands, and those of programs outside.
+//! Sockets in the workspace: sockets of the session's own commands, and sockets of programs outside.
 
 use std::os::unix::net::UnixListener;
 
@@ -11,7 +11,7 @@ use super::{SandboxSetup, Stage, run, with};
 use crate::needs::{Need, lacking, python};
 use crate::places::seen_in_sandbox;
 
-/// A line that connects to a socket of the workspace.
+/// Returns a line that connects to a socket of the workspace.
 fn connect(python: &str, name: &str) -> String {
     format!("{python} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{name}\")'")
 }

@@ -1,4 +1,4 @@
-//! The session's own `/tmp`, as the tools that read see it.
+//! The session's own `/tmp`, as the reading tools see it.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +24,7 @@ fn reads(path: &str) -> Value {
     call("read_file", &json!({ "file_path": path }))
 }
 
-/// Returns what came of calls after a command; nothing if commands have no `/tmp` of their own here.
+/// Runs a command and then calls. Returns the outcomes; `None` if commands have no `/tmp` of their own here.
 async fn after(command: &str, calls: &[Value]) -> Option<(Stage, Vec<Made>)> {
     if lacking(Need::ProtectingSandbox) {
         return None;

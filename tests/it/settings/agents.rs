@@ -1,4 +1,4 @@
-//! Settings of other agents: whose count, and what is shown of them.
+//! Settings of other agents: which entries count, and what is shown of them.
 
 use std::path::Path;
 use std::time::Duration;

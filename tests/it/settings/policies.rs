@@ -67,12 +67,12 @@ fn denied(verdict: Verdict) -> String {
     }
 }
 
-/// A text without the name of the home directory.
+/// Returns a text without the path of the home directory.
 fn shown(place: &Place, text: &str) -> String {
     text.replace(&place.path("home").display().to_string(), "{home}")
 }
 
-/// The rules in force, the one of the highest rank first, each with its name.
+/// Returns the rules in force with their names, the highest rank first.
 fn rules(permissions: &Permissions) -> Vec<(String, String)> {
     let loaded = permissions.loaded();
     let rules = loaded.policy.rules().iter();

@@ -35,7 +35,7 @@ fn loosening() -> Value {
     })
 }
 
-/// The names that a value says, with dots between.
+/// Collects the names in a value, with dots between the levels.
 fn names(value: &Value, prefix: &str, into: &mut Vec<String>) {
     match value {
         Value::Object(properties) => {

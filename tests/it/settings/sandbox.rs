@@ -85,7 +85,7 @@ fn a_flag_counts_more_than_the_variable_and_that_more_than_files() {
     assert_eq!(choice(&[("GEMINI_SANDBOX", "bogus")], &[flag("true")]), Automatic);
 }
 
-/// With a project's settings on top of the user's; trusted or not, it is the same.
+/// Reads a project's settings over the user's. Checks that trust makes no difference.
 fn with_project(user: &Value, project: &Value) -> SandboxChoice {
     let of = |value: &Value| json!({ "tools": { "sandbox": value } }).to_string();
     let place = || Place::new().with(USER, &of(user)).with(PROJECT, &of(project));

@@ -5,7 +5,7 @@ use tandem_settings::{SandboxChoice, SandboxNetwork};
 
 use super::{PROJECT, Place, USER, read, trusted};
 
-/// Returns the hosts that are allowed, and those that are denied.
+/// Returns the allowed hosts, and the denied hosts.
 fn hosts(network: &SandboxNetwork) -> (Vec<String>, Vec<String>) {
     let list = |hosts: &[_]| hosts.iter().map(ToString::to_string).collect();
     (list(&network.allowed_domains), list(&network.denied_domains))

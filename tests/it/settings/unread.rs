@@ -1,4 +1,4 @@
-//! Names without effect: which are said at the start, which by `tandem config`, and what was meant.
+//! Names without effect: those that are reported at the start, those in `tandem config`, and suggestions.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Place, USER, read};
 use crate::agent::{Ran, Setup};
 
-/// The remarks that the first turn begins with, without their places.
+/// Returns the remarks at the beginning of the first turn, without their places.
 fn remarks(settings: &Value) -> Vec<String> {
     let settings = read(&Place::new().with(USER, &settings.to_string()));
     let rule = |remark: &String| remark.split_once(".json:1: ").unwrap().1.to_owned();

@@ -1,4 +1,4 @@
-//! The real program with settings: what is set is done, what is wrong is said.
+//! The real program with settings: settings have their effect, and faults are reported.
 
 use std::fs;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use crate::agent::{HANG, Ran, Setup, text};
 const USER: &str = "../.gemini/settings.json";
 const PROJECT: &str = ".gemini/settings.json";
 
-/// A run of one prompt.
+/// Runs one prompt.
 async fn prompt(setup: Setup) -> Ran {
     setup.arg("-p").arg("go").run().await
 }
@@ -23,7 +23,7 @@ fn call(name: &str, args: Value) -> Value {
     json!({ "call": { "name": name, "args": args } })
 }
 
-/// Runs a command line, and shows what came of it.
+/// Runs a command line, and returns its output.
 async fn output_of(setup: Setup, command: &str) -> String {
     let answers = json!([[call("run_shell_command", json!({ "command": command }))], []]);
     let setup = Setup { script: Setup::answers(answers).script, ..setup };

@@ -1,4 +1,4 @@
-//! A wrong value is named with its file and line, and is all that does not count.
+//! Wrong values: each is reported with its file and line, and only the wrong value is ignored.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -11,7 +11,7 @@ use tandem_policy::Mode;
 
 use super::{Place, USER, read, read_with};
 
-/// The remarks, without the directory that everything is in.
+/// Returns the remarks, without the path of the test's directory.
 fn remarks(place: &Place) -> String {
     let root = format!("{}/", place.path("").display()).replace("//", "/");
     read(place).remarks().join("\n").replace(&root, "")

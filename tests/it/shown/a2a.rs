@@ -10,7 +10,7 @@ use crate::a2a::in_process::{Server, shared};
 use crate::a2a::server::URI;
 use crate::a2a::socket::{Socket, event};
 
-/// Returns what a client on a WebSocket is told, which follows the session; `new`: it speaks 1.0.
+/// Returns the messages to a client on a WebSocket that follows the session. `new`: the client speaks 1.0.
 pub(super) async fn shown(case: &Case, new: bool) -> Vec<String> {
     // After this event, a client without a token gets no events, so a wait for one would not end.
     if matches!(case.event, Event::Task(TaskEvent::Owned { .. })) {

@@ -6,7 +6,7 @@ use super::stage::{AFTER, BEFORE, Stage};
 use super::{Case, has};
 use crate::shared::Editor;
 
-/// Returns what an editor of 0.0.9 is sent.
+/// Returns the messages to an editor of 0.0.9.
 pub(super) async fn old(case: &Case) -> Vec<String> {
     let stage = Stage::new();
     let mut editor = Editor::of(&stage.session).await;
@@ -44,7 +44,7 @@ fn of_old(message: &Value) -> String {
     }
 }
 
-/// Returns what an editor of ACP 1 is sent.
+/// Returns the messages to an editor of ACP 1.
 pub(super) async fn new(case: &Case) -> Vec<String> {
     let stage = Stage::new();
     let initialize = json!({ "protocolVersion": 1, "clientCapabilities": {} });

@@ -17,11 +17,11 @@ use crate::agent::HANG;
 use crate::fakes::text;
 use crate::limit::wait_until;
 
-/// Everything that was written, to whatever stream.
+/// Everything that was written to any stream.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<String>>);
 
-/// One of the streams; each line of it begins with a name.
+/// One of the streams; each of its lines begins with the stream's name.
 #[derive(Clone)]
 struct Stream(&'static str, Written);
 
@@ -64,8 +64,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// Returns what is written in the formats `text` and `stream-json`, and to standard error, where a
-/// person watches.
+/// Returns the output in the formats `text` and `stream-json`, and standard error for a person who watches.
 pub(super) async fn shown(case: &Case) -> Vec<String> {
     let mut kinds = Vec::new();
     for format in [Format::Text, Format::StreamJson] {
@@ -86,7 +85,7 @@ pub(super) async fn shown(case: &Case) -> Vec<String> {
     kinds
 }
 
-/// Returns what is written of the event, each line after the name of its stream.
+/// Returns the output about the event, each line after the name of its stream.
 async fn written(case: &Case, format: Format) -> String {
     let (stage, written) = (Stage::new(), Written::default());
     let (session, streams) = (Arc::clone(&stage.session), written.clone());

@@ -15,8 +15,7 @@ const ALL: &[usize] = &[OLD, NEW, A2A, TERMINAL, PRINT];
 
 type Reasons = Vec<(&'static [usize], &'static str)>;
 
-/// Returns the columns of a case that are empty, and why. Fails to compile when there is a variant that
-/// nobody has thought about.
+/// Returns the empty columns of a case, with the reasons. Fails to compile for a variant without an entry here.
 pub(super) fn of(case: &Case) -> Reasons {
     match &case.event {
         Event::SessionStarted(_) => vec![(ALL, "who opens a session is told of it by the answer")],
@@ -85,10 +84,10 @@ pub(super) fn of(case: &Case) -> Reasons {
     }
 }
 
-/// Reason of those whose format has no place for something.
+/// Reason of front ends whose format has no place for the event.
 const NOWHERE: &str = "there is no place for it";
 
-/// The end of a turn that was begun elsewhere.
+/// Returns the reasons for the end of a turn that another front end began.
 fn of_anothers(reason: &StopReason) -> Reasons {
     let print: (&[usize], &str) = (&[PRINT], "it shows its own turn only");
     match reason {

@@ -16,11 +16,11 @@ use tokio::sync::Notify;
 use super::{Case, first_call};
 use crate::fakes::{Fake, other, parts, text, until};
 
-/// Notes before and after what happens.
+/// Notes before and after the event.
 pub(super) const BEFORE: &str = "mark-before";
 pub(super) const AFTER: &str = "mark-after";
 
-/// A model that says nothing until it is released, and then calls a tool.
+/// A model that is silent until it is released, and then calls a tool.
 struct Silent(Arc<Notify>);
 
 #[async_trait]
@@ -52,7 +52,7 @@ impl Model for Silent {
     }
 }
 
-/// A session, and the way to its log.
+/// A session, and the reader of its log.
 pub(super) struct Stage {
     pub(super) session: Arc<Session>,
     log: Log,
@@ -74,7 +74,7 @@ impl Stage {
         self.session.prompt(text("go"), Origin::Terminal);
     }
 
-    /// Waits for the turn; what must come before the event happens.
+    /// Waits for the turn, and appends the events that must come before the case's event.
     pub(super) async fn prepare(&self, case: &Case) {
         let mut log = self.session.events(0);
         until(&mut log, |event| matches!(event, Event::TurnStarted { .. })).await;
@@ -93,7 +93,7 @@ impl Stage {
         }
     }
 
-    /// The event happens, between two notes.
+    /// Appends the event, between two notes.
     pub(super) async fn act(&self, case: &Case) {
         self.happen(Event::Notice(BEFORE.to_owned()));
         match &case.event {
@@ -110,7 +110,7 @@ impl Stage {
         self.happen(Event::CallStarted(Arc::new(started)));
     }
 
-    /// The model calls a tool that must be asked about.
+    /// Makes the model call a tool that is asked about.
     async fn ask(&self) {
         let mut log = self.session.events(self.session.position());
         self.release.notify_one();

@@ -92,7 +92,7 @@ fn a_file_of_the_home_is_asked_about_by_its_path() {
     terminal.until("It is read.");
 }
 
-/// Three files, each of which is asked about.
+/// Returns answers that write three files, each of which is asked about.
 fn three_questions() -> Value {
     let write = |name: &str| {
         let args = json!({ "file_path": name, "content": "x\n" });

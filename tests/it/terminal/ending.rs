@@ -1,4 +1,4 @@
-//! However it ends, or stops: the terminal is given back.
+//! Ends and stops of the program: in every case the terminal is given back.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -76,7 +76,7 @@ fn an_agent_that_no_shell_could_let_go_on_does_not_stop() {
     terminal.until("› and on");
 }
 
-/// A screen in which `/auth` makes the program panic.
+/// Tests a screen in which `/auth` makes the program panic.
 #[test]
 #[ignore = "is started by another test, in a terminal"]
 fn a_screen_with_a_fault() {

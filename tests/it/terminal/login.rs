@@ -7,10 +7,10 @@ use std::path::Path;
 use super::*;
 use test_support::api_server::{Asked, Reply, Server};
 
-/// The API's answer to a key that it does not know.
+/// The API's answer to an unknown key.
 const REFUSAL: &str = r#"{"error":{"code":400,"message":"API key not valid. Pass a valid API key.","status":"INVALID_ARGUMENT"}}"#;
 
-/// Whatever the key is, the API cannot be reached with it.
+/// Proxy that refuses, so that the API cannot be reached with any key.
 const NO_NETWORK: &str = "HTTPS_PROXY=http://127.0.0.1:9";
 
 #[test]
@@ -93,7 +93,7 @@ async fn an_ollama_that_runs_is_offered_and_taken() {
     terminal.until("ollama:qwen3:8b · default");
 }
 
-/// An agent whose key the API refuses.
+/// Starts an agent whose key the API refuses.
 async fn refused(replies: Vec<Reply>, vars: &str) -> Option<(Terminal, Server)> {
     let terminal = Terminal::open()?;
     let replies = std::iter::once(Reply::error(400, REFUSAL)).chain(replies).collect();
@@ -174,7 +174,7 @@ fn stored(terminal: &Terminal) -> Value {
     serde_json::from_str(&terminal.file(".config/tandem/credentials.json").unwrap()).unwrap()
 }
 
-/// The content of a file that is still to be written.
+/// Waits for the content of a file that is still to be written.
 fn until_written(file: &Path) -> String {
     let begun = Instant::now();
     loop {

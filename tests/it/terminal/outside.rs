@@ -1,11 +1,10 @@
-//! Effects beyond the screen: the title, bells and notifications, the clipboard; and what the
-//! terminal is asked for and given back.
+//! Effects beyond the screen: the title, bells and notifications, the clipboard, and settings of the terminal.
 
 use serde_json::json;
 
 use super::*;
 
-/// All bytes that the terminal gets from now on are kept in a file.
+/// Records all bytes that the terminal gets from now on in a file.
 fn recorded(terminal: &Terminal) {
     let file = terminal.home.path().join("bytes");
     fs::write(&file, "").unwrap();

@@ -1,4 +1,4 @@
-//! Sessions that are left and found again.
+//! Sessions that a user leaves and finds again.
 
 use tandem_host::preimages::ContentId;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Starts the agent with an answer to each prompt that has these words in it.
+/// Starts the agent with an answer for each prompt that contains these words.
 fn start(answers: &[(&str, Value)], args: &str) -> Option<Terminal> {
     let terminal = Terminal::open()?;
     let line = |(when, answers): &(&str, Value)| {

@@ -1,4 +1,4 @@
-//! Typing while something else comes up, and very much of it.
+//! Typing while a question appears, and typing very much.
 
 use serde_json::json;
 

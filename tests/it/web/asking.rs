@@ -1,4 +1,4 @@
-//! Questions before something is read, on every front end, and its display.
+//! Questions before an address is read, on every front end, and the display of the call.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use crate::agent::{HANG, Setup, text};
 /// The user's settings, as seen from the workspace.
 const SETTINGS: &str = "../.gemini/settings.json";
 
-/// An agent that reads these addresses, a round each, and may read from this machine.
+/// Starts an agent that reads these addresses, one in each round, and may read from this machine.
 pub(crate) fn reads(urls: &[String]) -> Setup {
     let call = |url| json!([{ "call": { "name": "web_fetch", "args": { "prompt": url } } }]);
     let rounds = urls.iter().map(call).chain([json!([{ "text": "done" }])]);
@@ -26,7 +26,7 @@ fn settings(network: Value) -> String {
     json!({ "tools": web, "sandbox": { "network": network } }).to_string()
 }
 
-/// A server with a page for each of so many requests.
+/// Starts a server with a page for each of `count` requests.
 pub(crate) async fn pages(count: usize) -> Server {
     Server::start((0..count).map(|_| page("text/html", "<h1>Hello</h1>")).collect()).await
 }
@@ -72,7 +72,7 @@ async fn nothing_is_read_that_was_rejected() {
     assert!(server.asked().is_empty());
 }
 
-/// A run without a person, in a mode.
+/// Runs a prompt without a person, in a mode.
 async fn run(mode: &str, setup: Setup) -> (String, String) {
     let home = TempDir::new().unwrap();
     let mut command = setup.arg("--approval-mode").arg(mode).command(home.path());

@@ -1,4 +1,4 @@
-//! Searching the web with Google: who is asked, what comes of it, and when it is offered.
+//! Searching the web with Google: the question, the result, and when the tool is offered.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) fn found() -> Reply {
     Reply::error(200, answer.to_string())
 }
 
-/// An agent that searches once, with a key for this server.
+/// Starts an agent that searches once, with a key for this server.
 pub(crate) fn searches(server: &Server) -> Setup {
     let call =
         json!({ "call": { "name": "google_web_search", "args": { "query": "what is größer" } } });
@@ -30,7 +30,7 @@ pub(crate) fn searches(server: &Server) -> Setup {
         .var("GOOGLE_GEMINI_BASE_URL", server.address())
 }
 
-/// Returns the last update that an editor gets, and whether it was asked before.
+/// Returns the last update that an editor gets. `true`: the editor was asked before.
 async fn shown(setup: &Setup) -> (Value, bool) {
     let mut agent = setup.start();
     let id = agent.prompt("go").await;

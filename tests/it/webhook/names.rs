@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::server::{Reply, Server, delivery, hasty, soon, watched};
 
-/// Answers lookups from a list, and keeps the names.
+/// Returns a lookup that takes its answers from a list, and the names that were looked up.
 fn lookup(answers: Vec<io::Result<Vec<&'static str>>>) -> (Lookup, Arc<Mutex<Vec<String>>>) {
     let answers = Mutex::new(VecDeque::from(answers));
     let names = Arc::<Mutex<Vec<String>>>::default();
@@ -27,7 +27,7 @@ fn lookup(answers: Vec<io::Result<Vec<&'static str>>>) -> (Lookup, Arc<Mutex<Vec
     (lookup, names)
 }
 
-/// Sends to a name that has these addresses; a second one tells that the first is over.
+/// Checks that a name with these addresses is refused. A second notification shows that the first is done.
 async fn refused(allow_loopback: bool, addresses: Vec<&'static str>) {
     let mut server = Server::start(Vec::new()).await;
     let (lookup, names) = lookup(vec![Ok(addresses), Ok(vec!["10.1.1.1"])]);

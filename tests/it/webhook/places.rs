@@ -1,4 +1,4 @@
-//! Addresses that push notifications may go to, as far as the address itself tells.
+//! Addresses that push notifications may go to, as far as the address itself shows.
 
 use expect_test::expect;
 use tandem_a2a::webhook::{check as check_url, check_header};

@@ -1,4 +1,4 @@
-//! A server that gets push notifications, and what is sent to it.
+//! A server that gets push notifications and records them.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,15 +22,15 @@ pub(crate) enum Reply {
     Status(u16),
     /// Fails, and closes the connection.
     Close,
-    /// Not before it is told to.
+    /// Only when the test releases it.
     Held(Arc<Notify>),
     Redirect,
-    /// With a body that never ends, each piece of which is this.
+    /// With a body that never ends, made of these pieces.
     Endless(Bytes),
     Never,
 }
 
-/// A request that a server got: path, `X-Token` and body.
+/// A request that the server got: path, `X-Token` and body.
 pub(crate) type Got = (String, String, String);
 
 pub(crate) struct Server {
@@ -90,12 +90,12 @@ impl Server {
         format!("http://{host}:{}/hook?key=secret", self.address.port())
     }
 
-    /// A notification to this server.
+    /// Returns a notification for this server.
     pub(crate) fn delivery(&self, key: &str, body: &str) -> Delivery {
         delivery(key, &self.url("127.0.0.1"), Bytes::from(body.to_owned()))
     }
 
-    /// The next body.
+    /// Waits for the next body.
     pub(crate) async fn body(&mut self) -> String {
         soon(self.got.recv()).await.2
     }
@@ -118,7 +118,7 @@ pub(crate) fn delivery(key: &str, url: &str, body: Bytes) -> Delivery {
     }
 }
 
-/// A body that tells when nobody holds it any more.
+/// Returns a body that reports when its last holder drops it.
 pub(crate) fn watched(sender: &mpsc::UnboundedSender<&'static str>, text: &'static str) -> Bytes {
     struct Body(mpsc::UnboundedSender<&'static str>, &'static str);
     impl AsRef<[u8]> for Body {
@@ -142,7 +142,7 @@ pub(crate) fn webhooks(limits: WebhookLimits) -> Webhooks {
     Webhooks::new(true, limits)
 }
 
-/// Waits for what must happen.
+/// Waits for an event, with a limit.
 pub(crate) async fn soon<T>(event: impl Future<Output = Option<T>>) -> T {
     timeout(Duration::from_secs(10), event).await.expect("nothing happened").unwrap()
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Reply;
 
-/// An answer of these blocks; `input` and `output` are numbers of tokens.
+/// Returns an answer of these blocks. `input` and `output`: numbers of tokens.
 pub fn blocks(blocks: &Value, input: u64, output: u64) -> Reply {
     let reason = if blocks.to_string().contains("tool_use") { "tool_use" } else { "end_turn" };
     let usage = json!({ "input_tokens": input, "output_tokens": output });
@@ -14,7 +14,7 @@ pub fn blocks(blocks: &Value, input: u64, output: u64) -> Reply {
     Reply::stream(format!("data: {start}\n\ndata: {end}\n\n"))
 }
 
-/// An answer that says one thing.
+/// Returns an answer with one text.
 pub fn says(text: &str) -> Reply {
     blocks(&json!([{ "type": "text", "text": text }]), 1, 1)
 }

@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 
 use super::{Reply, Server};
 
-/// One event.
+/// Returns an event.
 pub fn event(json: &Value) -> String {
     format!("data: {json}\n\n")
 }
 
-/// An event with this delta.
+/// Returns an event with this delta.
 pub fn delta(delta: Value) -> String {
     event(&json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] }))
 }
 
-/// An event that ends the answer.
+/// Returns an event that ends the answer.
 pub fn end(reason: &str) -> String {
     event(&json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] }))
 }
@@ -22,12 +22,12 @@ pub fn end(reason: &str) -> String {
 /// The last event of a stream.
 pub const DONE: &str = "data: [DONE]\n\n";
 
-/// A whole answer that says one thing.
+/// Returns a whole answer with one text.
 pub fn text(text: &str) -> Reply {
     Reply::stream([&delta(json!({ "content": text })), &end("stop"), DONE].concat())
 }
 
-/// A stream of these deltas, ended as most servers do.
+/// Returns a stream of these deltas, ended as by most servers.
 pub fn stream(deltas: Vec<Value>, reason: &str) -> Reply {
     let mut body: String = deltas.into_iter().map(delta).collect();
     body.push_str(&end(reason));
@@ -40,7 +40,7 @@ pub fn refused(status: u16, message: &str) -> Reply {
     Reply::error(status, error.to_string())
 }
 
-/// The messages of a recorded request.
+/// Returns the messages of a recorded request.
 pub fn messages(server: &Server, request: usize) -> Vec<Value> {
     server.asked()[request].body["messages"].as_array().unwrap().clone()
 }

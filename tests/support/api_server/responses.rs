@@ -13,17 +13,17 @@ pub async fn start(replies: Vec<Reply>) -> Server {
     Server::of_pages(replies, &[], Some(check)).await
 }
 
-/// One event.
+/// Returns an event.
 pub fn event(json: &Value) -> String {
     format!("data: {json}\n\n")
 }
 
-/// Events of the items, as the API streams them.
+/// Returns the events of the items, as the API streams them.
 pub fn items(items: &[Value]) -> String {
     items.iter().enumerate().map(|(n, item)| item_events(n, item)).collect()
 }
 
-/// Events of one item: its beginning without content, its content in pieces, and its end.
+/// Returns the events of one item: its beginning without content, its content in pieces, and its end.
 pub fn item_events(n: usize, item: &Value) -> String {
     let mut begun = item.clone();
     let id = item["id"].clone();
@@ -71,7 +71,7 @@ pub fn item_events(n: usize, item: &Value) -> String {
     [added].iter().chain(&events).chain([&done]).map(event).collect()
 }
 
-/// The event that ends an answer: `completed` or `incomplete`.
+/// Returns the event that ends an answer: `completed` or `incomplete`.
 pub fn end(kind: &str, more: Value) -> String {
     let mut response = json!({ "object": "response", "status": kind, "output": [], "usage": {
         "input_tokens": 40, "input_tokens_details": { "cached_tokens": 8, "cache_write_tokens": 2 },
@@ -82,7 +82,7 @@ pub fn end(kind: &str, more: Value) -> String {
     event(&json!({ "type": format!("response.{kind}"), "response": response }))
 }
 
-/// A whole answer of these items.
+/// Returns a whole answer with these items.
 pub fn answer(list: &[Value]) -> Reply {
     Reply::stream(items(list) + &end("completed", json!({})))
 }
@@ -113,7 +113,7 @@ pub fn call(id: &str, call_id: &str, arguments: &str) -> Value {
         "arguments": arguments, "status": "completed" })
 }
 
-/// A whole answer that says one thing.
+/// Returns a whole answer with one text.
 pub fn text(text: &str) -> Reply {
     answer(&[message("msg_text", text, "final_answer")])
 }

@@ -1,4 +1,4 @@
-//! What a model can write into a clone, so that the server's own git runs it, or reads what is not the session's.
+//! Files that a model can write into a clone so that the server's own git would run them, or read files of others.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use serde_json::json;
 use super::{Remote, changes, completed, git, logs, served, shell};
 use crate::agent::Setup;
 
-/// Has a model run a command that prepares an attack, which would make the file `pwned` in the home, and then one
-/// turn more. Returns the log.
+/// Runs a turn whose command prepares an attack, and then another turn. The attack would make the file `pwned` in
+/// the home. Returns the log.
 async fn attacked(remote: &Remote, setup: &Setup) -> String {
     let server = served(remote, &setup.clone().without_sandbox()).await;
     completed(server.client, "change").await;
@@ -17,7 +17,7 @@ async fn attacked(remote: &Remote, setup: &Setup) -> String {
     logs(&server)
 }
 
-/// The contents of a file of the snapshot.
+/// Returns the content of a file in the snapshot.
 fn saved(remote: &Remote, name: &str) -> String {
     git(&remote.path, &["show", &format!("{}:{name}", remote.snapshot())])
 }

@@ -1,6 +1,6 @@
-//! Repositories on other machines, as servers reach them: over https with credentials, and over ssh with a key.
+//! Repositories on other machines: over https with credentials, and over ssh with a key.
 //!
-//! A test whose server is not installed does nothing, and says so.
+//! A test whose server is not installed is recorded as skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ async fn server_of(remote: &Remote, url: &str, setup: Setup) -> Served {
     serve(&setup.arg(clones.to_str().unwrap()).arg("-y")).await
 }
 
-/// Has a server work in a clone of this repository, and another one go on with what that has saved.
+/// Runs a turn in a clone of this repository, and continues the session on a second server from what was saved.
 async fn check(remote: &Remote, url: &str, setup: Setup) {
     let server = server_of(remote, url, setup.clone()).await;
     completed(server.client, "change").await;
@@ -46,8 +46,8 @@ async fn check(remote: &Remote, url: &str, setup: Setup) {
     assert_eq!(fs::read_to_string(clone.join("new.txt")).unwrap(), "new\n");
 }
 
-/// Serves the repositories in a directory over HTTP, as git's own program does it. Who asks, a header says. Returns
-/// the port.
+/// Serves the repositories in a directory over HTTP, by git's own program. A header names the user. Returns the
+/// port.
 async fn serve_over_http(root: &Path) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, root) = (listener.local_addr().unwrap().port(), root.to_owned());

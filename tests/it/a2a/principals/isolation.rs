@@ -1,5 +1,4 @@
-//! Each method of each dialect with each id of somebody else's session is answered, to the byte, as for
-//! an id that does not exist.
+//! Ids of other owners' sessions: every method of every dialect answers them exactly as ids that do not exist.
 
 use std::sync::LazyLock;
 
@@ -20,17 +19,17 @@ const NAME: &str = "alices-own-name";
 enum Call {
     /// A method of A2A, over HTTP and over a WebSocket.
     Method(&'static str, Value),
-    /// A request of its own.
+    /// An HTTP request.
     Request(String, Value),
     /// A request of the HTTP+JSON binding.
     Http(String, Value),
-    /// A terminal that wants to attach.
+    /// A terminal that attaches.
     Attach(Value),
 }
 
 use Call::{Attach, Http, Method, Request};
 
-/// Calls that begin nothing where there is no such session.
+/// Calls that begin nothing if the session does not exist.
 fn calls(id: &str) -> Vec<Call> {
     let push = json!({ "url": "https://example.org/hook", "id": "c" });
     let message = |text: &str| {
@@ -124,7 +123,7 @@ fn calls(id: &str) -> Vec<Call> {
     ]
 }
 
-/// Calls that begin a session where there is none of this id.
+/// Calls that begin a session if there is none of this id.
 fn beginning(id: &str) -> Vec<Call> {
     let v1 = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "contextId": id,
         "parts": [{ "text": "go" }] } });
@@ -144,7 +143,7 @@ fn beginning(id: &str) -> Vec<Call> {
 }
 
 impl Person {
-    /// All that somebody is told, without the id that they have named, and without times.
+    /// Returns the whole answer to a call, without the named id and without times.
     async fn told(&self, call: &Call, id: &str) -> String {
         let mut told = String::new();
         match call {
@@ -178,7 +177,7 @@ impl Person {
     }
 }
 
-/// The same as [`Person::told`] over a WebSocket.
+/// Returns the answer as [`Person::told`] does, over a WebSocket.
 async fn told_over(socket: &mut Socket, call: &Call, id: &str) -> Option<String> {
     let Method(method, params) = call else { return None };
     let told = socket.call(1, method, params.clone()).await.to_string();
@@ -191,7 +190,7 @@ fn without_times(text: &str) -> String {
     TIME.replace_all(text, "TIME").into_owned()
 }
 
-/// An id of the same form that nobody has.
+/// Returns an id of the same form that no session has.
 fn of_nobody(id: &str) -> String {
     let (name, rest) = id.split_at(id.find('.').unwrap_or(id.len()));
     if uuid::Uuid::try_parse(name).is_ok() {
@@ -200,7 +199,7 @@ fn of_nobody(id: &str) -> String {
     format!("nobodys-own-nam{rest}")
 }
 
-/// Checks that somebody is told the same of ids that there are and of ids that there are not.
+/// Checks that a stranger gets the same answers for existing ids as for ids that do not exist.
 async fn check(stranger: &Person, ids: &[String]) {
     let mut sockets = Vec::new();
     for path in ["/ws", "/ws?format=flat"] {
@@ -221,7 +220,7 @@ async fn check(stranger: &Person, ids: &[String]) {
     }
 }
 
-/// Checks the same of what begins a session, by somebody new each time.
+/// Checks the same of calls that begin a session, with a new person for each.
 async fn check_beginning(office: &Office, port: u16, ids: &[String]) {
     let mut count = 0;
     for id in ids {

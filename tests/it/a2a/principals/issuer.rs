@@ -55,8 +55,8 @@ pub(super) fn encoded(bytes: impl AsRef<[u8]>) -> String {
 }
 
 impl Key {
-    /// A new key for one of `ES256`, `EdDSA`, `RS256` and `PS256`; for the latter two always the same one,
-    /// which counts nowhere else.
+    /// Returns a new key for `ES256`, `EdDSA`, `RS256` or `PS256`. For the last two it is always the same key, which
+    /// no other server accepts.
     pub(super) fn new(id: &str, algorithm: &'static str) -> Self {
         let random = SystemRandom::new();
         let pair = match algorithm {
@@ -78,7 +78,7 @@ impl Key {
         Self { id: id.to_owned(), algorithm, pair }
     }
 
-    /// The public half.
+    /// Returns the public half.
     pub(super) fn public(&self) -> Value {
         let mut key = match &self.pair {
             Pair::Ec(pair) => {
@@ -98,12 +98,12 @@ impl Key {
         key
     }
 
-    /// A token of these claims.
+    /// Returns a token with these claims.
     pub(super) fn token(&self, claims: &Value) -> String {
         self.signed(&json!({ "alg": self.algorithm, "kid": self.id, "typ": "JWT" }), claims)
     }
 
-    /// A token with this header.
+    /// Returns a token with this header.
     pub(super) fn signed(&self, header: &Value, claims: &Value) -> String {
         let random = SystemRandom::new();
         let message = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
@@ -144,7 +144,7 @@ impl Issuer {
         Self { url, state, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    /// From now on these are its keys.
+    /// Replaces the keys of the issuer.
     pub(super) fn publish(&self, keys: Vec<Value>) {
         self.state.lock().unwrap().keys = keys;
     }
@@ -153,7 +153,7 @@ impl Issuer {
         self.state.lock().unwrap().is_down = is_down;
     }
 
-    /// From now on it names itself so.
+    /// Changes the name that the issuer gives itself.
     pub(super) fn rename(&self, name: &str) {
         name.clone_into(&mut self.state.lock().unwrap().name);
     }
@@ -162,7 +162,7 @@ impl Issuer {
         self.state.lock().unwrap().fetched
     }
 
-    /// The claims of somebody whose token counts for an hour.
+    /// Returns the claims of a token that is valid for an hour.
     pub(super) fn claims(&self, subject: &str) -> Value {
         json!({ "iss": self.url, "aud": "tandem", "sub": subject, "exp": now() + 3600 })
     }
@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-/// This machine's time, in seconds.
+/// Returns the time of this machine in seconds.
 pub(super) fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.unwrap().as_secs()

@@ -9,7 +9,7 @@ use super::issuer::{Issuer, Key, encoded, now};
 use super::{Office, Person, asking, hello, id};
 use crate::agent::Setup;
 
-/// A server that believes an issuer, with options of its own.
+/// Starts a server that trusts an issuer, with these options.
 async fn open(issuer: &Issuer, setup: Setup, options: &[&str]) -> Office {
     let always = ["--oidc-issuer", &issuer.url, "--oidc-audience", "tandem"];
     let setup = always.iter().chain(options).fold(setup, |setup, option| setup.arg(option));
@@ -26,7 +26,7 @@ async fn status(it: &Office, token: &str) -> u16 {
     it.holder(token.to_owned()).get("/listCommands").await.status
 }
 
-/// Checks that a token is refused, and that its holder is told so.
+/// Checks that a token is refused, and that its holder learns the reason.
 async fn refused(it: &Office, token: &str, why: &str) {
     let response: Response = it.holder(token.to_owned()).get("/listCommands").await;
     assert_eq!(response.status, 401, "{why}");

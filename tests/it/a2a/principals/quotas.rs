@@ -17,21 +17,21 @@ use crate::agent::{HANG, Setup};
 #[cfg(feature = "postgres")]
 use crate::postgres::server::Cluster;
 
-/// Code of a quota that is used up.
+/// Error code of a used-up quota.
 const USED_UP: i64 = -32029;
 
 fn limited(setup: Setup, limit: &str) -> Setup {
     setup.arg("--limit").arg(limit)
 }
 
-/// Lets each principal send as many requests as it wants: a test that asks again and again until something has
-/// changed would otherwise meet the quota of requests first, on a machine that is fast enough.
+/// Returns a setup with a large quota of requests. A test that asks again and again would otherwise reach this quota
+/// first, on a fast machine.
 #[cfg(feature = "postgres")]
 fn asked_often(setup: Setup) -> Setup {
     limited(setup, "principal-requests=1000000")
 }
 
-/// Returns what a call's error says for programs: the limit, its value, and whether it says when to try
+/// Returns the data of a call's error: the code, the limit, its value, and `true` if the error tells when to try
 /// again.
 fn quota(response: &Value) -> (i64, &str, u64, bool) {
     let error = &response["error"];
@@ -110,7 +110,7 @@ async fn of_many_prompts_for_one_new_context_only_the_first_needs_room_for_a_ses
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// A model whose prompts' tokens are counted: it has a window.
+/// Returns a model whose prompts' tokens are counted, because it has a window.
 fn counted() -> Setup {
     Setup::script(vec![
         json!({ "input_limit": 100_000 }),
@@ -159,7 +159,7 @@ async fn tokens_of_a_day_are_counted_for_all_nodes_together() {
     until_sql(&database, &format!("{used} 'bob'"), "1").await;
 }
 
-/// A model that asks about a file where it is told to write one, and otherwise answers at once.
+/// Returns a model that writes a file after a question if the prompt says so, and otherwise answers at once.
 #[cfg(feature = "postgres")]
 fn writes_or_answers() -> Setup {
     Setup::script(vec![
@@ -168,7 +168,7 @@ fn writes_or_answers() -> Setup {
     ])
 }
 
-/// Sends prompts that are answered at once, each in a context of its own, until one is refused, or none any more;
+/// Sends prompts that are answered at once, each in a context of its own, until `is_refused` matches the response;
 /// returns the last response.
 #[cfg(feature = "postgres")]
 async fn say_until(person: &Person, is_refused: bool) -> Value {

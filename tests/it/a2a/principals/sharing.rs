@@ -1,4 +1,4 @@
-//! `/share`: who else may do what in a session.
+//! `/share`: the rights of other people in a session.
 
 use serde_json::{Value, json};
 use tandem_serve::tokens::PrincipalRole;
@@ -9,7 +9,7 @@ use crate::agent::Setup;
 #[cfg(feature = "postgres")]
 use crate::postgres::server::Cluster;
 
-/// Code of what the role does not allow.
+/// Error code of a call that the role does not allow.
 const NOT_ALLOWED: i64 = -32004;
 const NOT_FOUND: i64 = -32001;
 
@@ -19,7 +19,7 @@ async fn say(alice: &Person, text: &str) -> String {
     sent["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Checks which of reading, answering, prompting and owning somebody may do.
+/// Checks whether a person may read, answer, prompt and own the session: the expected code of each.
 async fn check(person: &Person, expected: [i64; 4]) {
     let push =
         json!({ "taskId": "a", "pushNotificationConfig": { "url": "https://example.org/" } });
@@ -111,12 +111,12 @@ async fn a_prompt_that_is_refused_leaves_the_session_as_it_was() {
     assert_eq!(servers().await[0]["name"], "bobs");
 }
 
-/// Text that came of a task.
+/// Returns the text of a task's result.
 fn said(task: &Value) -> &str {
     task["artifacts"][0]["parts"][0]["text"].as_str().unwrap_or_else(|| panic!("{task}"))
 }
 
-/// Has somebody answer the question of alice's session `a`.
+/// Answers the question of Alice's session `a` as this person.
 async fn allow(person: &Person, asked: &Value) {
     let call = &asked["status"]["message"]["parts"][1]["data"]["tool_call_id"];
     let done = within(&json!("a"), answer(call, "proceed_once"));

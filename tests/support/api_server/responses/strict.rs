@@ -46,7 +46,7 @@ const FIELDS: &[&str] = &[
     "user",
 ];
 
-/// Returns the refusal of a request; `given` has the bodies of the replies so far.
+/// Returns the refusal of a request, if the API would refuse it. `given`: bodies of the replies so far.
 pub fn check(asked: &Asked, given: &[Vec<u8>]) -> Option<Reply> {
     let refused = match asked.what.as_str() {
         "POST /v1/responses" => Request { body: &asked.body, issued: issued(given) }.check(),
@@ -98,7 +98,7 @@ impl Refusal {
     }
 }
 
-/// Returns the items of each reply so far, as they ended.
+/// Returns the items of each reply so far, in their final form.
 fn issued(given: &[Vec<u8>]) -> Vec<Vec<Value>> {
     let items = |body: &Vec<u8>| {
         let text = String::from_utf8_lossy(body).into_owned();
@@ -409,7 +409,7 @@ fn pattern(text: &str, param: &str) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
-    /// A request that the API takes.
+    /// Returns a request that the API accepts.
     fn good() -> Value {
         json!({
             "model": "gpt-6-sol", "stream": true, "store": false,
