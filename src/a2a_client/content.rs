@@ -318,7 +318,7 @@ mod tests {
         let cut = CHANGED_DIFF.to_owned() + "[the rest of the diff is left out]\n";
         let cut_shown = ("a.diff (text/x-diff, about 75 bytes)", &*cut);
         check_changed(json!([diff("a", &cut), content]), &[cut_shown, FILE_CONTENT]);
-        // The content of a new file tells all, so that the diff is not shown, cut or not.
+        // The content of a new file has all of the change. So the diff is not shown, whether it is cut or not.
         let cut = CREATED_DIFF.to_owned() + "[the rest of the diff is left out]\n";
         check_changed(json!([diff("a", &cut), content]), &[FILE_CONTENT]);
     }

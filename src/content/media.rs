@@ -102,7 +102,7 @@ impl Media {
 
 /// Returns the media type that the leading bytes identify, if they do.
 fn begins_as(bytes: &[u8]) -> Option<&'static str> {
-    // A dot stands for any byte; no beginning has one of its own.
+    // A dot stands for any byte. No type has leading bytes with a dot of their own.
     let fits = |beginning: &[u8]| {
         bytes.len() > beginning.len()
             && beginning.iter().zip(bytes).all(|(want, byte)| want == byte || *want == b'.')

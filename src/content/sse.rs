@@ -218,7 +218,7 @@ fn lines(block: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    /// The same events must come out however the input is cut.
+    /// Checks that the same events come out however the input is cut into pieces.
     #[track_caller]
     fn check(input: &str, expected: &[&str]) {
         for size in 1..=input.len().max(1) {
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn single_bytes_take_linear_time() {
-        // Quadratic work on this much would not end.
+        // A parser that takes quadratic time would need hours for this input.
         let mut events = Events::new(usize::MAX);
         for _ in 0..2_000_000 {
             events.push(b"x");

@@ -218,8 +218,8 @@ fn put_in_place(Paths { clone, new, .. }: &Paths) -> io::Result<()> {
     if !fs::symlink_metadata(clone)?.is_dir() {
         return Err(io::Error::other(format!("{} is no directory", clone.display())));
     }
-    // The old `.git` is removed first, and the new one moved last: a clone with a `.git` counts as whole, and must not
-    // do so if this is interrupted.
+    // The old `.git` is removed first, and the new one moved last. A clone with a `.git` counts as whole, and an
+    // interrupted clone must not count as whole.
     removed(&clone.join(".git"))?;
     for name in names(clone)? {
         removed(&clone.join(name))?;

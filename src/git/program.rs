@@ -75,7 +75,7 @@ const FIXED_VARIABLES: [(&str, &str); 13] = [
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_LITERAL_PATHSPECS", "1"),
-    // References of clones are read as plain files.
+    // The references of clones have to be plain files, because they are read as plain files.
     ("GIT_DEFAULT_REF_FORMAT", "files"),
     ("GIT_DEFAULT_HASH", "sha1"),
     ("GIT_AUTHOR_NAME", "tandem"),

@@ -53,7 +53,7 @@ struct CloneState {
     saved: Option<(Snapshot, String)>,
     /// Commit that the clone began with, as long as there is no snapshot.
     beginning: Option<CloneHead>,
-    /// `true` if the last push failed, so that the repository may have another snapshot than `saved`.
+    /// `true` if the last push failed. The repository may then have another snapshot than `saved`.
     is_doubtful: bool,
     /// Number of files that the last snapshot left out.
     left_out: usize,

@@ -171,7 +171,8 @@ async fn delete_snapshot(git: &Git, paths: &Paths, snapshot: Option<&str>) -> Re
         git.run(paths, &["init", "--quiet", "--bare", "--template="]).await?;
     }
     let name = paths.reference();
-    // Git reports an error if the snapshot to delete does not exist, so that is checked first.
+    // Git reports an error if the snapshot to delete does not exist. So the existence of the snapshot is checked
+    // first.
     let there = git.reach(paths, &["ls-remote", "--quiet", "origin", &name]).await?;
     let Some((there, _)) = there.split_once('\t') else { return Ok(()) };
     if snapshot.is_some_and(|snapshot| snapshot != there) {

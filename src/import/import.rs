@@ -40,7 +40,7 @@ impl Importer {
     pub async fn new(store: FileStore) -> Result<Self, StoreError> {
         let staging = store.staging();
         for remainder in staging.list(&Query::default()).await? {
-            // A session that another process imports now is open, and is not deleted.
+            // If another process imports the session now, the session is open, and `delete` refuses it.
             let _ = staging.delete(&remainder.head.id).await;
         }
         let mut imported = HashMap::<_, Vec<_>>::new();
@@ -80,7 +80,7 @@ impl Importer {
             spawn_blocking(move || read(&mut |batch| batches.blocking_send(batch).is_ok()));
         let staged = match received.recv().await {
             Some(first) => stage(&self.staging, head, first, received).await,
-            // Nothing is created for a file that cannot be read any more.
+            // Nothing is created for a chat whose file cannot be read any more.
             None => Ok(()),
         };
         let was_read = reading.await.unwrap_or_else(|err| {
@@ -92,7 +92,7 @@ impl Importer {
             result = published.map_err(SkipReason::NotStored);
         }
         if result.is_err() {
-            // If this fails, the next import deletes the remainder.
+            // If the deletion fails, the next import deletes the remainder.
             let _ = self.staging.delete(&head.id).await;
         }
         result
@@ -131,7 +131,7 @@ pub async fn has_new_sessions(gemini_cli: GeminiCli, store: Arc<dyn Store>) -> b
         let gemini_cli = gemini_cli.clone();
         spawn_blocking(move || gemini_cli.newest_files()).await.unwrap_or_default()
     };
-    // Most people have none, and their stored sessions need not be listed.
+    // Most people have no chats of Gemini CLI. Then the stored sessions need not be listed.
     if files.is_empty() {
         return false;
     }

@@ -128,7 +128,7 @@ const MIN_SECRET_BYTES: usize = 8;
 fn hidden(said: &str, values: &[(String, String)]) -> String {
     let mut said = said.to_owned();
     for (_, value) in values {
-        // Of `Bearer abc` the second word is the secret.
+        // In `Bearer abc`, the second word is the secret. So each word of the value counts as a secret.
         for word in value.split_whitespace().filter(|word| word.len() >= MIN_SECRET_BYTES) {
             if said.contains(word) {
                 said = said.replace(word, "(hidden)");

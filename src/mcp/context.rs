@@ -65,7 +65,8 @@ impl HubContext {
         let name = config.name.clone();
         let is_named = move || load().iter().any(|named| named.runs_the_same(&config));
         let is_named = tokio::task::spawn_blocking(is_named).await.is_ok_and(|is_named| is_named);
-        // This is called in any case, because it makes people be asked again if the settings name something else.
+        // `agreed` is called even if the server is not named. The call makes the user be asked again if the settings
+        // name another program.
         agreed(name).await && is_named
     }
 

@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_grows_without_end_or_is_deep_is_cut() {
-        // Each of the twenty refers to all others.
+        // Each of the twenty definitions refers to all others.
         let names: Vec<_> = (0..20).map(|n| format!("d{n}")).collect();
         let properties: Map<_, _> = names
             .iter()

@@ -56,8 +56,8 @@ pub trait Model: Send + Sync {
     /// Returns the model's id, as `--model` takes it.
     fn id(&self) -> &str;
 
-    /// Checks, without the network, that the model can be called. The error says what is missing and what to do about
-    /// it.
+    /// Checks, without the network, that the model can be called. The error says what is missing, and how the user
+    /// can supply it.
     fn ready(&self) -> Result<(), Error>;
 
     /// Streams the model's next message. Failed requests are retried inside the stream; dropping the stream drops the

@@ -81,7 +81,7 @@ impl Provider {
         }
     }
 
-    /// Returns `true` if the provider has models of its own only, so that an id of another vendor is a mistake.
+    /// Returns `true` if the provider has models of its own only. Then an id of another vendor is a mistake.
     pub(super) fn has_own_models_only(self) -> bool {
         matches!(self, Self::Gemini | Self::Anthropic)
     }
@@ -100,7 +100,7 @@ impl Provider {
     /// Returns the provider whose ids begin like this id, if no other provider has such ids.
     pub(super) fn whose(id: &str) -> Option<Self> {
         let id = id.to_ascii_lowercase();
-        // For example `o3` and `o4-mini`.
+        // The ids of this form are, for example, `o3` and `o4-mini`.
         let after_o = id.strip_prefix('o').and_then(|rest| rest.chars().next());
         if after_o.is_some_and(|c| c.is_ascii_digit()) {
             return Some(Self::OpenAi);

@@ -457,7 +457,7 @@ fn status_of(names: &[String]) -> u16 {
             Some(503)
         }
         "timeout_error" | "deadline_exceeded" => Some(504),
-        // `invalid_image_format`, `image_too_large` and others of OpenAI's.
+        // The code is `invalid_image_format`, `image_too_large`, or another code of OpenAI for images.
         image if image.contains("image") => Some(400),
         _ => None,
     });

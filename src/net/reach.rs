@@ -133,7 +133,7 @@ fn embedded(address: Ipv6Addr) -> Option<(Ipv4Addr, bool)> {
     match address.segments() {
         // IPv4-mapped addresses, and the well-known prefix of NAT64.
         [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some((v4(a, b), true)),
-        // 6to4.
+        // The addresses of 6to4 have the IPv4 address in the second and third group.
         [0x2002, high, low, ..] => Some((v4(high, low), true)),
         // IPv4-compatible addresses, which are deprecated.
         [0, 0, 0, 0, 0, 0, ..] => Some((v4(a, b), false)),

@@ -80,8 +80,8 @@ impl<'a> Check<'a> {
                 rules: vec![rule.name.clone()],
                 ..Question::default()
             }),
-            // A rule that allows a reading tool was written for files of the workspace, so that it answers no question
-            // about files outside.
+            // A rule that allows a reading tool is about files of the workspace. So the rule does not answer the
+            // question about files outside.
             (RuleEffect::Allow, Verdict::Ask(asked))
                 if (asked.every_time() || reads::asks(asked)) && rule.rank < Rank::EVERY_TIME =>
             {

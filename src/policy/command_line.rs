@@ -32,7 +32,7 @@ enum CommandVerdict<'a> {
 /// A command that is asked about.
 struct CommandQuestion<'a> {
     command: &'a AssessedCommand,
-    /// `true` if the command is asked about every time, so that no "always" is offered.
+    /// `true` if the command is asked about every time. Then no "always" is offered.
     every_time: bool,
     /// Reason of a written rule that asks; `None`: the findings of the command are the reasons.
     by_rule: Option<Reason>,
@@ -121,13 +121,13 @@ impl Line<'_> {
         let secrets = self.commands.iter().flat_map(|command| command.secrets.iter().cloned());
         let mut shown = ShownFiles { secrets: secrets.collect(), ..ShownFiles::default() };
         if self.check.mode() == Mode::Yolo {
-            // In mode `yolo`, no person is asked about secrets outside the workspace. The sandbox therefore keeps
-            // such secrets hidden.
+            // In mode `yolo`, no person is asked about secrets outside the workspace. So the sandbox keeps such
+            // secrets hidden.
             let is_inside = |file: &PathBuf| self.check.roots.iter().any(|it| file.starts_with(it));
             shown.secrets.retain(is_inside);
         }
-        // Outside of the sandbox, and without one, no file is hidden. Where no person is asked about the hidden home,
-        // it stays hidden.
+        // Outside of the sandbox, and without a sandbox, no file is hidden. If no person is asked about the hidden
+        // home, the home stays hidden.
         let is_inside = self.confined.is_some_and(|confined| !confined.is_outside());
         if is_inside && self.check.decide(Fact::ReadsHiddenHome) != Action::Run {
             (self.about_hidden(verdict, &mut shown), shown)
@@ -341,8 +341,8 @@ impl Line<'_> {
         whole: Option<Reason>,
         mut asks: Vec<CommandQuestion<'_>>,
     ) -> (String, Vec<RuleName>) {
-        // Reasons are listed with the gravest first, and no more than can be read. The question shows the whole line
-        // anyway.
+        // The gravest reasons come first, and there are no more than a person can read. The question also shows the
+        // whole line, so the person can see what the other reasons would be about.
         const MAX_REASONS: usize = 4;
         let secrets = RuleName::from(BuiltInRule::Secrets);
         asks.sort_by_key(|ask| !ask.every_time);

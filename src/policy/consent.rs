@@ -111,7 +111,7 @@ impl Consent {
     pub fn not_needed() -> Arc<Self> {
         let found = Review { executables: Vec::new(), status: ConsentStatus::Given };
         let consent = Self::new(move || found.clone(), |_, _| Ok(()));
-        // The list is filled, so that `look` is not called.
+        // `look` is not called, because the list is filled here.
         *consent.found.lock() = Some(Vec::new());
         consent.status.send_replace(ConsentStatus::Given);
         consent

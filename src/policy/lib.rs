@@ -167,7 +167,7 @@ impl Permissions {
         if let Some(loaded) = &*self.loaded.lock() {
             return Arc::clone(loaded);
         }
-        // The lock is not held while the store reads files, so that two first calls may both read them.
+        // The lock is not held while the store reads files. So two first calls may both read the files.
         let loaded = Arc::new(self.setup.store.load());
         self.news.lock().extend(loaded.remarks());
         *self.loaded.lock() = Some(Arc::clone(&loaded));

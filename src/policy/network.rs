@@ -94,7 +94,7 @@ impl Check<'_> {
         if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {
             asks.insert(0, (format!("a rule asks about `{tool}`"), rule.name.clone()));
         }
-        // A rule asks every time, so that no "always" is offered beside its question.
+        // A rule that asks does so every time. So no "always" is offered beside its question.
         let scopes =
             if asks.is_empty() { vec![Scope::Connections(unknown.clone())] } else { vec![] };
         if !unknown.is_empty() {
@@ -136,7 +136,7 @@ impl Check<'_> {
             || self.is_open(remembered, is_allowed)
             || self.always.covers_host(remembered);
         if self.refuses_hosts() && !is_open {
-            // The mode denies the host, so that a rule's question about it would be of no use.
+            // The mode denies the host, whatever the answer to a rule's question would be.
             return HostVerdict::Unknown;
         }
         if let Some(Ruling { rule, effect: RuleEffect::Ask }) = ruling {

@@ -128,8 +128,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Returns the question with a further reason and rule in front. The rule asks every time, so that no "always" is
-    /// offered.
+    /// Returns the question with a further reason and rule in front. The question is then asked every time, without
+    /// an "always".
     #[must_use]
     pub(super) fn with(self, why: &str, rule: BuiltInRule) -> Self {
         let why = format!("{why}; {}", self.why);
@@ -137,7 +137,7 @@ impl Question {
         Self { why, rules, scopes: Vec::new(), ..self }
     }
 
-    /// Returns whether the question is asked every time, so that no "always" is offered.
+    /// Returns whether the question is asked every time. Then no "always" is offered.
     pub fn every_time(&self) -> bool {
         self.scopes.is_empty()
     }

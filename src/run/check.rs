@@ -286,7 +286,7 @@ fn check_certificate(findings: &mut Findings, serve: &ServeArgs) {
             ),
         ),
     }
-    // Behind a proxy, clients see the proxy's certificate, so the host of this one is not checked.
+    // Behind a proxy, clients see the proxy's certificate, so the host of this certificate is not checked.
     if let Some(url) = serve.public_url.as_ref().filter(|_| serve.trust_proxy.is_empty())
         && !certificate.is_for(url)
     {

@@ -163,7 +163,7 @@ impl Models for ModelChoice {
             Provider::Ollama => {
                 *provider == current || self.credentials.env().var("OLLAMA_HOST").is_some()
             }
-            // These have hundreds of models.
+            // All other providers list hundreds of models.
             provider => *provider == current,
         };
         let named = servers.iter().map(|(provider, _)| provider);

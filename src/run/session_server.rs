@@ -73,8 +73,8 @@ impl SessionServer {
         self.0.as_ref().map(|server| (server.address.clone(), server.connected.clone()))
     }
 
-    /// If clients have joined, waits until the running turns have ended, but at most `time`, or until another signal
-    /// comes.
+    /// Waits until the running turns have ended, if clients have joined. The wait ends after `time`, or with the
+    /// next signal.
     pub(super) async fn drain(
         &self,
         sessions: &Sessions,

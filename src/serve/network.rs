@@ -125,7 +125,7 @@ impl PublicUrl {
         self.origin.starts_with("https:")
     }
 
-    /// Returns `true` if the URL is on this machine, so that only local clients can use it.
+    /// Returns `true` if the URL's host is this machine. Then only local clients can use the URL.
     fn is_loopback(&self) -> bool {
         let host = authority(&self.origin);
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);

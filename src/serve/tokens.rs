@@ -108,8 +108,7 @@ impl TokenList {
     }
 }
 
-/// Identity of a file's content. A change is written as a new file, so that the identity changes with the
-/// content.
+/// Identity of a file's content. Each change of the content is written as a new file, so the identity changes too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileStamp {
     device: u64,

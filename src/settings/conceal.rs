@@ -71,7 +71,7 @@ fn conceal(text: &str, variables: &[String]) -> String {
         match piece {
             Piece::Variable { source, name, default } if variables.iter().any(|it| it == name) => {
                 out.push_str(&hidden(&mut literal));
-                // The default is not shown either: it does not count, as the variable has a value.
+                // The default is not shown either: the variable has a value, so the default has no effect.
                 out.push_str(
                     &default.map_or_else(|| source.to_owned(), |_| format!("${{{name}}}")),
                 );

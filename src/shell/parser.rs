@@ -46,7 +46,7 @@ struct Document {
     delimiter: String,
     /// `true` for `<<-`: tabs at the beginning of a line do not count.
     tabs: bool,
-    /// `true` if the delimiter is quoted, so that the text has no expansions.
+    /// `true` if the delimiter is quoted. Then the text has no expansions.
     quoted: bool,
 }
 
@@ -253,7 +253,7 @@ impl Parser<'_> {
             }
             match self.peek() {
                 Some(';') => self.at += 1,
-                // Bash removes the escaped line break first, so that `&` may be a part of another operator.
+                // Bash removes the escaped line break first. So `&` may be a part of another operator.
                 Some('&') if self.rest().starts_with("&\\\n") => {
                     return Err("a line break after `&`".to_owned());
                 }
@@ -402,7 +402,7 @@ impl Parser<'_> {
     fn repetition(&mut self) -> Read<()> {
         let before = self.steps.len();
         self.list(&["do"])?;
-        // The body runs only if `read` has read a line, so that its variables have values there.
+        // The body runs only if `read` has read a line. So the variables of `read` have values there.
         let names = match &self.steps[before..] {
             [Step::Command(command)] => lines_read(command),
             _ => Vec::new(),
@@ -616,7 +616,7 @@ impl Parser<'_> {
         }
         if self.take_token("(") {
             self.elements()?;
-            // Bash takes text after `)` for a part of the same word: in `x=()a b` it runs `b`.
+            // Bash takes text after `)` for a part of the same word: in `x=()a b`, bash runs `b`.
             if self.peek().is_some_and(|c| !is_meta(c)) || self.at_process() {
                 return Err("a word that goes on after an array".to_owned());
             }
@@ -837,14 +837,14 @@ impl Parser<'_> {
                 word.dynamic(if many { Dynamic::Many } else { text });
             }
             Some('\'') if quote == Quoting::None => self.ansi_c(word)?,
-            // Bash looks `$"…"` up in a catalogue of translations, so that the text is not known.
+            // Bash looks `$"…"` up in a catalogue of translations. So the text is not known.
             Some('"') if quote == Quoting::None => {
                 self.at += 1;
                 self.double_quoted(word)?;
                 word.dynamic(Dynamic::One);
             }
             Some('[') => return Err("arithmetic in `$[`".to_owned()),
-            // Bash removes the escaped line break first, so that `$` may begin an expansion.
+            // Bash removes the escaped line break first. So `$` may begin an expansion.
             Some('\\') if self.rest().starts_with("$\\\n") => {
                 return Err("a line break after `$`".to_owned());
             }
@@ -917,7 +917,7 @@ impl Parser<'_> {
             self.at += 1;
             return Ok(());
         }
-        // The parts of `${x:1:2}` are arithmetic, so that only numbers are accepted.
+        // The parts of `${x:1:2}` are arithmetic, which may run commands. So only numbers are accepted.
         let range = rest.trim_start_matches(|c: char| c.is_ascii_digit() || ": -".contains(c));
         if rest.starts_with(':') && range.starts_with('}') {
             self.at = self.text.len() - range.len() + 1;

@@ -142,7 +142,7 @@ pub fn always_prefix(command: &SimpleCommand) -> String {
     let prefix = joined(std::iter::once(name).chain(first));
     let more = match breadth(program, first) {
         Some(breadth) => breadth.remembered(rest),
-        // The files that a reading command names are checked each time, so that its arguments need not be remembered.
+        // The files that a reading command names are checked each time. So its arguments need not be remembered.
         None if matches!(reading(command), CommandEffect::Texts | CommandEffect::Files(_)) => {
             Some(String::new())
         }

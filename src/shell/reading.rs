@@ -303,7 +303,8 @@ impl ReadOnly {
                 None => return refuse(word),
                 Some(OptionValue::Glued(file)) => found.files.push(Word::from(file)),
                 Some(OptionValue::Texts(count)) => {
-                    // A pattern may become several words, so that it would not be known which word is whose.
+                    // A pattern may become several words. Then it would not be known which word belongs to which
+                    // option.
                     if args.by_ref().take(count).any(|word| word.glob.is_some()) {
                         return Err(unknown(command));
                     }

@@ -76,7 +76,7 @@ pub(super) fn unwrap(
             steps.extend(unwrap(command, around, read)?);
             Ok(steps)
         }
-        // The wrapper is another process, so that a `cd` in it does not move the shell.
+        // The wrapper is another process. So a `cd` in it does not move the shell.
         Ok(true) => {
             let mut steps = vec![Step::Enter, Step::Wrapper(whole)];
             steps.extend(unwrap(command, around, read)?);

@@ -383,7 +383,7 @@ impl PatchChange {
     /// Adds a file that is removed.
     fn remove(&mut self, original: Original, workspace: &Workspace) {
         let path = original.path();
-        // The last place is the one that an editor shows, so a file that is gone comes before the others.
+        // An editor shows the last place. So files that are gone come before files that still exist.
         let others = mem::take(&mut self.summary.locations);
         self.summary = mem::take(&mut self.summary).at(path, None);
         self.summary.locations.extend(others);

@@ -217,8 +217,7 @@ fn invalid(pattern: &str, err: &grep_regex::Error) -> ToolError {
         ErrorKind::NotAllowed(_) => {
             "Lines are searched one by one: a pattern cannot match a line break.".to_owned()
         }
-        // The error comes from a parser that is given the pattern as it was written, so that the position it names is
-        // right.
+        // The parser is given the pattern as the model has written it. So the position in the error is right.
         _ => regex::bytes::Regex::new(pattern).err().map_or(err.to_string(), |err| err.to_string()),
     };
     ToolError::new("invalid_pattern", why)

@@ -152,7 +152,7 @@ impl Stage {
 }
 
 impl Turn {
-    /// Outcome of the call of the agent.
+    /// Returns the outcome of the call of the agent.
     pub(crate) fn outcome(&self) -> ToolOutcome {
         let called = self.events.iter().find_map(|event| match &**event {
             Event::CallStarted(started) if started.call.name == "call_agent" => {

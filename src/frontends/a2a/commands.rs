@@ -270,7 +270,7 @@ fn asked_status(started: &CallStarted) -> &'static str {
     }
 }
 
-/// Returns `true` if the command at a path asks the model, so that its answer is a stream.
+/// Returns `true` if the command at a path asks the model. Then its answer is a stream.
 pub(super) fn asks_model(registry: &Registry, path: &str, session: Option<&Session>) -> bool {
     let name = path.trim_start_matches('/');
     let is_own = |session: &Session| session.own_commands().iter().any(|it| it.name == name);

@@ -87,7 +87,7 @@ pub(super) struct BegunCommand {
     pub(super) turn: TurnId,
     /// Log index from which on the events of the command come.
     pub(super) from: usize,
-    /// `true` if the command asks the model, so that its result is a stream.
+    /// `true` if the command asks the model. Then its result is a stream.
     pub(super) asks_model: bool,
 }
 

@@ -186,9 +186,9 @@ pub(super) enum PromptReply {
     Unanswered(Span),
 }
 
-/// Returns the meaning of a prompt that is for the task of the turn `named`, or for the context.
-/// `may_answer`: predicate that is `true` if the client knows of a turn, so that its text can be an answer to
-/// the turn's question.
+/// Returns the meaning of a prompt that is for the task of the turn `named`, or for the context. `may_answer`:
+/// predicate that is `true` if the client knows of a turn. Only then can its text be an answer to the turn's
+/// question.
 pub(super) fn read_reply(
     context: &SessionContext,
     named: Option<TurnId>,

@@ -88,8 +88,8 @@ impl Editor {
         let Err(error) = self.check_ready(opened.session()) else {
             return opened.client.prompt(opened.session(), prompt, responder);
         };
-        // A slash command works without a model, and may make a model available. Recognising a command may read files,
-        // so that is done on another thread: only later requests about this session wait for it.
+        // A slash command works without a model, and may make a model available. A command is recognised on another
+        // thread, because files may have to be read for that. Only later requests about this session wait for it.
         let lock = self.lock(&opened.client.id);
         tokio::spawn(async move {
             let session = Arc::clone(opened.session());

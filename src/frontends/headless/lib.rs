@@ -29,7 +29,7 @@ use tandem_agent::session::{
 pub struct HeadlessOptions {
     /// Format of standard output.
     pub format: Format,
-    /// `true` if the session is shared, so that other clients can answer questions.
+    /// `true` if the session is shared. Then other clients can answer questions.
     pub shared: bool,
     /// `true` if a person watches. Then the notes also report calls and retries.
     pub progress: bool,

@@ -184,7 +184,7 @@ const SQL_KEYWORDS: &str = "SELECT FROM WHERE INSERT INTO VALUES UPDATE SET DELE
 mod tests {
     use super::*;
 
-    /// A line with a letter for the style of each span: `k`eyword, `s`tring, `n`umber, `d`im.
+    /// Compares the style of each span of a line with a letter: `k`eyword, `s`tring, `n`umber, `d`im.
     #[track_caller]
     fn check(language: &str, lines: &[(&str, &str)]) {
         let mut highlighter = Highlighter::new(language);

@@ -216,7 +216,7 @@ fn asked_edit(id: &str) -> Value {
     )
 }
 
-/// A patch of several files: one is moved, one removed, and one made.
+/// Returns a patch of several files: one file is moved, one removed, and one made.
 fn patch() -> Value {
     let file = |name: &str| format!("/home/me/src/project/{name}");
     json!({

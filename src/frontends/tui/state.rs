@@ -41,7 +41,7 @@ pub(super) struct RunningTurn {
     pub(super) by: Option<Origin>,
 }
 
-/// State of the last turn if it took long, so that the user may look at another window.
+/// State of the last turn if it took long. The user may look at another window during a long turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum LongTurn {
     #[default]

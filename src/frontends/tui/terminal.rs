@@ -34,7 +34,7 @@ pub(super) struct RawTerminal {
     /// Settings that the terminal had before it was taken over. `None` while the terminal is given back; in this
     /// state, the terminal is not written to.
     before: Option<Termios>,
-    /// `true` if the screen will change the window's title, so that the previous title must be saved and restored.
+    /// `true` if the screen will change the window's title. Then the previous title is saved and restored.
     titled: bool,
     /// Queue of the writer thread.
     jobs: mpsc::Sender<WriteJob>,

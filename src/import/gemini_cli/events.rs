@@ -325,7 +325,7 @@ impl<'a> Writing<'a> {
     fn started(&mut self, recorded: &Value) -> CallStarted {
         self.calls += 1;
         let name = match recorded["name"].as_str() {
-            // The tool's name before Gemini CLI 0.28.
+            // Gemini CLI before 0.28 has this name for the tool.
             Some("search_file_content") => "grep_search",
             name => name.unwrap_or("unknown"),
         };
@@ -538,7 +538,7 @@ fn result_content(display: &Value, is_markdown: bool) -> Option<ResultContent> {
     if let Some(diff) = display["fileDiff"].as_str() {
         return Some(ResultContent::Output(diff.to_owned()));
     }
-    // Rows of a terminal, each a list of pieces with their colours.
+    // The display is a list of a terminal's rows, each a list of pieces with their colours.
     let rows = display.as_array()?.iter().map(|row| {
         let pieces = row.as_array().into_iter().flatten();
         pieces.filter_map(|piece| piece["text"].as_str()).collect::<String>()

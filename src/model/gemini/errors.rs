@@ -177,7 +177,7 @@ fn quota_name(id: &str) -> String {
     }
 }
 
-/// Returns `true` if the quota itself is zero, so that waiting does not help.
+/// Returns `true` if the quota itself is zero. Then no wait helps.
 fn has_no_quota(message: &str) -> bool {
     let mut rest = message;
     while let Some((_, after)) = rest.split_once("limit: 0") {

@@ -130,7 +130,7 @@ impl<'a> Cwd<'a> {
     /// Returns whether a word may name a directory.
     pub(super) fn may_be_directory(&self, word: &Word) -> bool {
         self.paths_of(word).is_none_or(|named| {
-            // The paths of a pattern include the directory that it is in, so that a look at them would tell nothing.
+            // The paths of a pattern include the pattern's own directory, so a look at the paths would tell nothing.
             word.glob.is_some() || named.iter().any(|path| path.is_dir())
         })
     }

@@ -23,7 +23,7 @@ pub enum Fact {
     /// Possible change of a file that other programs run or obey by themselves, such as a git hook. The sandbox
     /// protects the file.
     ChangesSensitive,
-    /// Possible change of such a file that package managers write, so that the sandbox does not protect the file:
+    /// Possible change of such a file that the sandbox does not protect, because package managers write the file:
     /// `package.json`.
     ChangesUnprotected,
     /// Secret that a command names, and may read or change.

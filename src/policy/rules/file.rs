@@ -108,7 +108,8 @@ impl Parsed {
             }
             match Saved::deserialize(ValueDeserializer::from(table)) {
                 Ok(saved) => self.saved.push(saved),
-                // A saved answer only allows, so that the calls which a broken one was about are asked about anyway.
+                // A saved answer only allows calls. So a broken answer may be left out: the user is asked again
+                // about its calls.
                 Err(err) => self.remarks.push(format!("{at}: {}", err.message())),
             }
         }
@@ -121,7 +122,7 @@ impl Parsed {
 struct RuleTable {
     tool_name: Option<Texts>,
     mcp_name: Option<String>,
-    /// Subagents of Gemini CLI. This program has none, so that such a rule is about no call.
+    /// Subagents of Gemini CLI. This program has no subagents, so a rule with this field is about no call.
     subagent: Option<Texts>,
     #[serde(default)]
     tool_annotations: BTreeMap<String, bool>,
@@ -207,7 +208,7 @@ fn rule(table: Spanned<DeValue<'_>>, source: &RuleSource<'_>) -> Result<Option<R
     read.and_then(|written| written.rule(name, source.tier)).map_err(|(span, why)| Broken {
         name: RuleName::Written(source.at(&span.unwrap_or(whole))),
         why,
-        // Calls that the rule would have allowed are asked about anyway.
+        // A broken rule that allows calls may be left out: the user is asked about these calls without the rule.
         asks: gist.decision.as_deref() != Some("allow"),
         tools: gist.tools(),
     })

@@ -13,7 +13,7 @@ impl NamePattern {
     pub(super) fn matches(&self, request: &PolicyRequest<'_>, of_server: bool) -> bool {
         let pattern = self.0.as_str();
         if let Access::Mcp { server, tool, .. } = request.access {
-            // A server named `a_b` is not the server `a`, so that each part is compared by itself.
+            // The parts are compared one by one, because a server named `a_b` is not the server `a`.
             let parts = pattern.strip_prefix("mcp_").map(|rest| match rest {
                 "*" => true,
                 rest => {

@@ -106,7 +106,7 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, String)>, &'static str>
             (_, None) => return Err("must be like `Name: value, Name2: value2`"),
         }
     }
-    // A comma at the end was added to the value, but separates nothing.
+    // A comma at the end of a value separates no headers, and is removed.
     for (_, value) in &mut headers {
         value.truncate(value.trim_end_matches(',').len());
     }

@@ -104,7 +104,8 @@ impl<'t> TextLines<'t> {
             old.map(|line| line.text.as_str()).collect()
         };
         let Some(after_heads) = self.after_heads(&hunk.heads, cursor) else {
-            // A head need not be a whole line. Without it, the place must be clear.
+            // A head need not be a whole line. If no whole line is the head, the old lines must fit in one place
+            // only.
             let found = self.find(&old(lines), cursor, false).filter(|at| {
                 !old(lines).is_empty() && self.find(&old(lines), at + 1, false).is_none()
             });
@@ -235,7 +236,7 @@ mod tests {
         check(text, "@@ class B:\n class B:\n     def f():\n-        x\n+        y", expected);
         let missing = changed(text, "@@ class C\n-        x\n+        y");
         assert_eq!(missing, Err(NoPlace::Head("class C".to_owned())));
-        // The head is no whole line, but the place is clear.
+        // No whole line is the head, but the old line fits in one place only.
         check("fn f(a: u8) {\n    1\n}\n", "@@ fn f\n-    1\n+    2", "fn f(a: u8) {\n    2\n}\n");
     }
 

@@ -11,7 +11,7 @@ use crate::agent::Setup;
 use crate::call_agent::{Stage, ask, ask_in, once, reviewer};
 use crate::limit::in_time;
 
-/// The agent that is called, as the settings of the other name it.
+/// Returns the settings with which another tandem calls this server as an agent.
 fn config(it: &Served) -> AgentConfig {
     reviewer(&format!("http://127.0.0.1:{}/", it.client.port))
 }

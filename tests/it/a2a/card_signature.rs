@@ -33,7 +33,7 @@ const FIELDS: [&str; 14] = [
 /// Fields of a scheme in the form of 0.3, beside the form of 1.0.
 const OLD_SCHEME: [&str; 3] = ["type", "scheme", "openIdConnectUrl"];
 
-/// A new key, as `openssl genpkey` writes it.
+/// Returns a new key, in the form in which `openssl genpkey` writes keys.
 fn pem(algorithm: &str) -> String {
     let random = SystemRandom::new();
     let key = match algorithm {

@@ -389,7 +389,7 @@ async fn with_a_session_its_clone_and_its_snapshot_are_deleted() {
     assert!(store.head(&id).await.is_err());
 }
 
-/// The clones of a repository in a directory of the home, as another server has them.
+/// Returns the clones of a repository in a directory of the home, as another server opens them.
 fn workspaces(remote: &Remote, directory: &str) -> Arc<GitWorkspaces> {
     let repository: Repository = remote.url().parse().unwrap();
     let (clones, supervisor) = (remote.home.path().join(directory), Supervisor::new());
@@ -397,7 +397,7 @@ fn workspaces(remote: &Remote, directory: &str) -> Arc<GitWorkspaces> {
     Arc::new(GitWorkspaces::new(&clones, vec![repository], &supervisor, limits).unwrap())
 }
 
-/// The sessions of a server, as another process has them.
+/// Returns the store of a server's sessions, as another process opens it.
 fn stored(server: &Served) -> Arc<dyn Store> {
     Arc::new(FileStore::new(server.home.path().join(".local/share/tandem/sessions")))
 }

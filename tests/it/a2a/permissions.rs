@@ -9,13 +9,13 @@ use crate::sandboxed::{REASON, outside};
 
 const SETTINGS: &str = "../.gemini/settings.json";
 
-/// An agent that runs a command line for each prompt.
+/// Returns an agent that runs a command line for each prompt.
 fn runs(command: &str) -> Setup {
     let call = json!({ "call": { "name": "run_shell_command", "args": { "command": command } } });
     Setup::answers(json!([[call], [{ "text": "done" }]])).without_sandbox()
 }
 
-/// The task of a new session, and its question about the command.
+/// Starts a session, and returns its task and the question about the command.
 async fn question(it: &Served) -> (Value, Value) {
     let events = it.client.stream("message/stream", prompt("go")).await.rest().await;
     let asked = events.iter().find(|event| asks(event)).expect("nothing is asked");

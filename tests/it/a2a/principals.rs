@@ -53,7 +53,7 @@ impl Office {
         Person { port: self.server.client.port, token, id }
     }
 
-    /// A member of the tenant `acme`.
+    /// Adds a member of the tenant `acme`.
     fn member(&self, name: &str) -> Person {
         self.add("acme", name, PrincipalRole::Member)
     }
@@ -138,18 +138,18 @@ impl Person {
     }
 }
 
-/// A message in a context.
+/// Puts a message into a context.
 fn in_context(context: &str, mut params: Value) -> Value {
     params["message"]["contextId"] = json!(context);
     params
 }
 
-/// A model that asks about a file for every prompt, and then is done.
+/// Returns a model that asks about a file for every prompt, and then is done.
 fn asking() -> Setup {
     Setup::answers(json!([[write("a.txt", "a")], [{ "text": "done" }]]))
 }
 
-/// A model that answers at once.
+/// Returns a model that answers at once.
 fn hello() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]]))
 }

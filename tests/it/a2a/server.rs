@@ -195,12 +195,12 @@ pub(super) fn works_in(path: &std::path::Path, mut params: Value) -> Value {
     params
 }
 
-/// The first part of an event's message.
+/// Returns the first part of an event's message.
 pub(super) fn first_part(event: &Value) -> &Value {
     &event["status"]["message"]["parts"][0]
 }
 
-/// The tool call that an event, or a task, is about.
+/// Returns the tool call that an event or a task is about.
 pub(super) fn tool_call(event: &Value) -> &Value {
     let parts = event["status"]["message"]["parts"].as_array();
     let data = parts.into_iter().flatten().find_map(|part| part.get("data"));

@@ -27,7 +27,7 @@ struct Secure {
     files: TempDir,
 }
 
-/// A file of the fixtures.
+/// Returns the path of a file of the fixtures.
 pub(super) fn fixture(name: &str) -> PathBuf {
     Path::new(AUTHORITY).with_file_name(name)
 }
@@ -72,7 +72,7 @@ fn replace(file: &Path, with: &str) {
     fs::rename(new, file).unwrap();
 }
 
-/// A client that trusts the authority of the fixtures.
+/// Returns a client's configuration that trusts the authority of the fixtures.
 pub(super) fn client() -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(AUTHORITY).unwrap()).unwrap();
@@ -84,7 +84,7 @@ pub(super) fn client() -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// The certificate that a new connection gets.
+/// Returns the certificate that the server shows on a new connection.
 fn certificate(port: u16) -> CertificateDer<'static> {
     let name = ServerName::try_from("localhost").unwrap();
     let mut tls = ClientConnection::new(client(), name).unwrap();
@@ -95,7 +95,7 @@ fn certificate(port: u16) -> CertificateDer<'static> {
     tls.peer_certificates().unwrap()[0].clone().into_owned()
 }
 
-/// A model that answers to `go` with a question, and to `hang` with the beginning of an answer.
+/// Returns a model that answers to `go` with a question, and to `hang` with the beginning of an answer.
 pub(super) fn models() -> Setup {
     Setup::script(vec![
         json!({ "when": "go", "answers": [[write("a.txt", "a")], [{ "text": "done" }]] }),

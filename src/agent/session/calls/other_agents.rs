@@ -287,7 +287,7 @@ pub(super) fn without_prefix(name: &str) -> &str {
     NAME_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
-/// Returns a name in lower case without `_` and `-`, so that `TodoWrite`, `todo_write` and `todo-write` are the same.
+/// Returns a name in lower case without `_` and `-`. So `TodoWrite`, `todo_write` and `todo-write` get one key.
 fn key(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
 }

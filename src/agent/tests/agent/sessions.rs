@@ -331,7 +331,7 @@ async fn a_session_that_somebody_only_looks_at_gives_way_to_a_new_one() {
     futures::future::try_join_all(looking).await.unwrap();
 }
 
-/// A registry that stores its sessions in a directory, and the id of a session in which a turn has ended.
+/// Returns a registry that stores its sessions in a directory, and the id of a session in which a turn has ended.
 async fn storing(directory: &Path) -> (Arc<Sessions>, String) {
     let script = json!({ "when": "", "answers": [[{ "text": "hello" }]] }).to_string();
     let make: MakeSession = Arc::new(move |_, storage| {

@@ -13,7 +13,7 @@ use tandem_tools as tools;
 
 use test_fakes::{Fake, Spy, is_end, other, parts, text, until};
 
-/// A session with a spy, and what the spy is told.
+/// Returns a session whose model is a spy, and the texts that the spy has been given.
 fn session(
     answers: Vec<Vec<Chunk>>,
     change: impl FnOnce(Parts) -> Parts,

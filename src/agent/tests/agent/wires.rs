@@ -30,7 +30,7 @@ impl Models for Next {
     }
 }
 
-/// A session with a tool, whose model can be changed for `next`.
+/// Returns a session with one tool and `model`. Its models can be changed to `next`.
 fn session(model: Arc<dyn Model>, next: Arc<dyn Model>) -> Arc<Session> {
     let tool: Arc<dyn Tool> = Arc::new(Fake::new("glob", ToolKind::Find, Access::Read));
     Session::new(Parts { models: Arc::new(Next(next)), tools: vec![tool], ..parts(model) })

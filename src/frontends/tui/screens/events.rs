@@ -80,7 +80,7 @@ fn lines(name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns the events that must come before an event, so that it changes the screen.
+/// Returns the events without which an event would not change the screen. They must come before the event.
 fn before(event: &Value, all: &[Value]) -> Vec<Value> {
     let started = |asks: bool| {
         let is_one = |it: &&Value| {

@@ -164,7 +164,8 @@ impl ResponsesAnswer {
                 body.status = Some(kind["response.".len()..].to_owned());
                 return self.take_response(body, data, out);
             }
-            // Beginnings and ends of parts, progress, tools of the server, and future events.
+            // All other events are ignored: beginnings and ends of parts, progress, tools of the server, and events
+            // that are not known yet.
             _ => {}
         }
         Ok(())
@@ -455,7 +456,7 @@ mod tests {
         check(&[&pieces[..], std::slice::from_ref(&end)].concat(), "", &args);
         check(&pieces[1..], "", &[]);
         check(&[done], "", &args);
-        // The tool may name its argument otherwise.
+        // The name of the tool's argument may differ from `input`.
         let form = TextForm { argument: "patch".to_owned(), grammar: String::new() };
         let tool = ToolDeclaration::new("apply_patch", "", json!({}));
         let tool = ToolDeclaration { text_form: Some(form), ..tool };

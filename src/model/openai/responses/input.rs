@@ -219,7 +219,8 @@ fn echoed<'a>(
             fields.shift_remove("id");
             fields.shift_remove("status");
         }
-        // A message without an id is not one that the API has sent. In that form its content is one text.
+        // The API gives an id to each message that it sends. So a message without an id was written here, in the
+        // form whose content is one text.
         if ItemKind::of(item) == ItemKind::Message && text(&changed, "id").is_empty() {
             let content: String = part_texts(item, "content").collect();
             changed.to_mut().insert("content".to_owned(), json!(content));

@@ -12,7 +12,7 @@ use tandem_policy::{Mode, Permissions, PolicyRequest, PolicySetup, RuleName, Ver
 use super::own_environment;
 use super::questions::{SHELL, Session, call, question};
 
-/// A session whose workspace has secrets in it.
+/// Returns a session whose workspace has secrets in it.
 fn session(mode: Mode) -> Session {
     let session = Session::new(mode);
     let root = &session.workspace.root;

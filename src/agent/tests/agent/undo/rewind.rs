@@ -6,7 +6,7 @@ use tandem_host::Tool;
 use super::*;
 use test_fakes::{Fake, says};
 
-/// An answer without calls.
+/// Returns an answer of the model without calls.
 fn answer(words: &str) -> Vec<Chunks> {
     vec![says(words)]
 }

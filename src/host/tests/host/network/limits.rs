@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A stage with other limits.
+/// Returns a stage whose proxy has the given limits.
 fn limited(server: u16, limits: ProxyLimits) -> Stage {
     let change = |setup| NetworkSetup { limits, ..setup };
     Stage::with(server, &["127.0.0.1"], admitted(), change)

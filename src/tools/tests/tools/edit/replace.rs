@@ -74,7 +74,7 @@ fn line_numbers_that_a_read_showed_are_taken_off() {
             check(PYTHON, &old, new, &after);
             let new = line(2, "    def f(self):") + &line(3, "        return 3") + &line(4, "");
             check(PYTHON, &old, &new, &after);
-            // A single line without its end.
+            // The text is a single line without its line break.
             let old = line(3, "        return 1");
             check(PYTHON, old.trim_end(), "        return 3", &after);
         }

@@ -92,7 +92,7 @@ async fn an_encoding_is_the_one_that_is_marked_said_or_guessed() {
     for (kind, bytes) in [
         ("text/plain; charset=utf-8", word.as_bytes().to_vec()),
         ("text/plain; charset=\"iso-8859-1\"", latin(word)),
-        // The charset that the server names cannot be right, or is unknown, or is missing.
+        // The server names no charset, an unknown charset, or a charset that cannot be right.
         ("text/plain; charset=utf-8", latin(word)),
         ("text/plain; charset=nonsense", latin(word)),
         ("text/plain", latin(word)),
