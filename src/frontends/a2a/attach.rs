@@ -59,14 +59,14 @@ pub(super) async fn serve(server: Arc<A2aServer>, principal: Principal, stream: 
     };
     let waiting = Arc::new(Semaphore::new(MAX_PENDING_CALLS));
     let (joined, ordered) = (Arc::default(), Mutex::default());
-    let seat = Seat { server, principal, joined, waiting, ordered, ended };
-    if let Err(err) = rpc::serve(input, output, options, |_| seat).await {
+    let connection = TerminalConnection { server, principal, joined, waiting, ordered, ended };
+    if let Err(err) = rpc::serve(input, output, options, |_| connection).await {
         tracing::debug!("an attached terminal has gone: {err:#}");
     }
 }
 
 /// One connection of a terminal.
-struct Seat {
+struct TerminalConnection {
     server: Arc<A2aServer>,
     principal: Principal,
     /// The session, once the terminal has opened one.
@@ -91,16 +91,16 @@ impl Drop for JoinedSession {
     }
 }
 
-impl rpc::Handler for Seat {
+impl rpc::Handler for TerminalConnection {
     fn request(&self, method: &str, params: Params<'_>, responder: Responder) {
         if method == OPEN_METHOD {
             let open = open_params(params);
-            let (server, seat) = (Arc::clone(&self.server), Arc::clone(&self.joined));
+            let (server, joined) = (Arc::clone(&self.server), Arc::clone(&self.joined));
             let principal = self.principal.clone();
             // Loading the session may take long, so the connection does not wait for it.
             tokio::spawn(for_client(client_address(), async move {
                 let opened = match open {
-                    Ok(open) => open_session(&server, &principal, &seat, open).await,
+                    Ok(open) => open_session(&server, &principal, &joined, open).await,
                     Err(error) => Err(error),
                 };
                 responder.send(opened);
@@ -162,7 +162,7 @@ fn open_params(params: Params<'_>) -> Result<OpenParams, Error> {
 async fn open_session(
     server: &A2aServer,
     principal: &Principal,
-    seat: &OnceLock<JoinedSession>,
+    slot: &OnceLock<JoinedSession>,
     open: OpenParams,
 ) -> Result<OpenResult, Error> {
     let context = match wanted(server, principal, &open.session).await? {
@@ -182,7 +182,7 @@ async fn open_session(
     context.attached.fetch_add(1, Ordering::Relaxed);
     let joined =
         JoinedSession { context, terminal: client.name.clone(), origin: Origin::Attached(client) };
-    match seat.set(joined) {
+    match slot.set(joined) {
         Ok(()) => Ok(OpenResult::Opened(opened)),
         Err(_) => Err(refused("a session is open already")),
     }
@@ -193,7 +193,7 @@ fn terminal_caller(principal: &Principal, origin: Origin) -> CallOrigin {
     CallOrigin { origin, principal, last_event: None, trace, order: None }
 }
 
-impl Seat {
+impl TerminalConnection {
     /// Sends the next events, as soon as there are some.
     fn events(&self, joined: &JoinedSession, params: Params<'_>, responder: Responder) {
         let (since, slot) = match self.asked::<EventsParams>(params) {

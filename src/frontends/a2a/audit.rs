@@ -175,8 +175,8 @@ impl Audit {
         answer: &Answer,
     ) {
         self.act("answer", caller, context, |record| {
-            let asked = context.story(|story| {
-                let started = &story.call(call)?.started;
+            let asked = context.records(|records| {
+                let started = &records.call(call)?.started;
                 Some((started.call.name.clone(), started.summary.label.clone()))
             });
             let (tool, label) = asked.unwrap_or_default();

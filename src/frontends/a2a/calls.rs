@@ -34,7 +34,7 @@ impl A2aServer {
         params: Value,
         caller: &CallOrigin,
     ) -> Result<Reply, Error> {
-        let (method, dialect) = named(name)?;
+        let (method, dialect) = parse_method(name)?;
         monitoring::note_method(name);
         let params = match params {
             Value::Object(params) => Fields(params),
@@ -85,7 +85,7 @@ impl A2aServer {
         params: Fields,
         caller: &CallOrigin,
     ) -> Result<Reply, Error> {
-        let (method, dialect) = named(name)?;
+        let (method, dialect) = parse_method(name)?;
         let request = SessionRequest::read(method, &params)?;
         let located = self.open(&caller.principal, request.session()).await?;
         if let Some(context) = located.as_ref().filter(|_| needs_owner(method)) {
@@ -159,8 +159,8 @@ impl A2aServer {
     }
 }
 
-/// Returns the method and the version of a name.
-fn named(name: &str) -> Result<(Method, Dialect), Error> {
+/// Returns the method and the version that a name stands for.
+fn parse_method(name: &str) -> Result<(Method, Dialect), Error> {
     let (method, version) = Method::named(name)
         .ok_or_else(|| Error::new(Error::METHOD_NOT_FOUND, format!("Method not found: {name}")))?;
     Ok((method, version.into()))

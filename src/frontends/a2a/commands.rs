@@ -224,7 +224,7 @@ impl A2aServer {
         let begun = caller
             .order
             .as_ref()
-            .and_then(|key| context.story(|story| story.sent(key).map(|turn| turn.id)));
+            .and_then(|key| context.records(|records| records.sent(key).map(|turn| turn.id)));
         if let Some(begun) = begun {
             return Ok(begun);
         }
@@ -241,7 +241,7 @@ impl A2aServer {
 
 /// Returns the status of a started command: waiting, if its first step is a question.
 async fn first_status(context: &SessionContext, turn: TurnId) -> &'static str {
-    let queued = context.story(|story| Some(story.turn(turn)?.queued.0));
+    let queued = context.records(|records| Some(records.turn(turn)?.queued.0));
     let (Some(queued), true) = (queued, context.running_now() == Some(turn)) else {
         return STARTED_STATUS;
     };

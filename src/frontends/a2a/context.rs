@@ -14,7 +14,7 @@ use super::frames::Frames;
 use super::messages::{KnownTurns, MessageSender};
 use super::notifiers::Push;
 use super::results::TurnChanges;
-use super::story::{self, Story, is_within};
+use super::session_records::{self, SessionRecords, is_within};
 use super::terminals::AttachedTerminals;
 use super::tool_call::question;
 use super::updates::{artifact, explanation, git_place, source_metadata, timestamp};
@@ -45,8 +45,8 @@ pub(super) struct SessionContext {
     pub(super) push: Push,
     /// The terminals that have attached.
     pub(super) terminals: Mutex<AttachedTerminals>,
-    story: Arc<Mutex<Story>>,
-    /// Task that folds new events into `story`.
+    records: Arc<Mutex<SessionRecords>>,
+    /// Task that applies new events to `records`.
     _keeps_up: AbortOnDropHandle<()>,
     /// Lock while the cancellation of an ended task is looked up and recorded, so that only the first request
     /// records it.
@@ -125,15 +125,15 @@ impl SessionContext {
         last_use: Arc<LastUse>,
         leases: Leases,
     ) -> Arc<Self> {
-        let story = Arc::new(Mutex::new(Story::new(host.events(0))));
-        let keeping = story::keep_up(Arc::clone(&story), host.events(0));
+        let records = Arc::new(Mutex::new(SessionRecords::new(host.events(0))));
+        let keeping = session_records::apply_new_events(Arc::clone(&records), host.events(0));
         Arc::new(Self {
             id,
             host,
             frames: Frames::default(),
             push: Push::default(),
             terminals: Mutex::default(),
-            story,
+            records,
             _keeps_up: AbortOnDropHandle::new(tokio::spawn(keeping)),
             cancelling: tokio::sync::Mutex::default(),
             restores_from: Mutex::new(restores_from),
@@ -305,9 +305,9 @@ impl SessionContext {
         self.right(principal).is_some()
     }
 
-    /// Calls `look` with the story, after folding in all events up to now.
-    pub(super) fn story<T>(&self, look: impl FnOnce(&Story) -> T) -> T {
-        look(self.story.lock().catch_up())
+    /// Calls `look` with the records, after all events up to now have been applied to them.
+    pub(super) fn records<T>(&self, look: impl FnOnce(&SessionRecords) -> T) -> T {
+        look(self.records.lock().catch_up())
     }
 
     /// Waits until all events up to now are durable, since a client is told of nothing that a crash could
@@ -373,7 +373,7 @@ impl SessionContext {
     /// message that the sender sends again is a new message and no retry, since the sender has got its
     /// answer.
     pub(super) fn note_known(&self, sender: MessageSender, turn: Option<TurnId>) {
-        let latest = || self.story(|story| story.projection().latest().map(|turn| turn.id));
+        let latest = || self.records(|records| records.projection().latest().map(|turn| turn.id));
         if let Some(turn) = turn.or_else(latest) {
             self.known.lock().note(sender, turn);
         }
@@ -392,7 +392,7 @@ impl SessionContext {
         sender: &MessageSender,
         window: Duration,
     ) -> bool {
-        match self.story(|story| story.ended_at(turn)) {
+        match self.records(|records| records.ended_at(turn)) {
             None => true,
             Some(at) => is_within(window, at) && !self.known.lock().knows(sender, turn),
         }
@@ -402,10 +402,10 @@ impl SessionContext {
     /// recorded before.
     pub(super) async fn cancel_ended(&self, session: &Session, turn: TurnId) -> bool {
         let _cancelling = self.cancelling.lock().await;
-        let is_new = self.story(|story| story.canceled() != Some(turn));
+        let is_new = self.records(|records| records.canceled() != Some(turn));
         if is_new {
             session.record(TaskEvent::Cancelled { turn });
-            // The next request decides by the story, which has only durable events. So the event must be durable
+            // The next request decides by the records, which have only durable events. So the event must be durable
             // before this call returns.
             session.wait_durable().await;
         }
@@ -415,24 +415,30 @@ impl SessionContext {
     /// Returns the oldest turn that has not ended as far as clients know. The turn may have ended already if its end
     /// is not stored yet.
     pub(super) fn running(&self) -> Option<TurnId> {
-        self.story(|story| story.turns().find(|turn| turn.ended.is_none()).map(|turn| turn.id))
+        self.records(|records| {
+            records.turns().find(|turn| turn.ended.is_none()).map(|turn| turn.id)
+        })
     }
 
     /// Returns the state of a turn's task; without a turn, of the session's task (0.3).
     pub(super) fn state(&self, turn: Option<TurnId>) -> TaskState {
-        self.story(|story| story.state(turn))
+        self.records(|records| records.state(turn))
     }
 
     /// Returns the current task of a turn; without a turn, the session's task (0.3). `history`: maximum
     /// number of messages; the last ones are returned.
     pub(super) async fn task(&self, turn: Option<TurnId>, history: Option<usize>) -> Task {
-        self.whole_task(|story| task(&self.id, story, turn, history), turn).await
+        self.whole_task(|records| task(&self.id, records, turn, history), turn).await
     }
 
     /// Returns the task that `task` makes from the log, with the files that its turn has changed if the turn
     /// has ended.
-    async fn whole_task(&self, task: impl FnOnce(&Story) -> Task, turn: Option<TurnId>) -> Task {
-        let (mut task, changes) = self.story(|story| (task(story), changes(story, turn)));
+    async fn whole_task(
+        &self,
+        task: impl FnOnce(&SessionRecords) -> Task,
+        turn: Option<TurnId>,
+    ) -> Task {
+        let (mut task, changes) = self.records(|records| (task(records), changes(records, turn)));
         if let Some(changes) = changes {
             task.artifacts.extend(changes.artifacts_off_thread().await);
         }
@@ -442,7 +448,7 @@ impl SessionContext {
     /// Returns the session's task (0.3) for a client that began a turn, with the status and the results of
     /// that turn. Another turn may run by now.
     pub(super) async fn task_for(&self, turn: TurnId, history: Option<usize>) -> Task {
-        let mut task = self.story(|story| task(&self.id, story, None, history));
+        let mut task = self.records(|records| task(&self.id, records, None, history));
         let own = self.task(Some(turn), Some(0)).await;
         (task.status, task.artifacts) = (own.status, own.artifacts);
         if let Some(message) = &mut task.status.message {
@@ -472,12 +478,17 @@ impl SessionContext {
     /// Returns the current task for a stream that then tells the whole current turn: messages of that turn
     /// are left out.
     pub(super) async fn standing(&self, turn: Option<TurnId>) -> Task {
-        self.whole_task(|story| snapshot(&self.id, story, turn, None, false), turn).await
+        self.whole_task(|records| snapshot(&self.id, records, turn, None, false), turn).await
     }
 
     /// Returns the id of the task that a turn is part of.
-    pub(super) fn task_of(&self, story: &Story, turn: TurnId, dialect: Dialect) -> String {
-        let own = story.is_own_task(turn);
+    pub(super) fn task_of(
+        &self,
+        records: &SessionRecords,
+        turn: TurnId,
+        dialect: Dialect,
+    ) -> String {
+        let own = records.is_own_task(turn);
         if own { Dialect::V1 } else { dialect }.task_id(&self.id, turn)
     }
 
@@ -490,10 +501,10 @@ impl SessionContext {
         unknown_context: Option<UnknownContext>,
     ) -> Task {
         let id = dialect.task_id(&self.id, turn);
-        self.story(|story| {
-            let teller = Teller { context: &self.id, task: &id };
-            let begun = story.turn(turn);
-            let prompt = begun.and_then(|turn| teller.said(turn).last());
+        self.records(|records| {
+            let builder = MessageBuilder { context: &self.id, task: &id };
+            let begun = records.turn(turn);
+            let prompt = begun.and_then(|turn| builder.turn_messages(turn).last());
             let at = timestamp(begun.map_or(0, |turn| turn.queued.1));
             Task {
                 context_id: self.id.clone(),
@@ -520,56 +531,56 @@ impl SessionView for SessionContext {
 
 /// Returns the changes of a task's turn, if the turn has ended; without a turn, those of the last turn of the
 /// session's task (0.3).
-pub(super) fn changes(story: &Story, turn: Option<TurnId>) -> Option<TurnChanges> {
-    let turn = turn.and_then(|turn| story.turn(turn)).or_else(|| story.projection().latest());
+pub(super) fn changes(records: &SessionRecords, turn: Option<TurnId>) -> Option<TurnChanges> {
+    let turn = turn.and_then(|turn| records.turn(turn)).or_else(|| records.projection().latest());
     let ended = turn.filter(|turn| turn.ended.is_some())?;
-    Some(TurnChanges::of(story, ended.id))
+    Some(TurnChanges::of(records, ended.id))
 }
 
 /// Returns the task of a turn as the log tells it, without the turn's changes; without a turn, the session's
 /// task (0.3). `history`: maximum number of messages; the last ones are returned.
 pub(super) fn task(
     context: &str,
-    story: &Story,
+    records: &SessionRecords,
     turn: Option<TurnId>,
     history: Option<usize>,
 ) -> Task {
-    snapshot(context, story, turn, history, true)
+    snapshot(context, records, turn, history, true)
 }
 
 /// Returns the same task as [`task`]; without `whole`, messages of the turn that runs are left out.
 fn snapshot(
     context: &str,
-    story: &Story,
+    records: &SessionRecords,
     turn: Option<TurnId>,
     history: Option<usize>,
     whole: bool,
 ) -> Task {
-    let (turns, last): (Vec<_>, _) = match turn.and_then(|turn| story.turn(turn)) {
+    let (turns, last): (Vec<_>, _) = match turn.and_then(|turn| records.turn(turn)) {
         Some(turn) => (vec![turn], Some(turn)),
-        None => (story.turns().collect(), story.projection().latest()),
+        None => (records.turns().collect(), records.projection().latest()),
     };
     let id = turn.map_or_else(|| context.to_owned(), |turn| Dialect::V1.task_id(context, turn));
-    let teller = Teller { context, task: &id };
-    let message = last.and_then(|turn| teller.standing(story, turn));
+    let builder = MessageBuilder { context, task: &id };
+    let message = last.and_then(|turn| builder.standing(records, turn));
     let at = last.map_or(0, |turn| turn.changed_at);
     let wanted = history.unwrap_or(usize::MAX);
     let told = turns.iter().rev().flat_map(|turn| {
         let is_told = whole || turn.ended.is_some();
         let unsaid = if is_told { 0 } else { turn.answers.len() };
-        let asked = teller.asked(story, turn).filter(|_| is_told);
-        asked.into_iter().chain(teller.said(turn).skip(unsaid))
+        let asked = builder.asked(records, turn).filter(|_| is_told);
+        asked.into_iter().chain(builder.turn_messages(turn).skip(unsaid))
     });
     let mut said: Vec<Message> = told.take(wanted).collect();
     said.reverse();
     let came = last.filter(|turn| turn.ended.is_some()).and_then(|turn| turn.answers.last());
     Task {
         context_id: context.to_owned(),
-        status: TaskStatus { state: story.state(turn), message, timestamp: timestamp(at) },
+        status: TaskStatus { state: records.state(turn), message, timestamp: timestamp(at) },
         history: said,
         artifacts: came.map(|text| artifact(text.clone())).into_iter().collect(),
         metadata: TaskMetadata {
-            git: last.and_then(|turn| story.saved_at(turn.id)).map(git_place),
+            git: last.and_then(|turn| records.saved_at(turn.id)).map(git_place),
             ..TaskMetadata::default()
         },
         id,
@@ -577,14 +588,14 @@ fn snapshot(
 }
 
 /// Makes A2A messages from the records of turns.
-struct Teller<'a> {
+struct MessageBuilder<'a> {
     context: &'a str,
     task: &'a str,
 }
 
-impl Teller<'_> {
+impl MessageBuilder<'_> {
     /// Returns the messages of a turn, the last one first.
-    fn said(&self, turn: &TurnRecord) -> impl Iterator<Item = Message> {
+    fn turn_messages(&self, turn: &TurnRecord) -> impl Iterator<Item = Message> {
         let number = turn.id.0;
         let answers = turn
             .answers
@@ -598,16 +609,16 @@ impl Teller<'_> {
     }
 
     /// Returns the message about the state of a turn: the question of the turn, or the error that ended it.
-    fn standing(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
-        self.asked(story, turn).or_else(|| {
+    fn standing(&self, records: &SessionRecords, turn: &TurnRecord) -> Option<Message> {
+        self.asked(records, turn).or_else(|| {
             let why = explanation(&turn.ended.as_ref()?.1)?;
             Some(self.message(Role::Agent, &format!("{}.end", turn.id.0), &why))
         })
     }
 
     /// Returns the last open question of a turn, if the turn waits for an answer.
-    fn asked(&self, story: &Story, turn: &TurnRecord) -> Option<Message> {
-        let started = &story.call(turn.questions.last()?)?.started;
+    fn asked(&self, records: &SessionRecords, turn: &TurnRecord) -> Option<Message> {
+        let started = &records.call(turn.questions.last()?)?.started;
         let mut message = self.message(Role::Agent, &format!("{}.asking", turn.id.0), "");
         message.parts = question(started);
         Some(message)

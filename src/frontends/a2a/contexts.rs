@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use self::followed::FollowedContexts;
 use super::audit::Audit;
 use super::context::SessionContext;
-use super::servers::Allowed;
+use super::servers::ServerPermissions;
 use tandem_agent::session::{AGENT_ENDS, Head, Orphan, ResumePolicy, Session, Store, StoreError};
 use tandem_agent::sessions::{Leased, LoadError, LoadedSession, Sessions};
 use tandem_serve::quotas::Meter;
@@ -55,7 +55,7 @@ pub(super) struct Contexts {
     shared: Option<Leased<SessionContext>>,
     followed: FollowedContexts,
     /// The MCP servers that clients may add to a session.
-    servers: Allowed,
+    servers: ServerPermissions,
     /// The server's port, which a session announces so that others can join.
     port: u16,
     meter: Arc<Meter>,
@@ -73,7 +73,7 @@ const REPORT_AGAIN: Duration = Duration::from_mins(1);
 impl Contexts {
     pub(super) fn new(
         served: ServedSessions,
-        servers: Allowed,
+        servers: ServerPermissions,
         port: u16,
         meter: Arc<Meter>,
         audit: Arc<Audit>,

@@ -42,7 +42,7 @@ impl Dialect {
     }
 
     /// Returns the dialect that the log stores under a name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn by_name(name: &str) -> Option<Self> {
         [Self::V03, Self::V1, Self::Flat].into_iter().find(|dialect| dialect.name() == name)
     }
 

@@ -67,7 +67,7 @@ impl Follow {
                 return frame;
             }
             let entry = self.log.next_entry().await;
-            self.take(entry);
+            self.make_frames(entry);
         }
     }
 
@@ -93,7 +93,7 @@ impl Follow {
                 self.made().now_or_never()?;
             } else {
                 let entry = self.log.try_next_entry()?;
-                self.take(entry);
+                self.make_frames(entry);
             }
         }
     }
@@ -130,14 +130,14 @@ impl Follow {
 
     /// Makes the frames of an entry; frames that need a comparison of files are only begun, off the runtime's
     /// thread.
-    fn take(&mut self, entry: Entry) {
+    fn make_frames(&mut self, entry: Entry) {
         let (dialect, text_only) = (self.dialect, self.text_only);
         let key = FramesKey { index: entry.index, dialect, text_only };
         self.next = 0;
         if let Some(made) = self.context.frames.kept(key) {
             self.made = made;
         } else if changes(&self.context, &entry).is_none_or(|changes| changes.is_empty()) {
-            self.made = self.context.frames.of(key, || make(&self.context, &entry, key));
+            self.made = self.context.frames.get_or_make(key, || make(&self.context, &entry, key));
         } else {
             self.made = Arc::new([]);
             let index = entry.index;
@@ -164,7 +164,7 @@ impl Follow {
 /// Returns the changes of the turn whose end an entry records; `None` for any other entry.
 fn changes(context: &SessionContext, entry: &Entry) -> Option<TurnChanges> {
     let Event::TurnFinished { turn, .. } = &*entry.event else { return None };
-    Some(context.story(|story| TurnChanges::of(story, *turn)))
+    Some(context.records(|records| TurnChanges::of(records, *turn)))
 }
 
 /// Makes the frames of an entry off the runtime's thread, since files are compared for them.
@@ -176,7 +176,7 @@ async fn make_off_thread(
     let making = context.frames.lock_making().await;
     let make = move || {
         let _making = making;
-        context.frames.of(key, || make(&context, &entry, key))
+        context.frames.get_or_make(key, || make(&context, &entry, key))
     };
     spawn_blocking(make).await
 }
@@ -185,10 +185,10 @@ fn make(context: &SessionContext, entry: &Entry, key: FramesKey) -> Vec<Frame> {
     let FramesKey { dialect, text_only, .. } = key;
     let model = context.model();
     let results = changes(context, entry).map(TurnChanges::artifacts).unwrap_or_default();
-    let updates = context.story(|story| {
-        let task = |turn| context.task_of(story, turn, dialect);
+    let updates = context.records(|records| {
+        let task = |turn| context.task_of(records, turn, dialect);
         let names = TaskNames { context: &context.id, task: &task, model: &model };
-        updates::of(entry, story, &names, results)
+        updates::of_entry(entry, records, &names, results)
     });
     let frame = |(n, mut update): (usize, TaskUpdate)| {
         if text_only && !update.keep_text() {

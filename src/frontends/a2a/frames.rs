@@ -114,7 +114,11 @@ impl Frames {
     }
 
     /// Returns the frames of a log entry from the cache, and makes them if they are not in the cache.
-    pub(super) fn of(&self, key: FramesKey, new: impl FnOnce() -> Vec<Frame>) -> Arc<[Frame]> {
+    pub(super) fn get_or_make(
+        &self,
+        key: FramesKey,
+        new: impl FnOnce() -> Vec<Frame>,
+    ) -> Arc<[Frame]> {
         if let Some(made) = self.kept(key) {
             return made;
         }

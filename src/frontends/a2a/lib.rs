@@ -6,7 +6,7 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events; `fields`, `read`, `attachments` and `requests` parse
 //!   calls; `tool_call`, `results` and `updates` translate the projection of a session;
-//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` locates or begins a
+//! - sessions: `session_records` reads a log, `context` is a session with its tasks, `contexts` locates or begins a
 //!   session, `follow` and `subscription` read a session's events, `audit` records the acts of callers;
 //! - state: `turns` begins turns and answers questions, `messages` remembers sent messages, `server` holds
 //!   the whole state, `takeover` resumes sessions that other processes left;
@@ -56,8 +56,8 @@ mod results;
 mod sending;
 mod server;
 mod servers;
+mod session_records;
 mod sse;
-mod story;
 mod subscription;
 mod takeover;
 mod terminals;
@@ -88,7 +88,7 @@ use self::messages::Messages;
 pub use self::monitoring::{ServerHealth, monitor};
 use self::server::A2aServer;
 pub use self::server::{Ending, ServeAcp, ServerOptions};
-use self::servers::Allowed;
+use self::servers::ServerPermissions;
 use self::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::AGENT_ENDS;
@@ -144,7 +144,7 @@ pub async fn serve(
     // network.
     let near = options.private_servers || matches!(sessions, ServedSessions::Shared { .. });
     let reach = if near { Reach::Private } else { Reach::Public };
-    let servers = Allowed { programs: options.programs, reach };
+    let servers = ServerPermissions { programs: options.programs, reach };
     let address = listener.local_addr().context("the port is not known")?;
     let network = ServerNetwork::new(std::mem::take(&mut options.network), address);
     let principals = Principals::new(std::mem::take(&mut options.access));
@@ -169,12 +169,12 @@ pub async fn serve(
         over: CancellationToken::new(),
         options,
     });
-    let mut door = Door::new(&server, listener);
+    let mut acceptor = ConnectionAcceptor::new(&server, listener);
     let _takes_over = AbortOnDropHandle::new(tokio::spawn(takeover::run(Arc::clone(&server))));
     let _orders = AbortOnDropHandle::new(tokio::spawn(order_executor::run(Arc::clone(&server))));
     let _usage = AbortOnDropHandle::new(tokio::spawn(share_usage(Arc::clone(&server))));
     tokio::select! {
-        () = door.accept() => {}
+        () = acceptor.accept() => {}
         () = sweeping(&server) => {}
         () = server.principals.keep_looking() => {}
         () = server.network.keep_looking() => {}
@@ -183,7 +183,7 @@ pub async fn serve(
     }
     // The listener closes first: a proxy that cannot connect tries another server, but passes a refusal on to its
     // client.
-    let serving = door.close();
+    let serving = acceptor.close();
     tokio::select! {
         () = server.contexts.let_go(&server.sockets) => {}
         () = server.principals.keep_looking() => {}
@@ -205,7 +205,7 @@ pub async fn serve(
 }
 
 /// Listening end of the server, which accepts connections.
-struct Door {
+struct ConnectionAcceptor {
     server: Arc<A2aServer>,
     router: Router,
     listener: TcpListener,
@@ -215,7 +215,7 @@ struct Door {
     serving: TaskTracker,
 }
 
-impl Door {
+impl ConnectionAcceptor {
     fn new(server: &Arc<A2aServer>, listener: TcpListener) -> Self {
         let options = &server.options;
         Self {

@@ -19,7 +19,7 @@ use super::contexts::visible::{ReadSession, VisibleContexts};
 use super::dialect::{Dialect, json};
 use super::requests::{ListTasks, SessionId};
 use super::results::TurnChanges;
-use super::story::Story;
+use super::session_records::SessionRecords;
 use tandem_agent::session::{Listed, Millis, TurnId};
 use tandem_agent::sessions::stored_id;
 use tandem_wire::a2a::{InVersion, Task};
@@ -54,12 +54,17 @@ struct ReadTask {
 
 impl ReadTask {
     /// Makes a task for the list from a session's log.
-    fn of(context: &str, story: &Story, turn: Option<TurnId>, request: &ListTasks) -> Self {
-        let mut task = context::task(context, story, turn, Some(request.history));
+    fn of(
+        context: &str,
+        records: &SessionRecords,
+        turn: Option<TurnId>,
+        request: &ListTasks,
+    ) -> Self {
+        let mut task = context::task(context, records, turn, Some(request.history));
         if !request.artifacts {
             task.artifacts.clear();
         }
-        let changes = request.artifacts.then(|| context::changes(story, turn)).flatten();
+        let changes = request.artifacts.then(|| context::changes(records, turn)).flatten();
         Self { task, changes }
     }
 
@@ -178,8 +183,8 @@ async fn page_of(
         for listed in page.iter_mut().filter(|listed| listed.source.unread() == Some(&id)) {
             listed.source = match &session {
                 ReadSession::Loaded(context) => TaskSource::Loaded(Arc::clone(context)),
-                ReadSession::Stored(name, story) => {
-                    let mut read = ReadTask::of(name, story, listed.turn, request);
+                ReadSession::Stored(name, records) => {
+                    let mut read = ReadTask::of(name, records, listed.turn, request);
                     read.complete().await;
                     TaskSource::Read(Box::new(read))
                 }
@@ -190,7 +195,7 @@ async fn page_of(
     for ListedTask { source, turn, .. } in page {
         let mut read = match source {
             TaskSource::Loaded(context) => {
-                context.story(|story| ReadTask::of(&context.id, story, turn, request))
+                context.records(|records| ReadTask::of(&context.id, records, turn, request))
             }
             TaskSource::Read(read) => *read,
             TaskSource::Stored(_) => continue,
@@ -251,7 +256,7 @@ async fn add_loaded(
         }
         // There may be many sessions, so other tasks of the runtime get their turn in between.
         consume_budget().await;
-        let tasks = context.story(|story| fitting(story, request, dialect));
+        let tasks = context.records(|records| fitting(records, request, dialect));
         found.add(tasks, |_, _| TaskSource::Loaded(Arc::clone(&context)));
     }
 }
@@ -317,17 +322,17 @@ async fn add_read(
     dialect: Dialect,
 ) {
     match read {
-        Some(ReadSession::Stored(name, story)) => {
+        Some(ReadSession::Stored(name, records)) => {
             let id: Arc<str> = id.into();
-            found.add(fitting(story, request, dialect), |index, turn| {
+            found.add(fitting(records, request, dialect), |index, turn| {
                 if index < request.from {
                     return TaskSource::Stored(Arc::clone(&id));
                 }
-                TaskSource::Read(Box::new(ReadTask::of(name, story, turn, request)))
+                TaskSource::Read(Box::new(ReadTask::of(name, records, turn, request)))
             });
         }
         Some(ReadSession::Loaded(context)) => {
-            let tasks = context.story(|story| fitting(story, request, dialect));
+            let tasks = context.records(|records| fitting(records, request, dialect));
             found.add(tasks, |_, _| TaskSource::Loaded(Arc::clone(context)));
         }
         None => return,
@@ -340,17 +345,17 @@ async fn add_read(
 /// Returns the matching tasks of a session, newest first, with the times of their last changes. In 0.3 all
 /// turns of a session are one task.
 fn fitting(
-    story: &Story,
+    records: &SessionRecords,
     request: &ListTasks,
     dialect: Dialect,
 ) -> impl Iterator<Item = (Option<TurnId>, Millis)> + use<> {
-    let mut turns = story.turns().rev().map(|turn| (turn.id, turn.changed_at));
+    let mut turns = records.turns().rev().map(|turn| (turn.id, turn.changed_at));
     let mut tasks: Vec<_> = match dialect {
         Dialect::V1 => turns.map(|(turn, at)| (Some(turn), at)).collect(),
         _ => vec![(None, turns.next().map_or(0, |(_, at)| at))],
     };
     tasks.retain(|(turn, at)| {
-        request.state.as_ref().is_none_or(|state| *state == story.state(*turn))
+        request.state.as_ref().is_none_or(|state| *state == records.state(*turn))
             && request.after.is_none_or(|after| *at >= after.as_millisecond())
     });
     tasks.into_iter()

@@ -62,8 +62,9 @@ impl A2aServer {
             }
             Some(_) => return Err(ended()),
             None => {
-                let last = context
-                    .story(|story| story.projection().latest().map_or(TurnId(0), |turn| turn.id));
+                let last = context.records(|records| {
+                    records.projection().latest().map_or(TurnId(0), |turn| turn.id)
+                });
                 if context.state(None) == TaskState::Canceled
                     || !context.cancel_ended(session, last).await
                 {
@@ -93,7 +94,8 @@ impl A2aServer {
         };
         let snapshot = context.standing(named).await;
         let described = Some(dialect.first(&snapshot));
-        let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
+        let queued =
+            turn.and_then(|id| context.records(|records| Some(records.turn(id)?.queued.0)));
         let span = match (turn, queued) {
             (Some(turn), Some(queued)) => {
                 // Events that the client has seen are not read again.
@@ -150,10 +152,10 @@ async fn missed(
     named: Option<TurnId>,
     seen: FramePosition,
 ) -> Option<TurnId> {
-    let (turn, end) = context.story(|story| {
+    let (turn, end) = context.records(|records| {
         let turn = match named {
-            Some(turn) => story.turn(turn),
-            None => story.turns().rfind(|turn| !story.is_own_task(turn.id)),
+            Some(turn) => records.turn(turn),
+            None => records.turns().rfind(|turn| !records.is_own_task(turn.id)),
         }?;
         Some((turn.id, turn.ended.as_ref()?.0))
     })?;
@@ -171,9 +173,9 @@ async fn missed(
 /// Returns the turns of the session's task (0.3) before `turn` that had not ended when a client saw the event
 /// `seen`.
 fn earlier(context: &SessionContext, turn: TurnId, seen: FramePosition) -> BTreeSet<TurnId> {
-    context.story(|story| {
+    context.records(|records| {
         let ended_later = |it: &&TurnRecord| it.ended.as_ref().is_some_and(|it| it.0 >= seen.index);
-        let turns = story.turns().filter(|it| it.id < turn && !story.is_own_task(it.id));
+        let turns = records.turns().filter(|it| it.id < turn && !records.is_own_task(it.id));
         turns.filter(ended_later).map(|it| it.id).collect()
     })
 }

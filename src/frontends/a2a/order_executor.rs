@@ -155,7 +155,7 @@ impl A2aServer {
                 }
             }
             OrderedCall::Message { form, params, dialect } => {
-                let dialect = Dialect::named(&dialect)
+                let dialect = Dialect::by_name(&dialect)
                     .ok_or_else(|| Error::internal(format!("there is no dialect `{dialect}`")))?;
                 let message = self.received(form, params)?;
                 let streaming = self.stream(message, caller, dialect).await?;

@@ -98,17 +98,17 @@ impl A2aServer {
     /// Restarts the notifiers of a session that was loaded; they begin after the events that were stored.
     pub(super) fn restore_push(&self, context: &Arc<SessionContext>) {
         let Some(from) = context.restores_from.lock().take() else { return };
-        let configs: Vec<_> = context.story(|story| {
+        let configs: Vec<_> = context.records(|records| {
             let is_over = |turn| {
-                let ended = story.turn(turn).and_then(|turn| turn.ended.as_ref());
+                let ended = records.turn(turn).and_then(|turn| turn.ended.as_ref());
                 ended.is_some_and(|(index, _)| *index < from)
             };
-            let configs = story.push().iter().map(|(key, config)| (key.clone(), config.clone()));
+            let configs = records.push().iter().map(|(key, config)| (key.clone(), config.clone()));
             configs.filter(|(_, config)| !config.turn.is_some_and(is_over)).collect()
         });
         let mut push = context.push.0.lock();
         for (key, config) in configs {
-            let Some(dialect) = Dialect::named(&config.protocol) else { continue };
+            let Some(dialect) = Dialect::by_name(&config.protocol) else { continue };
             let follow = Follow::new(context, from, dialect);
             let set = receiver(context, &key, &config);
             match set.and_then(|set| self.notify(follow, &key, config.turn, &set)) {
@@ -137,8 +137,9 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Bytes, Error> {
         let key = name.key();
-        let found = context
-            .story(|story| story.push().get(&key).and_then(|config| stored(context, &key, config)));
+        let found = context.records(|records| {
+            records.push().get(&key).and_then(|config| stored(context, &key, config))
+        });
         let found = found.ok_or_else(|| not_there(&key))?;
         Ok(dialect.push_config(&found))
     }
@@ -148,8 +149,8 @@ impl A2aServer {
         LocatedTask { context, .. }: &LocatedTask,
         dialect: Dialect,
     ) -> Bytes {
-        let found: Vec<_> = context.story(|story| {
-            let found = story.push().iter().filter(|(_, config)| config.task == task);
+        let found: Vec<_> = context.records(|records| {
+            let found = records.push().iter().filter(|(_, config)| config.task == task);
             found.filter_map(|(key, config)| stored(context, key, config)).collect()
         });
         dialect.push_configs(&found)
@@ -167,7 +168,7 @@ impl A2aServer {
             // anew at this moment.
             let mut push = context.push.0.lock();
             let notified = push.remove(&key).is_some();
-            if notified || context.story(|story| story.push().contains_key(&key)) {
+            if notified || context.records(|records| records.push().contains_key(&key)) {
                 let session = context.session()?;
                 session.persistence().set_secret(&key, None);
                 session.record(TaskEvent::PushConfigDeleted { key: key.clone() });
@@ -231,7 +232,7 @@ fn headers(config: &PushNotificationConfig) -> Vec<(String, String)> {
 /// Returns the log index from which on a task's updates are sent.
 fn from(context: &SessionContext, turn: Option<TurnId>) -> usize {
     let turn = turn.or_else(|| context.running());
-    let queued = turn.and_then(|id| context.story(|story| Some(story.turn(id)?.queued.0)));
+    let queued = turn.and_then(|id| context.records(|records| Some(records.turn(id)?.queued.0)));
     queued.unwrap_or_else(|| context.position())
 }
 

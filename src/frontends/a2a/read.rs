@@ -214,7 +214,7 @@ pub(super) fn settings(metadata: &[&Fields]) -> Result<AgentSettings, Error> {
 pub(super) fn settings_in(object: &Fields) -> Result<Option<AgentSettings>, Error> {
     let workspace = object.text("workspacePath").map(PathBuf::from);
     let auto_execute = object.flag("autoExecute");
-    let servers = servers::brought(object);
+    let servers = servers::of_settings(object);
     let tools = object.value("allowedTools").map(|names| tool_names(Vec::deserialize(names).ok()));
     let tools = tools.transpose()?;
     let is_any =

@@ -301,7 +301,8 @@ impl A2aServer {
             return sse::response(Some("null".to_owned()), events, self);
         }
         events.end().await;
-        let said = context.story(|story| story.turn(turn).map(|turn| turn.answers.join("\n")));
+        let said =
+            context.records(|records| records.turn(turn).map(|turn| turn.answers.join("\n")));
         // The session was begun for this command alone, and no client can name it.
         if named.task.is_none() && named.context.is_none() {
             self.contexts.forget(&context).await;
@@ -338,7 +339,7 @@ impl A2aServer {
         let prompt = vec![PromptPart::Text(prompt)];
         let (context, room) = self.commanded(named, located, &caller.principal, &prompt)?;
         let turn = self.command(&context, room, prompt, caller).await?;
-        let from = context.story(|story| story.turn(turn).map_or(0, |turn| turn.queued.0));
+        let from = context.records(|records| records.turn(turn).map_or(0, |turn| turn.queued.0));
         Ok((context, BegunCommand { name: name.clone(), turn, from, asks_model }))
     }
 }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use tokio::task::JoinError;
 
-use super::story::{ResultCalls, Story};
+use super::session_records::{ResultCalls, SessionRecords};
 use tandem_agent::session::{FileDiff, ResultContent, Todo, TodoStatus, TurnId};
 use tandem_content::visible::visible_line;
 use tandem_wire::a2a::{Artifact, FilePart, Part};
@@ -34,8 +34,8 @@ pub(super) struct TurnChanges {
 }
 
 impl TurnChanges {
-    pub(super) fn of(story: &Story, turn: TurnId) -> Self {
-        Self { calls: story.result_calls(turn), directory: story.directory().to_owned() }
+    pub(super) fn of(records: &SessionRecords, turn: TurnId) -> Self {
+        Self { calls: records.result_calls(turn), directory: records.directory().to_owned() }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -17,7 +17,7 @@ const SERVER_ORIGIN: &str = "an A2A client";
 /// An MCP server in the format of Gemini CLI's settings.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Brought {
+struct McpServerEntry {
     command: Option<String>,
     #[serde(default)]
     args: Vec<String>,
@@ -40,19 +40,19 @@ struct Brought {
 
 /// Returns the MCP servers in a client's settings. A server that cannot be parsed is included with the
 /// reason, which lists of servers show.
-pub(super) fn brought(settings: &Fields) -> Vec<ServerConfig> {
+pub(super) fn of_settings(settings: &Fields) -> Vec<ServerConfig> {
     let servers = settings.object("mcpServers").unwrap_or_default().0.into_iter();
     let server = servers.map(|(name, server)| {
         let wrong = |why| {
             let reach = ServerReach::Wrong(format!("{SERVER_ORIGIN} describes it wrongly: {why}"));
             ServerConfig::new(&name, reach, SERVER_ORIGIN)
         };
-        Brought::deserialize(server).map_or_else(wrong, |brought| brought.config(&name))
+        McpServerEntry::deserialize(server).map_or_else(wrong, |entry| entry.config(&name))
     });
     server.collect()
 }
 
-impl Brought {
+impl McpServerEntry {
     fn config(self, name: &str) -> ServerConfig {
         let reach = match (self.command, self.http_url.or(self.url)) {
             (Some(command), _) => ServerReach::Stdio(Program {
@@ -78,7 +78,7 @@ impl Brought {
 
 /// Permissions for MCP servers of clients.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowed {
+pub(super) struct ServerPermissions {
     /// `true` if servers that are programs are allowed; the agent starts them.
     pub(super) programs: bool,
     /// Reach of requests to servers over HTTP.
@@ -87,7 +87,7 @@ pub(super) struct Allowed {
 
 /// Adds a client's MCP servers to a session. Servers that are not allowed are added with the reason, and do
 /// not start.
-pub(super) fn add(servers: &[ServerConfig], session: &Session, allowed: Allowed) {
+pub(super) fn add(servers: &[ServerConfig], session: &Session, allowed: ServerPermissions) {
     let root = session.roots().first().cloned().unwrap_or_default();
     let servers = servers.iter().cloned().map(|mut server| {
         server.confined = Some(allowed.reach);

@@ -82,9 +82,9 @@ impl Span {
 
     /// Returns the span of a turn's events from a log index on, past and future.
     pub(super) fn since(context: &SessionContext, turn: TurnId, from: usize) -> Self {
-        let ends_from = context.story(|story| {
-            let asking = story.turn(turn).and_then(|turn| turn.questions.last());
-            asking.and_then(|call| story.call(call)).and_then(|call| call.index)
+        let ends_from = context.records(|records| {
+            let asking = records.turn(turn).and_then(|turn| turn.questions.last());
+            asking.and_then(|call| records.call(call)).and_then(|call| call.index)
         });
         let now = context.position();
         let ends_from = ends_from.filter(|index| *index >= from).unwrap_or(now);
@@ -109,7 +109,7 @@ impl Span {
     }
 
     /// Returns the bytes of a frame for this stream.
-    pub(super) fn told(&self, frame: &Frame) -> Bytes {
+    pub(super) fn frame_bytes(&self, frame: &Frame) -> Bytes {
         // A frame may end other streams: streams of its turn alone, or streams up to a question. For streams that
         // continue after the frame, it has a second form.
         let goes_on = match frame.end {
@@ -226,7 +226,7 @@ impl Subscription {
                 frame = self.follow.next() => frame,
                 () = context.moved() => self.follow.next_past().await?,
             };
-            if let Some(json) = self.take(&frame) {
+            if let Some(json) = self.prepare(&frame) {
                 return Some(json);
             }
         }
@@ -241,7 +241,7 @@ impl Subscription {
         }
         while !self.ended {
             let frame = self.follow.next_past().await?;
-            if let Some(json) = self.take(&frame) {
+            if let Some(json) = self.prepare(&frame) {
                 return Some(json);
             }
         }
@@ -255,7 +255,7 @@ impl Subscription {
         }
         while !self.ended {
             let frame = self.follow.try_next()?;
-            if let Some(json) = self.take(&frame) {
+            if let Some(json) = self.prepare(&frame) {
                 return Some(json);
             }
         }
@@ -267,13 +267,13 @@ impl Subscription {
         while self.next().await.is_some() {}
     }
 
-    fn take(&mut self, frame: &Frame) -> Option<Bytes> {
+    fn prepare(&mut self, frame: &Frame) -> Option<Bytes> {
         // The session may have ceased to be shared since the last frame.
         if !self.follow.context.is_open_to(&self.reader) {
             (self.ended, self.is_closed) = (true, true);
             return None;
         }
         self.ended = self.span.ends(frame);
-        self.span.has(frame).then(|| self.span.told(frame))
+        self.span.has(frame).then(|| self.span.frame_bytes(frame))
     }
 }

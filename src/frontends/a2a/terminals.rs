@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::story::Story;
+use super::session_records::SessionRecords;
 use tandem_agent::session::ClientName;
 
 /// Maximum number of terminals that are remembered in a session.
@@ -13,7 +13,7 @@ const MAX_REMEMBERED_TERMINALS: usize = 256;
 pub(super) struct AttachedTerminals {
     /// The last terminals, in the order in which they first attached.
     known: VecDeque<ClientName>,
-    /// Number of the last accepted prompt by terminal. The prompt may not be in the story yet.
+    /// Number of the last accepted prompt by terminal. The prompt may not be in the records yet.
     taken: HashMap<String, u64>,
     /// The highest number of a terminal.
     last: u64,
@@ -21,7 +21,7 @@ pub(super) struct AttachedTerminals {
 
 impl AttachedTerminals {
     /// Returns a terminal's name with its number: the earlier number of the terminal, or the next free number.
-    pub(super) fn client(&mut self, name: &str, story: &Story) -> ClientName {
+    pub(super) fn client(&mut self, name: &str, records: &SessionRecords) -> ClientName {
         if let Some(known) = self.known.iter().find(|known| known.name == name) {
             return known.clone();
         }
@@ -29,8 +29,8 @@ impl AttachedTerminals {
             let forgotten = self.known.pop_front();
             forgotten.inspect(|forgotten| _ = self.taken.remove(&forgotten.name));
         }
-        let before = story.terminal(name).map(|terminal| terminal.number);
-        let number = before.unwrap_or_else(|| self.last.max(story.last_terminal()) + 1);
+        let before = records.terminal(name).map(|terminal| terminal.number);
+        let number = before.unwrap_or_else(|| self.last.max(records.last_terminal()) + 1);
         self.last = self.last.max(number);
         let client = ClientName::new(number, name);
         self.known.push_back(client.clone());
@@ -39,13 +39,13 @@ impl AttachedTerminals {
 
     /// Returns `true` if the prompt of this number was not accepted from the terminal before. Prompts are
     /// numbered upwards.
-    pub(super) fn is_new(&self, name: &str, number: u64, story: &Story) -> bool {
-        let before = story.terminal(name).map_or(0, |terminal| terminal.prompts);
+    pub(super) fn is_new(&self, name: &str, number: u64, records: &SessionRecords) -> bool {
+        let before = records.terminal(name).map_or(0, |terminal| terminal.prompts);
         number > before.max(self.taken.get(name).copied().unwrap_or(0))
     }
 
     /// Notes that the prompt of this number was accepted.
-    pub(super) fn take(&mut self, name: &str, number: u64) {
+    pub(super) fn accept(&mut self, name: &str, number: u64) {
         self.taken.insert(name.to_owned(), number);
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn begin(
     let session = context.session()?;
     check_room(session)?;
     let tags = PromptTags { key: target.key.clone(), ..PromptTags::default() };
-    // Events that are not durable yet are not in the story, so the log's position is taken as the lower bound
+    // Events that are not durable yet are not in the records, so the log's position is taken as the lower bound
     // of the turn's index.
     let from = session.position();
     let turn = session.prompt_tagged(prompt, origin.clone(), tags);
@@ -78,9 +78,9 @@ pub(super) fn begun_before(
     prompt: &[PromptPart],
     retry: Option<(MessageSender, Duration)>,
 ) -> Result<Option<Span>, Error> {
-    let begun = context.story(|story| {
+    let begun = context.records(|records| {
         keys.iter().find_map(|key| {
-            let turn = story.sent(key)?;
+            let turn = records.sent(key)?;
             Some((key, turn.id, turn.queued.0, turn.prompt.clone()))
         })
     });
@@ -123,7 +123,7 @@ pub(super) fn answer(
 ) -> Result<Span, Error> {
     let mut span = None;
     for given in answers {
-        let call = context.story(|story| story.call(&given.tool_call_id).cloned());
+        let call = context.records(|records| records.call(&given.tool_call_id).cloned());
         let Some(call) = call else { return Err(stale(given, &AnswerError::NotAsked)) };
         let Some(question) = &call.started.question else {
             return Err(stale(given, &AnswerError::NotAsked));
@@ -162,11 +162,11 @@ pub(super) fn answer(
 /// Returns the stream of the events that follow an answer, which was given at the log index `from`.
 pub(super) fn answered(context: &Arc<SessionContext>, turn: TurnId, from: usize) -> Span {
     let span = Span { again: true, ..Span::since(context, turn, from) };
-    let earlier = context.story(|story| {
-        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
-        // The story may still list questions that were answered just now.
+    let earlier = context.records(|records| {
+        let asking = records.turn(turn).map_or(&[][..], |turn| &turn.questions);
+        // The records may still list questions that were answered just now.
         let mut open = asking.iter().filter(|call| context.asks(call));
-        open.any(|call| story.call(call).is_some_and(|call| call.index < Some(from)))
+        open.any(|call| records.call(call).is_some_and(|call| call.index < Some(from)))
     });
     if !earlier {
         return span;
@@ -201,10 +201,10 @@ pub(super) fn read_reply(
     };
     // A message for the task of a queued turn is no answer: its sender may not have seen the running turn's question.
     let may_answer = named.is_none_or(|named| named == turn) && may_answer(turn);
-    let (answer, asked_at) = context.story(|story| {
-        let asking = story.turn(turn).map_or(&[][..], |turn| &turn.questions);
+    let (answer, asked_at) = context.records(|records| {
+        let asking = records.turn(turn).map_or(&[][..], |turn| &turn.questions);
         let open = asking.iter().filter(|call| context.asks(call));
-        let open: Vec<_> = open.filter_map(|call| story.call(call)).collect();
+        let open: Vec<_> = open.filter_map(|call| records.call(call)).collect();
         let started: Vec<&CallStarted> = open.iter().map(|call| &*call.started).collect();
         let answer = match only_text(prompt) {
             Some(said) if may_answer => in_words(&started, said.trim())?,

@@ -1,7 +1,7 @@
 //! Updates for A2A clients about the events of a session.
 
 use super::dialect::Dialect;
-use super::story::{Story, ended_state};
+use super::session_records::{SessionRecords, ended_state};
 use super::tool_call::{ended, pending, question, running, tool_call};
 use tandem_agent::session::{
     ANSWER_RESTARTS, CallStarted, CallStep, Entry, Millis, Origin, ResultContent, SavedPlace,
@@ -76,22 +76,22 @@ pub(super) struct TaskNames<'a> {
 
 /// Returns the updates for one entry of the log. `results`: the plan and the changed files of the turn that
 /// the entry ends.
-pub(super) fn of(
+pub(super) fn of_entry(
     entry: &Entry,
-    story: &Story,
+    records: &SessionRecords,
     names: &TaskNames<'_>,
     results: Vec<Artifact>,
 ) -> Vec<TaskUpdate> {
-    let Some(update) = story.projection().update(entry) else { return Vec::new() };
+    let Some(update) = records.projection().update(entry) else { return Vec::new() };
     let Some(turn) = update.turn else { return Vec::new() };
     let task = (names.task)(turn);
-    let mut telling = Telling { names, task, turn, entry, results, updates: Vec::new() };
-    telling.tell(story, &update.kind);
-    telling.updates
+    let mut builder = UpdateBuilder { names, task, turn, entry, results, updates: Vec::new() };
+    builder.add(records, &update.kind);
+    builder.updates
 }
 
 /// Maker of the updates for one entry of the log.
-struct Telling<'a> {
+struct UpdateBuilder<'a> {
     names: &'a TaskNames<'a>,
     task: String,
     turn: TurnId,
@@ -100,13 +100,13 @@ struct Telling<'a> {
     updates: Vec<TaskUpdate>,
 }
 
-impl Telling<'_> {
-    fn tell(&mut self, story: &Story, update: &UpdateKind<'_>) {
+impl UpdateBuilder<'_> {
+    fn add(&mut self, records: &SessionRecords, update: &UpdateKind<'_>) {
         match update {
-            UpdateKind::TurnQueued(origin) => self.queued(story, origin),
+            UpdateKind::TurnQueued(origin) => self.queued(records, origin),
             UpdateKind::TurnStarted => {
                 self.state(TaskState::Working, None);
-                self.settings(story);
+                self.settings(records);
             }
             UpdateKind::Text(text)
             | UpdateKind::Output(text)
@@ -129,7 +129,7 @@ impl Telling<'_> {
             }
             UpdateKind::Note { text, .. } => self.remark("Note", text.clone().into_owned()),
             UpdateKind::Call(started, step) => self.step(started, *step),
-            UpdateKind::TurnFinished(reason) => self.finished(story, reason),
+            UpdateKind::TurnFinished(reason) => self.finished(records, reason),
             UpdateKind::CommandStarted(_)
             | UpdateKind::CommandAsked
             | UpdateKind::AnswerFinished(_)
@@ -169,8 +169,8 @@ impl Telling<'_> {
         }
     }
 
-    fn queued(&mut self, story: &Story, origin: &Origin) {
-        let Some(turn) = story.turn(self.turn) else { return };
+    fn queued(&mut self, records: &SessionRecords, origin: &Origin) {
+        let Some(turn) = records.turn(self.turn) else { return };
         let mut metadata = self.metadata(EventKind::TextContent);
         metadata.source = Some(source(origin).into());
         let mut message = self.message(vec![turn.prompt.clone().into()]);
@@ -203,12 +203,12 @@ impl Telling<'_> {
     }
 
     /// Adds the current settings, once per task.
-    fn settings(&mut self, story: &Story) {
+    fn settings(&mut self, records: &SessionRecords) {
         let is_session = self.task == self.names.context;
-        if is_session && story.turns().next().is_some_and(|first| first.id != self.turn) {
+        if is_session && records.turns().next().is_some_and(|first| first.id != self.turn) {
             return;
         }
-        let message = self.message(vec![PartData::Settings(story.settings()).into()]);
+        let message = self.message(vec![PartData::Settings(records.settings()).into()]);
         let status = self.status(TaskState::Working, Some(message));
         let metadata = self.metadata(EventKind::AgentSettings);
         self.push(status, false, metadata);
@@ -260,12 +260,12 @@ impl Telling<'_> {
         self.push(status, last, metadata);
     }
 
-    fn finished(&mut self, story: &Story, reason: &StopReason) {
+    fn finished(&mut self, records: &SessionRecords, reason: &StopReason) {
         // Files come before the answer, because some clients take the last artifact for the answer.
         for result in std::mem::take(&mut self.results) {
             self.artifact(result, false, true);
         }
-        let answer = story.turn(self.turn).and_then(|turn| turn.answers.last());
+        let answer = records.turn(self.turn).and_then(|turn| turn.answers.last());
         let mut rest = answer.map(String::as_str);
         let mut append = false;
         while let Some(text) = rest {
@@ -281,7 +281,7 @@ impl Telling<'_> {
         let status = self.status(state, message);
         let mut metadata = self.metadata(EventKind::StateChange);
         metadata.error = why.filter(|_| state == TaskState::Failed);
-        metadata.git = story.saved_at(self.turn).map(git_place);
+        metadata.git = records.saved_at(self.turn).map(git_place);
         self.push(status, true, metadata);
     }
 

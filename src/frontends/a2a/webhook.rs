@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tandem_net::{Lookup, system_lookup};
 
 pub use self::attempt::check_header;
-use self::attempt::{AttemptError, Courier, wait};
+use self::attempt::{AttemptError, WebhookClient, wait};
 pub use self::delivery::{Delivery, WebhookLimits};
 pub use self::place::{WebhookUrl, check};
 
@@ -43,7 +43,7 @@ impl Drop for Owner {
 }
 
 struct WebhookState {
-    courier: Courier,
+    client: WebhookClient,
     limits: WebhookLimits,
     lanes: Mutex<Lanes>,
     /// Number of lanes, published for [`Webhooks::delivered`].
@@ -80,9 +80,9 @@ impl Webhooks {
 
     /// Makes a sender that resolves host names by `lookup`.
     pub fn with_lookup(allow_loopback: bool, limits: WebhookLimits, lookup: Lookup) -> Self {
-        let courier = Courier::new(place::reach(allow_loopback), limits.timeout, lookup);
+        let client = WebhookClient::new(place::reach(allow_loopback), limits.timeout, lookup);
         let shared =
-            WebhookState { courier, limits, lanes: Mutex::default(), open: watch::Sender::new(0) };
+            WebhookState { client, limits, lanes: Mutex::default(), open: watch::Sender::new(0) };
         Self(Arc::new(Owner(Arc::new(shared))))
     }
 
@@ -230,7 +230,7 @@ async fn work(shared: Arc<WebhookState>, key: String, number: u64) {
 async fn deliver(shared: &WebhookState, delivery: &Delivery) {
     let webhook = &delivery.target;
     let mut failed = 0;
-    while let Err(failure) = shared.courier.attempt(delivery).await {
+    while let Err(failure) = shared.client.attempt(delivery).await {
         failed += 1;
         let (why, asked) = match failure {
             AttemptError::Passing { why, asked } if failed < shared.limits.attempts => (why, asked),

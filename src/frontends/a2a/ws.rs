@@ -21,10 +21,11 @@ use serde_json::Value;
 use tokio::task::coop::consume_budget;
 use tracing::Instrument as _;
 
-use self::heartbeat::{Due, Heartbeat};
+use self::heartbeat::{Heartbeat, HeartbeatAction};
 use self::lines::Socket;
 use self::out::{
-    CLIENT_SILENT, GOING_AWAY, Out, Over, POLICY_CODE, SESSION_MOVED, TOO_BIG, UNSUPPORTED_CODE,
+    CLIENT_SILENT, ConnectionEnded, GOING_AWAY, POLICY_CODE, SESSION_MOVED, TOO_BIG,
+    UNSUPPORTED_CODE, WebSocketSender,
 };
 use super::attach;
 use super::audit::{client_address, for_client};
@@ -86,7 +87,7 @@ pub(super) async fn attach(
         upgrade,
         async move |server: Arc<A2aServer>, socket: WebSocket| {
             let (out, mut input) = socket.split();
-            let mut out = Out(out);
+            let mut out = WebSocketSender(out);
             let over = server.over.clone();
             let heartbeat = heartbeat(&server);
             let (principals, terminal) = (Arc::clone(&server.principals), principal.clone());
@@ -169,7 +170,7 @@ struct Called {
 struct SocketClient {
     server: Arc<A2aServer>,
     caller: CallOrigin,
-    out: Out,
+    out: WebSocketSender,
     heartbeat: Heartbeat,
     /// Version of the events that the client is sent: that of its first call whose name tells the version.
     dialect: Option<Dialect>,
@@ -189,7 +190,7 @@ async fn serve(server: Arc<A2aServer>, caller: CallOrigin, socket: WebSocket, fl
         heartbeat: heartbeat(&server),
         server,
         caller,
-        out: Out(out),
+        out: WebSocketSender(out),
         dialect: None,
         flat,
         follows: Vec::new(),
@@ -202,7 +203,7 @@ async fn serve(server: Arc<A2aServer>, caller: CallOrigin, socket: WebSocket, fl
 }
 
 impl SocketClient {
-    async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<(), Over> {
+    async fn run(&mut self, input: &mut SplitStream<WebSocket>) -> Result<(), ConnectionEnded> {
         let mut first = true;
         self.join().await?;
         let over = self.server.over.clone();
@@ -241,29 +242,29 @@ impl SocketClient {
                         return Ok(());
                     }
                     first = false;
-                    self.take(&text).await?;
+                    self.handle_text(&text).await?;
                 }
                 Some(called) = self.calls.next() => self.called(called).await?,
                 () = news(&mut self.follows), if self.beginning == 0 => {}
                 due = self.heartbeat.due() => match due {
-                    Due::Ping => self.out.ping().await?,
-                    Due::Gone => return Err(self.out.close(GOING_AWAY, CLIENT_SILENT).await),
+                    HeartbeatAction::Ping => self.out.ping().await?,
+                    HeartbeatAction::Gone => return Err(self.out.close(GOING_AWAY, CLIENT_SILENT).await),
                 },
             }
         }
     }
 
     /// Starts to follow the shared session, and sends its open questions.
-    async fn join(&mut self) -> Result<(), Over> {
+    async fn join(&mut self) -> Result<(), ConnectionEnded> {
         let Some(context) = self.server.contexts.shared().cloned() else { return Ok(()) };
         if !context.is_open_to(&self.caller.principal) {
             return Ok(());
         }
         let now = context.position();
-        let mut asked: Vec<usize> = context.story(|story| {
+        let mut asked: Vec<usize> = context.records(|records| {
             let open =
                 context.session().map(|session| session.questions().open_now()).unwrap_or_default();
-            open.iter().filter_map(|asked| story.call(&asked.call.id)?.index).collect()
+            open.iter().filter_map(|asked| records.call(&asked.call.id)?.index).collect()
         });
         asked.sort_unstable();
         for index in asked.into_iter().filter(|index| *index < now) {
@@ -274,7 +275,11 @@ impl SocketClient {
     }
 
     /// Sends the question whose log entry has this index.
-    async fn ask(&mut self, context: &Arc<SessionContext>, index: usize) -> Result<(), Over> {
+    async fn ask(
+        &mut self,
+        context: &Arc<SessionContext>,
+        index: usize,
+    ) -> Result<(), ConnectionEnded> {
         let mut question = Follow::new(context, index, self.dialect());
         while let Some(frame) = question.next_past().await
             && frame.index == index
@@ -289,7 +294,7 @@ impl SocketClient {
     }
 
     /// Sends all events of the followed sessions up to now.
-    async fn tell(&mut self) -> Result<(), Over> {
+    async fn tell(&mut self) -> Result<(), ConnectionEnded> {
         for n in 0..self.follows.len() {
             while let Some(frame) = self.next_frame(n).await {
                 // The session may have ceased to be shared since the last frame.
@@ -320,7 +325,7 @@ impl SocketClient {
     }
 
     /// Stops following sessions that are not shared with the client any more, and ends their streams.
-    async fn leave(&mut self) -> Result<(), Over> {
+    async fn leave(&mut self) -> Result<(), ConnectionEnded> {
         let principal = &self.caller.principal;
         self.follows.retain(|follow| follow.context.is_open_to(principal));
         let is_left = |stream: &mut Active| !stream.context.is_open_to(principal);
@@ -333,7 +338,11 @@ impl SocketClient {
     }
 
     /// Sends an event: as part of a stream that the client requested, or else on its own.
-    async fn deliver(&mut self, context: &Arc<SessionContext>, frame: &Frame) -> Result<(), Over> {
+    async fn deliver(
+        &mut self,
+        context: &Arc<SessionContext>,
+        frame: &Frame,
+    ) -> Result<(), ConnectionEnded> {
         if self.flat {
             return self.out.send(frame.json.to_vec()).await;
         }
@@ -347,8 +356,8 @@ impl SocketClient {
         let takes = |stream: &&Active| of_turn(stream) && stream.span.has(frame);
         let telling = self.streams.iter().filter(takes);
         if let Some(stream) = telling.min_by_key(|stream| !stream.span.ends(frame)) {
-            let (id, told) = (stream.id.clone(), stream.span.told(frame));
-            self.out.result(&id, &told).await?;
+            let (id, json) = (stream.id.clone(), stream.span.frame_bytes(frame));
+            self.out.result(&id, &json).await?;
         }
         // The event may be the end of several streams. All of them end, although only one has sent the event.
         let ends = |stream: &mut Active| of_turn(stream) && stream.span.ends(frame);
@@ -363,7 +372,7 @@ impl SocketClient {
     async fn text(
         &mut self,
         message: Option<Result<Message, axum::Error>>,
-    ) -> Result<String, Over> {
+    ) -> Result<String, ConnectionEnded> {
         match message {
             Some(Ok(Message::Text(text))) if text.len() > self.server.options.body => {
                 Err(self.out.close(TOO_BIG, "the frame is too large").await)
@@ -385,14 +394,14 @@ impl SocketClient {
             Some(Ok(Message::Close(_))) => {
                 // The library has queued the answer to the close frame.
                 let _ = self.out.flush().await;
-                Err(Over)
+                Err(ConnectionEnded)
             }
-            None => Err(Over),
+            None => Err(ConnectionEnded),
         }
     }
 
     /// Handles a text frame from the client.
-    async fn take(&mut self, text: &str) -> Result<(), Over> {
+    async fn handle_text(&mut self, text: &str) -> Result<(), ConnectionEnded> {
         if text.trim().is_empty() {
             return Ok(());
         }
@@ -455,7 +464,7 @@ impl SocketClient {
     }
 
     /// Starts a call. If it completes at once, its reply is sent before any further event.
-    async fn carry_out(&mut self, begins: bool, mut call: Call) -> Result<(), Over> {
+    async fn carry_out(&mut self, begins: bool, mut call: Call) -> Result<(), ConnectionEnded> {
         self.beginning += usize::from(begins);
         if let Some(called) = (&mut call).now_or_never() {
             return self.called(called).await;
@@ -465,7 +474,7 @@ impl SocketClient {
     }
 
     /// Sends the reply to a call that was carried out.
-    async fn called(&mut self, called: Called) -> Result<(), Over> {
+    async fn called(&mut self, called: Called) -> Result<(), ConnectionEnded> {
         self.beginning -= usize::from(called.begins);
         match (called.id, called.reply) {
             (Some(id), reply) => return self.reply(id, reply).await,
@@ -479,7 +488,7 @@ impl SocketClient {
     }
 
     /// Carries out a call without an id, which gets no reply.
-    async fn notified(&mut self, mut call: Fields) -> Result<(), Over> {
+    async fn notified(&mut self, mut call: Fields) -> Result<(), ConnectionEnded> {
         let params: Fields = call.take_or_default("params");
         match call.text("method") {
             Some("cancelStream") => {
@@ -519,7 +528,11 @@ impl SocketClient {
         self.streams.retain(|it| serde_json::from_str::<Value>(&it.id).ok().as_ref() != meant);
     }
 
-    async fn reply(&mut self, id: String, reply: Result<Reply, Error>) -> Result<(), Over> {
+    async fn reply(
+        &mut self,
+        id: String,
+        reply: Result<Reply, Error>,
+    ) -> Result<(), ConnectionEnded> {
         match reply {
             Ok(Reply::Value(value)) => self.out.result(&id, &value).await,
             // In this format, the stream's events are sent like those of any session.
@@ -531,7 +544,7 @@ impl SocketClient {
 
     /// Follows the session of a call that gets no reply of its own. Sends the open question again if the
     /// call's message did not answer the question.
-    async fn unanswered(&mut self, streaming: &Streaming) -> Result<(), Over> {
+    async fn unanswered(&mut self, streaming: &Streaming) -> Result<(), ConnectionEnded> {
         let context = &streaming.context;
         let was_told = self.follows.iter().any(|follow| follow.context.is_of(context));
         self.follow(streaming);
@@ -550,7 +563,7 @@ impl SocketClient {
     }
 
     /// Starts a stream: sends its first event, and the events that the client wants to be sent again.
-    async fn begin(&mut self, id: String, streaming: Streaming) -> Result<(), Over> {
+    async fn begin(&mut self, id: String, streaming: Streaming) -> Result<(), ConnectionEnded> {
         self.follow(&streaming);
         let Streaming { context, mut span, .. } = streaming;
         if let Some(first) = span.first.take() {
@@ -565,7 +578,7 @@ impl SocketClient {
             {
                 consume_budget().await;
                 if span.has(&frame) {
-                    self.out.result(&id, &span.told(&frame)).await?;
+                    self.out.result(&id, &span.frame_bytes(&frame)).await?;
                 }
                 span.over |= span.ends(&frame);
             }

@@ -52,7 +52,7 @@ pub(super) fn take_in(
     let session = context.session()?;
     let client = {
         let mut terminals = context.terminals.lock();
-        let client = context.story(|story| terminals.client(terminal, story));
+        let client = context.records(|records| terminals.client(terminal, records));
         client.with_principal(principal.id().cloned())
     };
     let opened = OpenedSession {
@@ -169,14 +169,14 @@ impl Actor<'_> {
         // The prompt may have been accepted before without the terminal knowing. The lock makes sure that of
         // two requests at the same time, only one is accepted.
         let mut terminals = context.terminals.lock();
-        if context.story(|story| terminals.is_new(self.terminal, prompt.number, story)) {
+        if context.records(|records| terminals.is_new(self.terminal, prompt.number, records)) {
             turns::check_room(session).map_err(|error| refused(error.message))?;
             let contexts = self.server.contexts.of(&self.caller.principal);
             let _room = contexts
                 .check_turn(context, &prompt.parts)
                 .map_err(|error| refused(error.message))?;
             let text = self.server.audit.text(&prompt.parts);
-            terminals.take(self.terminal, prompt.number);
+            terminals.accept(self.terminal, prompt.number);
             let tags = PromptTags::key(prompt.number.to_string());
             let turn = session.prompt_tagged(prompt.parts, self.caller.origin.clone(), tags);
             self.server.audit.prompted(self.caller, context, turn, text);
@@ -195,8 +195,8 @@ impl Actor<'_> {
     fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {
         // A saved answer applies to all sessions on this machine, so only the user of the machine may save an
         // answer.
-        let is_permitted_for_good = self.context.story(|story| {
-            let question = story.call(&given.call)?.started.question.as_ref()?;
+        let is_permitted_for_good = self.context.records(|records| {
+            let question = records.call(&given.call)?.started.question.as_ref()?;
             Some(question.is_permitted_for_good(&given.answer))
         });
         if is_permitted_for_good.unwrap_or(true) && !self.caller.principal.changes_for_all() {

@@ -53,7 +53,7 @@ pub(super) async fn wanted(
         }
         SessionSelector::Id(id) => match open_exactly(server, principal, id).await? {
             Some(exactly) => return Ok(Ok(exactly)),
-            None => named(contexts, id).await?,
+            None => matching_sessions(contexts, id).await?,
         },
     };
     if let [id] = &found[..]
@@ -91,21 +91,24 @@ async fn open_exactly(
 
 /// Returns the ids of the sessions that a part of an id fits. Stored sessions are searched only until a
 /// second one is found, since then the part is ambiguous.
-async fn named(contexts: VisibleContexts<'_>, part: &str) -> Result<Vec<String>, Error> {
+async fn matching_sessions(
+    contexts: VisibleContexts<'_>,
+    part: &str,
+) -> Result<Vec<String>, Error> {
     let loaded = contexts.list().into_iter().map(|session| session.id);
-    let mut found: Vec<_> = loaded.filter(|id| is_named(id, part)).collect();
+    let mut found: Vec<_> = loaded.filter(|id| matches_part(id, part)).collect();
     let mut stored = contexts.stored();
     while found.len() < 2
         && let Some(next) = stored.try_next().await.map_err(|error| refused(error.message))?
     {
-        found.extend(Some(next.head.id).filter(|id| is_named(id, part)));
+        found.extend(Some(next.head.id).filter(|id| matches_part(id, part)));
     }
     Ok(found)
 }
 
 /// Returns `true` if an id begins or ends with the part. The beginning of an id is its time of creation, so
 /// sessions that were created soon after each other differ at the end only.
-fn is_named(id: &str, part: &str) -> bool {
+fn matches_part(id: &str, part: &str) -> bool {
     id.starts_with(part) || id.ends_with(part)
 }
 

@@ -301,7 +301,7 @@ pub(in super::super) fn task(
         return Ok(LocatedTask { context, turn: None });
     };
     let turn = TurnId(turn.parse().map_err(|_| not_found())?);
-    if context.story(|story| story.turn(turn).is_none()) {
+    if context.records(|records| records.turn(turn).is_none()) {
         return Err(not_found());
     }
     Ok(LocatedTask { context, turn: Some(turn) })

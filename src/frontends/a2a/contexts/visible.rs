@@ -14,7 +14,7 @@ use super::super::context::{self, CATCHING_UP, SessionContext, UnknownContext};
 use super::super::messages::MessageSender;
 use super::super::read::{AgentSettings, Sent, SentContent};
 use super::super::servers;
-use super::super::story::Story;
+use super::super::session_records::SessionRecords;
 use super::locate::StoredPlace;
 use super::{Contexts, ServedSessions};
 use tandem_agent::session::{
@@ -61,7 +61,7 @@ pub(in super::super) enum ReadSession {
     /// The session is loaded by now.
     Loaded(Arc<SessionContext>),
     /// The log was read: the id by which the principal knows the session, and what its log tells.
-    Stored(String, Box<Story>),
+    Stored(String, Box<SessionRecords>),
 }
 
 impl<'a> VisibleContexts<'a> {
@@ -275,10 +275,10 @@ impl<'a> VisibleContexts<'a> {
                 tries += 1;
                 continue;
             }
-            let story = Story::read(log.read(0)).await;
+            let records = SessionRecords::read(log.read(0)).await;
             let named = |name: &&str| self.candidates(name).iter().any(|it| stored_id(it) == id);
-            let name = story.name().filter(named).unwrap_or(id).to_owned();
-            return Ok(Some(ReadSession::Stored(name, Box::new(story))));
+            let name = records.name().filter(named).unwrap_or(id).to_owned();
+            return Ok(Some(ReadSession::Stored(name, Box::new(records))));
         }
     }
 
@@ -297,9 +297,9 @@ impl<'a> VisibleContexts<'a> {
             // secrets, so this check saves reading their logs.
             if store.secrets(&id).await.is_ok_and(|secrets| !secrets.is_empty())
                 && let Ok(true) = self.is_unloaded(sessions, &id).await
-                && let Ok(Some(ReadSession::Stored(_, story))) = self.read(&id).await
-                && !story.push().is_empty()
-                && story.was_interrupted()
+                && let Ok(Some(ReadSession::Stored(_, records))) = self.read(&id).await
+                && !records.push().is_empty()
+                && records.was_interrupted()
             {
                 interrupted.push(id);
             }
@@ -414,7 +414,7 @@ impl<'a> VisibleContexts<'a> {
         window: Duration,
     ) -> Result<Option<bool>, StoreError> {
         if let Some(context) = self.known_by_id(id).filter(|it| !it.has_moved()) {
-            let turn = context.story(|story| story.sent(message).map(|turn| turn.id));
+            let turn = context.records(|records| records.sent(message).map(|turn| turn.id));
             // Without a turn, the message is not stored yet, so it may be a retry.
             return Ok(Some(turn.is_none_or(|turn| context.may_be_retry(turn, sender, window))));
         }
@@ -427,8 +427,10 @@ impl<'a> VisibleContexts<'a> {
         // An unreadable log counts as a retry: loading the session then tells the client why it cannot be
         // read.
         Ok(Some(match self.read(id).await? {
-            Some(ReadSession::Stored(_, story)) => story.is_recent(window),
-            Some(ReadSession::Loaded(context)) => context.story(|story| story.is_recent(window)),
+            Some(ReadSession::Stored(_, records)) => records.is_recent(window),
+            Some(ReadSession::Loaded(context)) => {
+                context.records(|records| records.is_recent(window))
+            }
             None => true,
         }))
     }

@@ -28,7 +28,7 @@ pub(super) enum AttemptError {
 }
 
 /// HTTP client that makes the attempts.
-pub(super) struct Courier {
+pub(super) struct WebhookClient {
     /// The client, made when it is first needed because loading the certificates takes a while.
     client: OnceLock<Client>,
     reach: Reach,
@@ -36,14 +36,14 @@ pub(super) struct Courier {
     lookup: Lookup,
 }
 
-impl Courier {
+impl WebhookClient {
     pub(super) fn new(reach: Reach, timeout: Duration, lookup: Lookup) -> Self {
         Self { client: OnceLock::new(), reach, timeout, lookup }
     }
 
     pub(super) async fn attempt(&self, delivery: &Delivery) -> Result<(), AttemptError> {
         // The resolver checks only names, so an address in the URL is checked here.
-        delivery.target.judge(self.reach).map_err(AttemptError::Final)?;
+        delivery.target.check_host(self.reach).map_err(AttemptError::Final)?;
         let headers = headers(&delivery.headers).map_err(AttemptError::Final)?;
         let request = self
             .client()?

@@ -46,7 +46,7 @@ pub fn check(url: &str, allow_loopback: bool) -> Result<WebhookUrl, String> {
     }
     url.set_fragment(None);
     let target = WebhookUrl(url);
-    target.judge(reach(allow_loopback))?;
+    target.check_host(reach(allow_loopback))?;
     Ok(target)
 }
 
@@ -60,7 +60,7 @@ impl WebhookUrl {
     }
 
     /// Checks a host that is an IP address, or a name that is known without resolving it.
-    pub(super) fn judge(&self, reach: Reach) -> Result<(), String> {
+    pub(super) fn check_host(&self, reach: Reach) -> Result<(), String> {
         net::judge_host(&self.0, reach)
             .map_err(|why| format!("A webhook may not be at {}: that is {why}.", self.host()))
     }

@@ -24,7 +24,7 @@ struct LastContact {
 
 /// Action that the silence of a client demands.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum HeartbeatAction {
     /// A ping to the client.
     Ping,
     /// The end of the connection, because the client has gone.
@@ -43,7 +43,7 @@ impl Heartbeat {
     }
 
     /// Waits until an action is due, and returns it. Nothing is lost if this future is dropped.
-    pub(super) async fn due(&self) -> Due {
+    pub(super) async fn due(&self) -> HeartbeatAction {
         loop {
             let deadline = self.deadline();
             sleep_until(deadline).await;
@@ -53,10 +53,10 @@ impl Heartbeat {
                 continue;
             }
             if state.asked.is_some() {
-                return Due::Gone;
+                return HeartbeatAction::Gone;
             }
             state.asked = Some(Instant::now());
-            return Due::Ping;
+            return HeartbeatAction::Ping;
         }
     }
 
@@ -81,12 +81,12 @@ mod tests {
         let second = Duration::from_secs(1);
         let heartbeat = Heartbeat::new(10 * second, 5 * second);
         let begun = Instant::now();
-        assert_eq!(heartbeat.due().await, Due::Ping);
+        assert_eq!(heartbeat.due().await, HeartbeatAction::Ping);
         assert_eq!(begun.elapsed(), 10 * second);
         heartbeat.heard();
-        assert_eq!(heartbeat.due().await, Due::Ping);
+        assert_eq!(heartbeat.due().await, HeartbeatAction::Ping);
         assert_eq!(begun.elapsed(), 20 * second);
-        assert_eq!(heartbeat.due().await, Due::Gone);
+        assert_eq!(heartbeat.due().await, HeartbeatAction::Gone);
         assert_eq!(begun.elapsed(), 25 * second);
     }
 
@@ -100,6 +100,6 @@ mod tests {
             heartbeat.heard();
         };
         let (due, ()) = tokio::join!(heartbeat.due(), speaks);
-        assert_eq!((due, begun.elapsed()), (Due::Ping, 19 * second));
+        assert_eq!((due, begun.elapsed()), (HeartbeatAction::Ping, 19 * second));
     }
 }

@@ -8,8 +8,8 @@ use futures::stream::SplitStream;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, WriteHalf};
 use tokio_util::sync::CancellationToken;
 
-use super::heartbeat::{Due, Heartbeat};
-use super::out::{CLIENT_SILENT, GOING_AWAY, Out};
+use super::heartbeat::{Heartbeat, HeartbeatAction};
+use super::out::{CLIENT_SILENT, GOING_AWAY, WebSocketSender};
 
 /// Size in bytes of the buffer between the WebSocket and the connection.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -20,7 +20,7 @@ const LAST_LINES: Duration = Duration::from_millis(300);
 /// Both halves of a WebSocket, and the pings that keep the WebSocket open.
 pub(super) struct Socket<'a> {
     pub(super) input: &'a mut SplitStream<WebSocket>,
-    pub(super) out: &'a mut Out,
+    pub(super) out: &'a mut WebSocketSender,
     pub(super) heartbeat: &'a Heartbeat,
 }
 
@@ -48,8 +48,8 @@ pub(super) async fn carry<F: Future<Output = ()>>(
                     _ => return,
                 },
                 due = heartbeat.due() => match due {
-                    Due::Ping => out.ping().await,
-                    Due::Gone => Err(out.close(GOING_AWAY, CLIENT_SILENT).await),
+                    HeartbeatAction::Ping => out.ping().await,
+                    HeartbeatAction::Gone => Err(out.close(GOING_AWAY, CLIENT_SILENT).await),
                 },
             };
             if sent.is_err() {

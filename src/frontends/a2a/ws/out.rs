@@ -26,47 +26,47 @@ pub(super) const SESSION_MOVED: &str = "the session goes on at another node";
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Error that means that the connection has ended, or must end.
-pub(super) struct Over;
+pub(super) struct ConnectionEnded;
 
 /// Outgoing side of a client's WebSocket.
-pub(super) struct Out(pub(super) SplitSink<WebSocket, Message>);
+pub(super) struct WebSocketSender(pub(super) SplitSink<WebSocket, Message>);
 
-impl Out {
+impl WebSocketSender {
     /// Sends the result of a call, or the next event of the call's stream.
-    pub(super) async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), Over> {
+    pub(super) async fn result(&mut self, id: &str, json: &[u8]) -> Result<(), ConnectionEnded> {
         self.send(Envelope::result(id).with_payload(json)).await
     }
 
     /// Sends an event that is part of no requested stream.
-    pub(super) async fn event(&mut self, json: &[u8]) -> Result<(), Over> {
+    pub(super) async fn event(&mut self, json: &[u8]) -> Result<(), ConnectionEnded> {
         self.send(Envelope::notification("tasks/event").with_payload(json)).await
     }
 
     /// Sends the end of a stream.
-    pub(super) async fn end(&mut self, id: &str) -> Result<(), Over> {
+    pub(super) async fn end(&mut self, id: &str) -> Result<(), ConnectionEnded> {
         self.send(Envelope::stream_end(id).with_payload(b"true")).await
     }
 
     /// Sends the error of a call that failed.
-    pub(super) async fn fail(&mut self, id: &str, error: &Error) -> Result<(), Over> {
+    pub(super) async fn fail(&mut self, id: &str, error: &Error) -> Result<(), ConnectionEnded> {
         self.send(failure(id, error)).await
     }
 
     /// Queues a frame. Fails if the client does not read for too long.
-    pub(super) async fn send(&mut self, json: Vec<u8>) -> Result<(), Over> {
+    pub(super) async fn send(&mut self, json: Vec<u8>) -> Result<(), ConnectionEnded> {
         // JSON is always UTF-8, so this cannot fail.
-        let text = String::from_utf8(json).map_err(|_| Over)?;
-        self.0.feed(Message::Text(text.into())).await.map_err(|_| Over)
+        let text = String::from_utf8(json).map_err(|_| ConnectionEnded)?;
+        self.0.feed(Message::Text(text.into())).await.map_err(|_| ConnectionEnded)
     }
 
     /// Sends a ping.
-    pub(super) async fn ping(&mut self) -> Result<(), Over> {
-        self.0.send(Message::Ping(Bytes::new())).await.map_err(|_| Over)
+    pub(super) async fn ping(&mut self) -> Result<(), ConnectionEnded> {
+        self.0.send(Message::Ping(Bytes::new())).await.map_err(|_| ConnectionEnded)
     }
 
     /// Sends all queued frames.
-    pub(super) async fn flush(&mut self) -> Result<(), Over> {
-        self.0.flush().await.map_err(|_| Over)
+    pub(super) async fn flush(&mut self) -> Result<(), ConnectionEnded> {
+        self.0.flush().await.map_err(|_| ConnectionEnded)
     }
 
     /// Closes the connection, or answers the client's close frame. The client may be gone, so the wait is
@@ -76,10 +76,10 @@ impl Out {
     }
 
     /// Closes the connection with a code and a reason.
-    pub(super) async fn close(&mut self, code: u16, reason: &'static str) -> Over {
+    pub(super) async fn close(&mut self, code: u16, reason: &'static str) -> ConnectionEnded {
         let frame = CloseFrame { code, reason: reason.into() };
         // An error means that the client is gone already.
         let _ = self.0.send(Message::Close(Some(frame))).await;
-        Over
+        ConnectionEnded
     }
 }

@@ -1,7 +1,7 @@
 //! A2A's view of a session's log: the projection that every front end uses, and the task records that only
 //! A2A needs.
 //!
-//! A story is one more reader of the log. It folds in each event once, however often it is queried.
+//! The records are one more reader of the log. Each event is applied once, however often the records are queried.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use tandem_agent::session::{
 use tandem_wire::a2a::TaskState;
 use tandem_wire::development_tool::AgentSettings;
 
-/// Number of events that are folded in before the task yields to others.
+/// Number of events that are applied before the task yields to others.
 const SLICE_EVENTS: usize = 256;
 
-/// Folds in events as they come, so that queries find little left to fold in: a long log that is folded in at
-/// once would block the runtime's thread. Never returns.
-pub(super) async fn keep_up(story: Arc<Mutex<Story>>, mut log: Reader) {
+/// Applies events to the records as they come, so that queries find few events that are left to apply. If a query had
+/// to apply a long log at once, the query would block the runtime's thread. Never returns.
+pub(super) async fn apply_new_events(records: Arc<Mutex<SessionRecords>>, mut log: Reader) {
     loop {
         log.ready().await;
         let position = {
-            let mut story = story.lock();
-            story.fold_some();
-            story.log.position()
+            let mut records = records.lock();
+            records.apply_some();
+            records.log.position()
         };
         log.skip_to(position);
         tokio::task::yield_now().await;
@@ -36,7 +36,7 @@ pub(super) async fn keep_up(story: Arc<Mutex<Story>>, mut log: Reader) {
 }
 
 /// The turns, calls and task records of one session.
-pub(super) struct Story {
+pub(super) struct SessionRecords {
     log: Reader,
     projection: Projection,
     /// Turns that are tasks of their own in 0.3 as well as in 1.0.
@@ -127,7 +127,7 @@ pub(super) fn ended_state(reason: &StopReason) -> TaskState {
     }
 }
 
-impl Story {
+impl SessionRecords {
     pub(super) fn new(log: Reader) -> Self {
         Self {
             log,
@@ -148,31 +148,31 @@ impl Story {
 
     /// Reads a whole log that no events are added to any more.
     pub(super) async fn read(log: Reader) -> Self {
-        let mut story = Self::new(log);
+        let mut records = Self::new(log);
         loop {
-            let before = story.log.position();
-            story.fold_some();
-            if story.log.position() == before {
-                return story;
+            let before = records.log.position();
+            records.apply_some();
+            if records.log.position() == before {
+                return records;
             }
             tokio::task::yield_now().await;
         }
     }
 
-    /// Folds in all events up to now.
+    /// Applies all events up to now.
     pub(super) fn catch_up(&mut self) -> &Self {
-        while self.fold_next() {}
+        while self.apply_next() {}
         self
     }
 
-    /// Folds in at most [`SLICE`] events.
-    fn fold_some(&mut self) {
-        let _ = (0..SLICE_EVENTS).all(|_| self.fold_next());
+    /// Applies at most [`SLICE_EVENTS`] events.
+    fn apply_some(&mut self) {
+        let _ = (0..SLICE_EVENTS).all(|_| self.apply_next());
     }
 
-    fn fold_next(&mut self) -> bool {
+    fn apply_next(&mut self) -> bool {
         let Some(entry) = self.log.try_next_run() else { return false };
-        self.fold(&entry);
+        self.apply(&entry);
         true
     }
 
@@ -289,7 +289,7 @@ impl Story {
         self.terminals.values().map(|terminal| terminal.number).max().unwrap_or(0)
     }
 
-    fn fold(&mut self, entry: &Entry) {
+    fn apply(&mut self, entry: &Entry) {
         self.projection.apply(entry);
         if result(&entry.event).is_some()
             && let Some(turn) = self.projection.running_at(entry.index)
@@ -337,7 +337,7 @@ impl Story {
                 self.push.insert(key.clone(), config.clone());
             }
             TaskEvent::PushConfigDeleted { key } => _ = self.push.remove(key),
-            // The story does not need these events: the session's own state has the owner and the members.
+            // The records do not need these events: the session's own state has the owner and the members.
             TaskEvent::Owned { .. } | TaskEvent::Shared { .. } | TaskEvent::Unshared { .. } => {}
         }
     }
@@ -370,21 +370,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_long_log_is_folded_in_a_slice_at_a_time() {
+    async fn a_long_log_is_applied_a_slice_at_a_time() {
         let log = long(10 * SLICE_EVENTS);
-        let story = Arc::new(Mutex::new(Story::new(log.read(0))));
-        let mut keeping = pin!(keep_up(Arc::clone(&story), log.read(0)));
+        let records = Arc::new(Mutex::new(SessionRecords::new(log.read(0))));
+        let mut keeping = pin!(apply_new_events(Arc::clone(&records), log.read(0)));
         let mut before = 0;
         let mut polls = 0;
         while before < log.len() {
-            // One poll folds in one slice, then the task yields.
+            // One poll applies one slice, then the task yields.
             poll_fn(|cx| Poll::Ready(keeping.poll_unpin(cx).is_pending())).await;
-            let now = story.lock().log.position();
+            let now = records.lock().log.position();
             assert!(now > before && now - before <= SLICE_EVENTS, "{before} {now}");
             (before, polls) = (now, polls + 1);
         }
         assert!(polls > 10);
-        let story = story.lock();
-        assert_eq!(story.turn(TurnId(1)).unwrap().answers[0].len(), 10 * SLICE_EVENTS);
+        let records = records.lock();
+        assert_eq!(records.turn(TurnId(1)).unwrap().answers[0].len(), 10 * SLICE_EVENTS);
     }
 }
