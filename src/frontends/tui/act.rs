@@ -289,7 +289,7 @@ impl Ui {
             Some((Local::Fork, _)) => self.fork_session(&typed),
             Some((Local::ResumeCheckpoint, tag)) => self.resume_checkpoint(&tag, &typed),
             Some((Local::Help, _)) => {
-                self.state.aside(HistoryItem::new(ItemBody::Help(local::names())));
+                self.state.transcript.aside(HistoryItem::new(ItemBody::Help(local::names())));
             }
             Some((Local::Mode, name)) => self.name_mode(&name),
             Some((Local::Resume, filter)) => self.offer_sessions(&filter),
@@ -341,17 +341,17 @@ impl Ui {
     fn unfold(&mut self) {
         let columns = self.screen.columns();
         let short = |item: &HistoryItem| item.open || !draw::item(item, false, columns).whole;
-        let mut live = self.state.items.iter_mut().rev();
+        let mut live = self.state.transcript.items.iter_mut().rev();
         if let Some(item) = live.find(|item| !item.done && short(item)) {
             item.open = !item.open;
-        } else if !self.state.open_short() {
+        } else if !self.state.transcript.open_short() {
             self.state.hint = Some("nothing more was shown in short".to_owned());
         }
     }
 
     fn unfold_all(&mut self) {
-        self.state.unfolded = !self.state.unfolded;
-        let what = if self.state.unfolded { "in full" } else { "in short" };
+        self.state.transcript.unfolded = !self.state.transcript.unfolded;
+        let what = if self.state.transcript.unfolded { "in full" } else { "in short" };
         self.state.hint = Some(format!("thoughts and outputs are shown {what} from now on"));
     }
 

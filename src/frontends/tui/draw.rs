@@ -149,8 +149,8 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
     let mut above = Vec::new();
     // The question itself shows what the call would do, so the call's item is left out.
     let asked = |item: &&HistoryItem| matches!(&item.body, ItemBody::Call(card) if card.status == CallStatus::AwaitingAnswer);
-    for item in state.items.iter().rev().filter(|item| !asked(item)) {
-        let mut rows = last_rows(item, state.unfolded, columns, room - above.len());
+    for item in state.transcript.items.iter().rev().filter(|item| !asked(item)) {
+        let mut rows = last_rows(item, state.transcript.unfolded, columns, room - above.len());
         rows.append(&mut above);
         above = rows;
         if above.len() >= room {

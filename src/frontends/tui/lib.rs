@@ -39,6 +39,7 @@ mod signals;
 mod state;
 mod terminal;
 mod theme;
+mod transcript;
 mod ui;
 mod wait;
 mod whole;
@@ -133,7 +134,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         quits: None,
     };
     ui.long_until = ui.session.long_until();
-    ui.state.catching_up = ui.long_until.is_some();
+    ui.state.transcript.catching_up = ui.long_until.is_some();
     if let Some(session) = ui.session.session() {
         session.start_servers();
     }
@@ -244,12 +245,12 @@ impl Ui {
     /// Returns whether a long conversation has not been read up to its end yet; only the end is shown.
     fn is_catching_up(&mut self) -> bool {
         let Some(until) = self.long_until else { return false };
-        self.state.leave_out();
+        self.state.transcript.leave_out();
         if !self.session.has_read(until) {
             return true;
         }
         self.long_until = None;
-        self.state.caught_up();
+        self.state.transcript.caught_up();
         false
     }
 

@@ -75,11 +75,11 @@ impl Stage {
 
     /// Moves items in their final form into the scrollback.
     fn scrolled(mut self) -> Self {
-        for item in self.state.take_finished(self.columns.into()) {
-            let shown = draw::item(&item, self.state.unfolded, self.columns.into());
+        for item in self.state.transcript.take_finished(self.columns.into()) {
+            let shown = draw::item(&item, self.state.transcript.unfolded, self.columns.into());
             self.scrollback.extend(shown.rows);
             if !shown.whole {
-                self.state.keep_short(item);
+                self.state.transcript.keep_short(item);
             }
         }
         self

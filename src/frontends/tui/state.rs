@@ -13,12 +13,13 @@ use super::complete::Completion;
 use super::dialog::Dialog;
 use super::draw;
 use super::input::TextInput;
-use super::item::{CallCard, HistoryItem, ItemBody, Tone};
+use super::item::{CallCard, ItemBody, Tone};
 use super::keyboard::KeyPress;
 use super::markdown::Growing;
 use super::offer::{LoginOffer, NextStep};
 use super::picker::Picker;
 use super::rewind::RewindMenu;
+use super::transcript::TranscriptView;
 use tandem_agent::session::{
     Activity, CallStarted, CallStatus, CallStep, EarlierPrompts, Entry, LastAnswer, Millis,
     ModelError, Origin, Projection, StopReason, ToolOutcome, TurnId, TurnRecord, TurnResult,
@@ -27,9 +28,6 @@ use tandem_agent::session::{
 
 /// Duration in milliseconds from which on the end of a turn is announced: the user may look at another window by then.
 pub(super) const LONG_TURN_MILLIS: Millis = 10_000;
-
-/// Maximum number of shortened items that are stored for showing them in full.
-const MAX_SHORTENED: usize = 20;
 
 /// The running turn, as this terminal sees it.
 #[derive(Debug, Clone)]
@@ -52,20 +50,16 @@ pub(super) enum LongTurn {
     Unseen,
 }
 
-/// Maximum number of items that are shown of a long conversation when it is opened again.
-const MAX_EARLIER: usize = 100;
-
 /// State of the screen.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is on or off on its own")]
 pub(super) struct ScreenState {
     pub(super) about: StatusInfo,
     /// Origin of this terminal's prompts and answers.
     me: Option<Origin>,
     /// Projection of the log's entries that have been read.
     pub(super) projection: Projection,
-    /// Items of the history that are not in the terminal's scrollback yet, in order.
-    pub(super) items: VecDeque<HistoryItem>,
+    /// Items of the history.
+    pub(super) transcript: TranscriptView,
     /// Open questions; the first of them is shown.
     pub(super) dialogs: VecDeque<Dialog>,
     /// Offer to log in, while it is open.
@@ -85,22 +79,12 @@ pub(super) struct ScreenState {
     pub(super) input: TextInput,
     /// Completions of the word at the cursor, while they are offered.
     pub(super) completion: Option<Completion>,
-    /// `true` if all items are shown in full.
-    pub(super) unfolded: bool,
-    /// Items that went into the scrollback shortened; the newest is last.
-    shortened: VecDeque<HistoryItem>,
     /// `true` while all keys are shown below the line.
     pub(super) help: bool,
     /// Hint above the status line, until the next key.
     pub(super) hint: Option<String>,
-    /// `true` if the item that was added last to the history is a call.
-    after_call: bool,
     /// State of the last turn if it took long, for calling the user.
     pub(super) long_turn: LongTurn,
-    /// `true` while a long conversation is read for the first time: only its end will be shown.
-    pub(super) catching_up: bool,
-    /// Number of items at the beginning of a long conversation that are not shown.
-    left_out: usize,
     /// `true` if the last turn was interrupted or has failed, and can be continued.
     pub(super) can_go_on: bool,
     /// Last answer of the model, for `/copy`.
@@ -151,27 +135,27 @@ impl ScreenState {
         match kind {
             UpdateKind::TurnStarted => self.begin(turn),
             UpdateKind::Output(text) | UpdateKind::CommandFailed(text) => {
-                self.close();
-                self.push(ItemBody::Said(Growing::new(text.to_owned())));
-                self.close();
+                self.transcript.close();
+                self.transcript.push(ItemBody::Said(Growing::new(text.to_owned())));
+                self.transcript.close();
             }
-            UpdateKind::Text(more) => self.grow(more, false),
-            UpdateKind::Thought(more) => self.grow(more, true),
+            UpdateKind::Text(more) => self.transcript.grow(more, false),
+            UpdateKind::Thought(more) => self.transcript.grow(more, true),
             UpdateKind::Retry { retry, restarts } => {
                 if restarts {
-                    self.take_back();
+                    self.transcript.take_back();
                 }
-                self.note(Tone::Aside, explain_retry(retry, restarts));
+                self.transcript.note(Tone::Aside, explain_retry(retry, restarts));
             }
             UpdateKind::TurnResumed { restarts } => {
                 if restarts {
-                    self.take_back();
+                    self.transcript.take_back();
                 }
-                self.note(Tone::Aside, explain_resumed(restarts));
+                self.transcript.note(Tone::Aside, explain_resumed(restarts));
             }
-            UpdateKind::CommandReplied(text) => self.note(Tone::Aside, text.to_owned()),
-            UpdateKind::Note { text, .. } => self.note(Tone::Aside, text.into_owned()),
-            UpdateKind::AnswerFinished(_) => self.close(),
+            UpdateKind::CommandReplied(text) => self.transcript.note(Tone::Aside, text.to_owned()),
+            UpdateKind::Note { text, .. } => self.transcript.note(Tone::Aside, text.into_owned()),
+            UpdateKind::AnswerFinished(_) => self.transcript.close(),
             UpdateKind::Call(started, step) => self.call(&started, step, at),
             UpdateKind::TurnFinished(reason) => self.end(turn, reason, at),
             UpdateKind::ModelChanged(model) => {
@@ -191,11 +175,6 @@ impl ScreenState {
         }
     }
 
-    /// Removes the unfinished text of an answer, because the model begins this answer anew.
-    fn take_back(&mut self) {
-        self.items.retain(|item| item.done || !matches!(item.body, ItemBody::Said(_)));
-    }
-
     /// Puts the prompt that the conversation has gone back to into the line, if this terminal asked for that.
     fn rewound(&mut self, turn: TurnId) {
         if let Some((_, prompt)) = self.rewinding.take_if(|(wanted, _)| *wanted == turn)
@@ -206,12 +185,12 @@ impl ScreenState {
     }
 
     fn begin(&mut self, turn: Option<TurnId>) {
-        self.close();
+        self.transcript.close();
         self.can_go_on = false;
         let begun = turn.and_then(|turn| self.projection.turn(turn));
         if let Some(TurnRecord { prompt, origin: Some(origin), .. }) = begun {
             let prompt = ItemBody::Prompt(prompt.clone(), self.other(origin));
-            self.push(prompt);
+            self.transcript.push(prompt);
         }
     }
 
@@ -222,8 +201,8 @@ impl ScreenState {
             // the prompt is lost, so the user is told.
             if *reason == StopReason::Interrupted {
                 let prompt = ended.prompt.clone();
-                self.close();
-                self.note(
+                self.transcript.close();
+                self.transcript.note(
                     Tone::Error,
                     format!("Not sent, because the agent ended before: {prompt}"),
                 );
@@ -234,13 +213,13 @@ impl ScreenState {
         let can_go_on = is_cut_off && !ended.prompt.starts_with('!');
         let own = ended.origin.as_ref().is_some_and(|origin| self.other(origin).is_none());
         self.can_go_on = can_go_on;
-        self.close();
+        self.transcript.close();
         if at - since >= LONG_TURN_MILLIS && !matches!(reason, StopReason::Cancelled { .. }) {
             self.long_turn = LongTurn::Ended(at);
         }
         if let Some(why) = explain_stop(reason) {
             let cancelled = TurnResult::from_reason(reason) == TurnResult::Cancelled;
-            self.note(if cancelled { Tone::Aside } else { Tone::Error }, why);
+            self.transcript.note(if cancelled { Tone::Aside } else { Tone::Error }, why);
         }
         if matches!(reason, StopReason::Failed(ModelError::NotAuthenticated(_))) {
             self.refused = Some((at, if own { NextStep::GoOn } else { NextStep::Nothing }));
@@ -252,13 +231,16 @@ impl ScreenState {
         match step {
             CallStep::Started => self.start_call(started, at),
             CallStep::Progress(output) => {
-                self.card(id).into_iter().for_each(|card| output.clone_into(&mut card.output));
+                self.transcript
+                    .card(id)
+                    .into_iter()
+                    .for_each(|card| output.clone_into(&mut card.output));
             }
             CallStep::QuestionClosed(answer) => {
                 self.close_dialog(id, at);
                 let status = CallStatus::of_answer(answer.map(|(answer, _)| answer));
                 let answer = answer.map(|(answer, by)| (answer.clone(), self.other(by)));
-                if let Some(card) = self.card(id) {
+                if let Some(card) = self.transcript.card(id) {
                     (card.status, card.answer) = (status, answer);
                 }
             }
@@ -267,9 +249,9 @@ impl ScreenState {
     }
 
     fn start_call(&mut self, started: &Arc<CallStarted>, at: Millis) {
-        self.close();
+        self.transcript.close();
         let status = CallStatus::of_start(started);
-        self.push(ItemBody::Call(CallCard {
+        self.transcript.push(ItemBody::Call(CallCard {
             started: Arc::clone(started),
             status,
             output: String::new(),
@@ -283,29 +265,7 @@ impl ScreenState {
 
     fn finish_call(&mut self, call: &str, outcome: &ToolOutcome) {
         self.dialogs.retain(|dialog| dialog.call() != call);
-        let ended = self.items.iter_mut().find(|item| is_call(item, call));
-        if let Some(HistoryItem { body: ItemBody::Call(card), done, .. }) = ended {
-            card.status = CallStatus::of_outcome(outcome);
-            card.outcome = Some(outcome.clone());
-            card.output.clear();
-            *done = true;
-        }
-    }
-
-    /// Stores an item that was shown shortened, so that the user can see it in full later.
-    pub(super) fn keep_short(&mut self, item: HistoryItem) {
-        if self.shortened.len() == MAX_SHORTENED {
-            self.shortened.pop_front();
-        }
-        self.shortened.push_back(item);
-    }
-
-    /// Shows the newest stored item in full and removes it from the store, so that the next call shows the item before
-    /// it. Returns `false` if no item is stored.
-    pub(super) fn open_short(&mut self) -> bool {
-        let Some(item) = self.shortened.pop_back() else { return false };
-        self.aside(HistoryItem { apart: true, open: true, ..item });
-        true
+        self.transcript.finish_call(call, outcome);
     }
 
     /// Removes the question about a call and returns the question. If another question appears in its place, the
@@ -325,112 +285,10 @@ impl ScreenState {
     /// Shows a question again whose answer did not reach the session, unless the question is closed by now.
     pub(super) fn ask_again(&mut self, mut dialog: Dialog, at: Millis) {
         let asked = |card: &mut CallCard| card.status == CallStatus::AwaitingAnswer;
-        if self.card(dialog.call()).is_some_and(asked) {
+        if self.transcript.card(dialog.call()).is_some_and(asked) {
             dialog.shown_at(at);
             self.dialogs.push_front(dialog);
         }
-    }
-
-    fn card(&mut self, call: &str) -> Option<&mut CallCard> {
-        self.items.iter_mut().find_map(|item| match &mut item.body {
-            ItemBody::Call(card) if card.started.call.id == call && !item.done => Some(card),
-            _ => None,
-        })
-    }
-
-    /// Appends to the unfinished answer or thought, or begins one.
-    fn grow(&mut self, more: &str, thinks: bool) {
-        if let Some(HistoryItem { body, done: false, .. }) = self.items.back_mut() {
-            match body {
-                ItemBody::Said(said) if !thinks => return said.text.push_str(more),
-                ItemBody::Thought(said) if thinks => return said.text.push_str(more),
-                _ => {}
-            }
-        }
-        self.close();
-        if thinks {
-            self.push(ItemBody::Thought(Growing::new(more.to_owned())));
-        } else if !more.trim().is_empty() {
-            self.push(ItemBody::Said(Growing::new(more.trim_start_matches('\n').to_owned())));
-        }
-    }
-
-    /// Adds an item that only this screen has. The item goes before the first unfinished item, so that it does not
-    /// split a text that still grows.
-    pub(super) fn aside(&mut self, item: HistoryItem) {
-        let place = self.items.iter().position(|item| !item.done).unwrap_or(self.items.len());
-        self.items.insert(place, item);
-        match self.items.get_mut(place + 1) {
-            Some(next) => next.apart = true,
-            None => self.after_call = false,
-        }
-    }
-
-    fn note(&mut self, tone: Tone, text: String) {
-        self.close();
-        self.push(ItemBody::Note(tone, text));
-    }
-
-    fn push(&mut self, body: ItemBody) {
-        let call = matches!(body, ItemBody::Call(_));
-        let apart = !(call && self.after_call);
-        self.after_call = call;
-        self.items.push_back(HistoryItem { apart, ..HistoryItem::new(body) });
-    }
-
-    /// Marks the growing answer and the growing thought as finished.
-    fn close(&mut self) {
-        for item in &mut self.items {
-            if matches!(item.body, ItemBody::Said(_) | ItemBody::Thought(_)) {
-                item.done = true;
-            }
-        }
-    }
-
-    /// Drops the oldest finished items beyond `MAX_EARLIER` while a long conversation is read.
-    pub(super) fn leave_out(&mut self) {
-        while self.items.len() > MAX_EARLIER && self.leave_first_out() {}
-    }
-
-    fn leave_first_out(&mut self) -> bool {
-        let is_out = self.items.pop_front_if(|item| item.done).is_some();
-        self.left_out += usize::from(is_out);
-        is_out
-    }
-
-    /// Ends the reading of a long conversation: drops the items before the first prompt that is left, and adds a note
-    /// with the number of items that are not shown.
-    pub(super) fn caught_up(&mut self) {
-        self.catching_up = false;
-        if self.left_out == 0 {
-            return;
-        }
-        let is_prompt = |item: &HistoryItem| matches!(item.body, ItemBody::Prompt(..));
-        if self.items.iter().any(is_prompt) {
-            while !self.items.front().is_some_and(is_prompt) && self.leave_first_out() {}
-        }
-        let note = format!(
-            "The beginning of this conversation is not shown: {} messages, calls and notes.",
-            self.left_out
-        );
-        self.items.push_front(HistoryItem::new(ItemBody::Note(Tone::Aside, note)));
-    }
-
-    /// Removes and returns the items at the top that can no longer change on a screen with this number of columns.
-    pub(super) fn take_finished(&mut self, columns: usize) -> Vec<HistoryItem> {
-        let mut finished = Vec::new();
-        if self.catching_up {
-            return finished;
-        }
-        while let Some(item) = self.items.pop_front_if(|item| item.done) {
-            finished.push(item);
-        }
-        if let Some(first) = self.items.front_mut() {
-            while let Some(settled) = first.settle(self.unfolded, columns) {
-                finished.push(settled);
-            }
-        }
-        finished
     }
 
     /// Returns the queued prompts of this terminal.
@@ -515,8 +373,4 @@ impl ScreenState {
         self.completion = None;
         mem::take(&mut self.input).into_text()
     }
-}
-
-fn is_call(item: &HistoryItem, id: &str) -> bool {
-    matches!(&item.body, ItemBody::Call(card) if card.started.call.id == id)
 }

@@ -144,11 +144,11 @@ impl Ui {
     pub(super) fn draw(&mut self) {
         let (columns, now) = (self.screen.columns(), now());
         let mut rows = Vec::new();
-        for item in self.state.take_finished(columns) {
-            let shown = draw::item(&item, self.state.unfolded, columns);
+        for item in self.state.transcript.take_finished(columns) {
+            let shown = draw::item(&item, self.state.transcript.unfolded, columns);
             rows.extend(shown.rows);
             if !shown.whole {
-                self.state.keep_short(item);
+                self.state.transcript.keep_short(item);
             }
         }
         let frame = draw::live(&self.state, columns, self.height.saturating_sub(1), now);
@@ -217,8 +217,8 @@ impl Drop for Ui {
         self.state.rewind = None;
         let columns = self.screen.columns();
         let mut rows = Vec::new();
-        for item in &self.state.items {
-            rows.extend(draw::item(item, self.state.unfolded, columns).rows);
+        for item in &self.state.transcript.items {
+            rows.extend(draw::item(item, self.state.transcript.unfolded, columns).rows);
         }
         let mut last = self.screen.update(&rows, draw::LiveRows::default());
         last.push_str(&self.screen.clear());

@@ -154,7 +154,7 @@ impl Ui {
 
     /// Shows the note on the new key, changes to the model that the key is for, and continues what waited for the key.
     fn logged_in(&mut self, told: String) {
-        self.state.aside(HistoryItem::new(ItemBody::Note(Tone::Aside, told)));
+        self.state.transcript.aside(HistoryItem::new(ItemBody::Note(Tone::Aside, told)));
         let offer = self.state.offer.take();
         let chosen = offer.as_ref().and_then(|offer| offer.model.clone());
         let current = self.session.model();

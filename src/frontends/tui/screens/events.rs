@@ -17,14 +17,14 @@ struct Parts {
 
 impl Parts {
     fn of(state: &ScreenState) -> Self {
-        let card = state.items.iter().rev().find_map(|item| match &item.body {
+        let card = state.transcript.items.iter().rev().find_map(|item| match &item.body {
             ItemBody::Call(card) => Some(card),
             _ => None,
         });
         let about = &state.about;
         let tokens = state.projection.context_tokens();
         Self {
-            items: state.items.iter().map(|item| name(&item.body)).collect(),
+            items: state.transcript.items.iter().map(|item| name(&item.body)).collect(),
             card: card.map(|card| card.status),
             output: card.map(|card| card.output.clone()).unwrap_or_default(),
             question: !state.dialogs.is_empty(),

@@ -82,6 +82,7 @@ fn help_says_what_matters() {
     let mut stage = Stage::new();
     stage
         .state
+        .transcript
         .aside(HistoryItem::new(ItemBody::Help("/about /auth /clear /help /quit".to_owned())));
     let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
     stage.check("help.txt");
@@ -90,7 +91,7 @@ fn help_says_what_matters() {
 #[test]
 fn the_help_there_is_fits_one_screen() {
     let mut stage = Stage::new();
-    stage.state.aside(HistoryItem::new(ItemBody::Help(local::names())));
+    stage.state.transcript.aside(HistoryItem::new(ItemBody::Help(local::names())));
     let stage = stage.see(json!({ "ModeChanged": { "mode": "default" } }));
     assert!(stage.scrollback.len() + stage.frame().rows.len() <= 24);
 }
@@ -108,6 +109,7 @@ fn help_does_not_break_what_is_being_said() {
     let mut stage = Stage::new().turn("go").see(json!({ "Text": "One " }));
     stage
         .state
+        .transcript
         .aside(HistoryItem::new(ItemBody::Help("/about /auth /clear /help /quit".to_owned())));
     let stage = stage.see(json!({ "Text": "sentence." }));
     assert!(drawn(&stage.frame().rows, 80).contains("One sentence."));

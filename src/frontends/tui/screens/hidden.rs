@@ -170,7 +170,7 @@ fn what_is_said_around_it_is_seen() {
             .typed(&text);
         stage.state.hint = Some(text.clone());
         stage.state.about.workspace.clone_from(&text);
-        stage.state.aside(HistoryItem::new(ItemBody::Help(text.clone())));
+        stage.state.transcript.aside(HistoryItem::new(ItemBody::Help(text.clone())));
         let seen = shown(&stage);
         let expected = visible_line(&text);
         // The text stands in the prompt, the notice, the call and its failure, twice in the todo list, in the queue,

@@ -14,16 +14,16 @@ fn what_was_shown_in_short_is_shown_in_full_the_last_first() {
         .finished("1", done(json!({ "Markdown": "All of this is seen." })))
         .see(shell("2", "cargo test"))
         .finished("2", done(json!({ "Output": many.join("\n") })));
-    assert!(stage.state.open_short(), "the command");
-    assert!(stage.state.open_short(), "the thought");
-    assert!(!stage.state.open_short(), "nothing else was shown in short");
+    assert!(stage.state.transcript.open_short(), "the command");
+    assert!(stage.state.transcript.open_short(), "the thought");
+    assert!(!stage.state.transcript.open_short(), "nothing else was shown in short");
     stage.scrolled().check("opened.txt");
 }
 
 #[test]
 fn thoughts_in_full() {
     let mut stage = Stage::new().turn("go");
-    stage.state.unfolded = true;
+    stage.state.transcript.unfolded = true;
     let thought = "**Looking** at the test.\n\nIt asserts that one is two.";
     stage.see(json!({ "Thought": thought })).see(json!({ "Text": "So.\n" })).check("unfolded.txt");
 }
@@ -31,7 +31,7 @@ fn thoughts_in_full() {
 #[test]
 fn of_a_long_conversation_that_is_opened_again_the_end_is_shown_from_a_prompt_on() {
     let mut stage = Stage::new().sized(60, 12);
-    stage.state.catching_up = true;
+    stage.state.transcript.catching_up = true;
     for turn in 1..=120 {
         let queued = json!({ "turn": turn, "prompt": [{ "Text": format!("prompt {turn}") }], "origin": "Terminal" });
         stage = stage
@@ -40,10 +40,10 @@ fn of_a_long_conversation_that_is_opened_again_the_end_is_shown_from_a_prompt_on
             .see(json!({ "Thought": "Hm." }))
             .see(json!({ "Text": format!("answer {turn}") }))
             .see(json!({ "TurnFinished": { "turn": turn, "reason": "EndTurn" } }));
-        stage.state.leave_out();
-        assert!(stage.state.items.len() <= 100 && stage.scrollback.is_empty());
+        stage.state.transcript.leave_out();
+        assert!(stage.state.transcript.items.len() <= 100 && stage.scrollback.is_empty());
     }
-    stage.state.caught_up();
+    stage.state.transcript.caught_up();
     let stage = stage.scrolled();
     let shown: Vec<_> = stage.scrollback.iter().map(ToString::to_string).collect();
     let note = shown[1..3].concat();
