@@ -35,7 +35,7 @@ const DOUBLE_PRESS_TIME: Duration = Duration::from_secs(2);
 impl Ui {
     /// Returns the part of the screen that keys go to.
     fn focus(&self) -> Focus {
-        match self.state.dialogs.front() {
+        match self.state.questions.shown() {
             Some(dialog) if dialog.saying.is_some() => Focus::Saying,
             Some(dialog) if dialog.reading => Focus::Reader,
             Some(dialog) if dialog.ready(now()) => Focus::Question,
@@ -79,13 +79,7 @@ impl Ui {
             Intent::Quit => self.quits = Some(Quit::Wanted),
             Intent::Suspend => return self.suspend(),
             Intent::Search if focus == Focus::Picker => self.search_sessions(),
-            Intent::Search => {
-                let typed = self.state.input.text();
-                self.state.completion = complete::history(typed, self.history.prompts());
-                if self.state.completion.is_none() {
-                    self.state.hint = Some("no earlier prompt has this in it".to_owned());
-                }
-            }
+            Intent::Search => self.search_prompts(),
             Intent::CycleMode => self.cycle_mode(),
             Intent::Unfold => self.unfold(),
             Intent::UnfoldAll => self.unfold_all(),
@@ -98,25 +92,36 @@ impl Ui {
                     self.choose_login(choice);
                 }
             }
-            Intent::Choose('/') if self.state.about.elsewhere.is_some() => self.begin_saying("/"),
+            Intent::Choose('/') if self.state.about.elsewhere.is_some() => {
+                self.state.questions.begin_saying("/");
+            }
             Intent::Choose(key) => {
-                let choice = self.state.dialogs.front().and_then(|dialog| dialog.chosen(key));
+                let choice = self.state.questions.shown().and_then(|dialog| dialog.chosen(key));
                 if let Some(choice) = choice {
                     return self.choose(choice).await;
                 }
             }
             Intent::Scroll(scroll) => {
-                self.state.dialogs.front_mut().into_iter().for_each(|it| it.scroll(scroll));
+                self.state.questions.shown_mut().into_iter().for_each(|it| it.scroll(scroll));
             }
-            Intent::Read => self.read_question(focus != Focus::Reader),
+            Intent::Read => self.state.questions.read(focus != Focus::Reader),
         }
         Ok(())
+    }
+
+    /// Offers the earlier prompts that have the typed text in them.
+    fn search_prompts(&mut self) {
+        let typed = self.state.input.text();
+        self.state.completion = complete::history(typed, self.history.prompts());
+        if self.state.completion.is_none() {
+            self.state.hint = Some("no earlier prompt has this in it".to_owned());
+        }
     }
 
     /// Returns whether Ctrl+D quits: either no typed text would be lost, or the session runs in another process and
     /// goes on.
     fn leaves(&self, focus: Focus) -> bool {
-        let dialog = self.state.dialogs.front();
+        let dialog = self.state.questions.shown();
         let is_empty = |text: Option<&TextInput>| text.is_none_or(TextInput::is_empty);
         let nothing_is_typed = match focus {
             Focus::Picker | Focus::Rewind => false,
@@ -160,7 +165,7 @@ impl Ui {
             return None;
         }
         let is_new = "not taken: the question is new; answer after half a second";
-        if let Some(dialog) = self.state.dialogs.front() {
+        if let Some(dialog) = self.state.questions.shown() {
             let answers = answered.is_some() && keys::is_for_question(key, &dialog.keys());
             return answers.then_some(is_new);
         }
@@ -178,7 +183,7 @@ impl Ui {
         if !matches!(focus, Focus::Input { .. } | Focus::Picker | Focus::Rewind) {
             return;
         }
-        match (self.state.dialogs.front_mut(), &mut self.state.offer) {
+        match (self.state.questions.shown_mut(), &mut self.state.offer) {
             (Some(dialog), _) => dialog.shown_at(now()),
             (None, Some(offer)) => offer.shown_at(now()),
             (None, None) => {}
@@ -197,7 +202,7 @@ impl Ui {
     }
 
     fn edit(&mut self, edit: &Edit) {
-        if let Some(saying) = self.state.dialogs.front_mut().and_then(|it| it.saying.as_mut()) {
+        if let Some(saying) = self.state.questions.saying_mut() {
             return saying.edit(edit);
         }
         if self.focus() == Focus::Key
@@ -222,13 +227,13 @@ impl Ui {
     async fn enter(&mut self, focus: Focus) -> anyhow::Result<()> {
         match focus {
             Focus::Question => {
-                let marked = self.state.dialogs.front().and_then(super::dialog::Dialog::marked);
+                let marked = self.state.questions.shown().and_then(super::dialog::Dialog::marked);
                 if let Some(choice) = marked {
                     return self.choose(choice).await;
                 }
             }
             Focus::Saying => {
-                let saying = self.state.dialogs.front_mut().and_then(|it| it.saying.as_mut());
+                let saying = self.state.questions.saying_mut();
                 if !saying.is_some_and(TextInput::continue_line) {
                     self.say();
                 }
@@ -356,7 +361,7 @@ impl Ui {
     }
 
     fn vertical(&mut self, down: bool, focus: Focus) {
-        if let (Focus::Question, Some(dialog)) = (focus, self.state.dialogs.front_mut()) {
+        if let (Focus::Question, Some(dialog)) = (focus, self.state.questions.shown_mut()) {
             return dialog.select(down);
         }
         if let (Focus::Offer, Some(offer)) = (focus, &mut self.state.offer) {
@@ -405,9 +410,9 @@ impl Ui {
 
     fn escape(&mut self, focus: Focus, had_help: bool) {
         if focus == Focus::Saying {
-            self.state.dialogs.iter_mut().for_each(|dialog| dialog.saying = None);
+            self.state.questions.leave_saying();
         } else if focus == Focus::Reader {
-            self.read_question(false);
+            self.state.questions.read(false);
         } else if matches!(focus, Focus::Offer | Focus::Key | Focus::Waiting) {
             self.leave_login();
         } else if focus == Focus::Picker {

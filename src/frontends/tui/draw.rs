@@ -114,7 +114,7 @@ fn last_rows(
 
 /// Returns the live rows, at most `height`.
 pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Millis) -> LiveRows {
-    if let Some(dialog) = state.dialogs.front().filter(|dialog| dialog.reading) {
+    if let Some(dialog) = state.questions.shown().filter(|dialog| dialog.reading) {
         return question::read(dialog, columns, height);
     }
     // The rows are laid out in the order of their importance, and each part gets the room that the parts before it have
@@ -122,9 +122,9 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
     let status = status::rows(state, columns, now);
     let draft = draft(state, columns, now);
     let room = height.saturating_sub(status.len() + usize::from(draft.is_some()));
-    let mut frame = match state.dialogs.front() {
+    let mut frame = match state.questions.shown() {
         Some(dialog) if dialog.ready(now) || state.input.is_empty() => {
-            question::rows(dialog, state.dialogs.len(), columns, room)
+            question::rows(dialog, state.questions.open.len(), columns, room)
         }
         _ => match &state.offer {
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
@@ -328,7 +328,7 @@ fn rule(style: Style, columns: usize) -> Line<'static> {
 /// Returns the row that shows a begun prompt while a question or an offer takes the place of the line. The begun prompt
 /// comes back into the line afterwards, and is sent together with the text that is typed then.
 fn draft(state: &ScreenState, columns: usize, now: Millis) -> Option<Line<'static>> {
-    let is_asked = state.dialogs.front().is_some_and(|dialog| dialog.ready(now));
+    let is_asked = state.questions.shown().is_some_and(|dialog| dialog.ready(now));
     let is_offered = state.offer.as_ref().is_some_and(|offer| offer.ready(now));
     if state.input.is_empty() || !(is_asked || is_offered) {
         return None;

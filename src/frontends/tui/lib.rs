@@ -31,6 +31,7 @@ mod offer;
 mod picker;
 mod played;
 mod prompt;
+mod questions;
 mod remote;
 mod rewind;
 mod screen;
@@ -256,7 +257,7 @@ impl Ui {
 
     /// Applies new entries of the log to the state, and calls the user if a question or the end of a long turn is new.
     fn read(&mut self, entries: &[Entry]) {
-        let asked = |ui: &Self| ui.state.dialogs.front().map(|dialog| dialog.call().to_owned());
+        let asked = |ui: &Self| ui.state.questions.shown().map(|dialog| dialog.call().to_owned());
         let before = asked(self);
         for entry in entries {
             self.state.apply(entry);
@@ -264,7 +265,7 @@ impl Ui {
         // A question takes no keys during its grace period, because the user has not read it yet. The period begins
         // when this terminal shows the question: a terminal that attaches late gets questions asked long before.
         if asked(self) != before
-            && let Some(dialog) = self.state.dialogs.front_mut()
+            && let Some(dialog) = self.state.questions.shown_mut()
         {
             dialog.shown_at(now());
             self.alert(Alert::Question);

@@ -43,7 +43,7 @@ pub(super) fn set_title(title: &str) -> String {
 
 /// Returns the window's title: the session's state, and its directory.
 pub(super) fn title(state: &ScreenState) -> String {
-    let standing = if !state.dialogs.is_empty() {
+    let standing = if !state.questions.open.is_empty() {
         "? question - "
     } else if state.projection.running().is_some() {
         "… working - "

@@ -387,7 +387,7 @@ fn questions() {
     {
         let mut saying = TextInput::default();
         saying.set(text);
-        stage.state.dialogs[0].saying = Some(saying);
+        stage.state.questions.open[0].saying = Some(saying);
         stage.check(file);
     }
 }
@@ -498,11 +498,11 @@ fn a_question_that_is_answered_elsewhere() {
 fn what_comes_up_in_the_place_of_a_question_does_not_take_its_key() {
     let closed = json!({ "QuestionClosed": { "call": "1", "answer": null } });
     let stage = Stage::new().turn("go").see(asked_edit("1")).see(asked_edit("2")).wait(1000);
-    assert!(stage.state.dialogs[0].ready(stage.now));
+    assert!(stage.state.questions.open[0].ready(stage.now));
     let stage = stage.see(closed);
-    assert_eq!(stage.state.dialogs[0].call(), "2");
-    assert!(!stage.state.dialogs[0].ready(stage.now));
-    assert!(stage.state.dialogs[0].ready(stage.now + 1000));
+    assert_eq!(stage.state.questions.open[0].call(), "2");
+    assert!(!stage.state.questions.open[0].ready(stage.now));
+    assert!(stage.state.questions.open[0].ready(stage.now + 1000));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 mod about;
 
-use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use super::keyboard::KeyPress;
 use super::markdown::Growing;
 use super::offer::{LoginOffer, NextStep};
 use super::picker::Picker;
+use super::questions::QuestionDialogs;
 use super::rewind::RewindMenu;
 use super::transcript::TranscriptView;
 use tandem_agent::session::{
@@ -60,8 +60,7 @@ pub(super) struct ScreenState {
     pub(super) projection: Projection,
     /// Items of the history.
     pub(super) transcript: TranscriptView,
-    /// Open questions; the first of them is shown.
-    pub(super) dialogs: VecDeque<Dialog>,
+    pub(super) questions: QuestionDialogs,
     /// Offer to log in, while it is open.
     pub(super) offer: Option<LoginOffer>,
     /// Time at which a turn ended because the provider refused the key, and the step that follows once there is another
@@ -237,7 +236,7 @@ impl ScreenState {
                     .for_each(|card| output.clone_into(&mut card.output));
             }
             CallStep::QuestionClosed(answer) => {
-                self.close_dialog(id, at);
+                self.questions.close(id, at);
                 let status = CallStatus::of_answer(answer.map(|(answer, _)| answer));
                 let answer = answer.map(|(answer, by)| (answer.clone(), self.other(by)));
                 if let Some(card) = self.transcript.card(id) {
@@ -259,27 +258,13 @@ impl ScreenState {
             outcome: None,
         }));
         if status == CallStatus::AwaitingAnswer {
-            self.dialogs.push_back(Dialog::new(Arc::clone(started), at));
+            self.questions.open.push_back(Dialog::new(Arc::clone(started), at));
         }
     }
 
     fn finish_call(&mut self, call: &str, outcome: &ToolOutcome) {
-        self.dialogs.retain(|dialog| dialog.call() != call);
+        self.questions.open.retain(|dialog| dialog.call() != call);
         self.transcript.finish_call(call, outcome);
-    }
-
-    /// Removes the question about a call and returns the question. If another question appears in its place, the
-    /// grace period of that question starts at `at`, because the user has not read it yet.
-    pub(super) fn close_dialog(&mut self, call: &str, at: Millis) -> Option<Dialog> {
-        let shown = self.dialogs.front().map(|dialog| dialog.call().to_owned());
-        let place = self.dialogs.iter().position(|dialog| dialog.call() == call);
-        let closed = place.and_then(|place| self.dialogs.remove(place));
-        if let Some(next) =
-            self.dialogs.front_mut().filter(|next| shown.as_deref() != Some(next.call()))
-        {
-            next.shown_at(at);
-        }
-        closed
     }
 
     /// Shows a question again whose answer did not reach the session, unless the question is closed by now.
@@ -287,7 +272,7 @@ impl ScreenState {
         let asked = |card: &mut CallCard| card.status == CallStatus::AwaitingAnswer;
         if self.transcript.card(dialog.call()).is_some_and(asked) {
             dialog.shown_at(at);
-            self.dialogs.push_front(dialog);
+            self.questions.open.push_front(dialog);
         }
     }
 
@@ -316,7 +301,7 @@ impl ScreenState {
             return None;
         }
         if let (Some(dialog), false) =
-            (self.dialogs.front(), matches!(activity, Activity::Retrying(..)))
+            (self.questions.shown(), matches!(activity, Activity::Retrying(..)))
         {
             let shown = dialog.ready(now) || self.input.is_empty();
             let waits =

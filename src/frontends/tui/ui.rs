@@ -156,7 +156,7 @@ impl Ui {
         if !written.is_empty() {
             self.terminal.write(written);
         }
-        let unread = self.state.dialogs.front().is_some_and(|dialog| !dialog.ready(now))
+        let unread = self.state.questions.shown().is_some_and(|dialog| !dialog.ready(now))
             || self.state.offer.as_ref().is_some_and(|offer| !offer.ready(now));
         // During its grace period a question does not take keys; it must be drawn again once it does.
         self.due = unread.then(|| Instant::now() + MIN_FRAME_INTERVAL * 4);
@@ -211,7 +211,7 @@ impl Drop for Ui {
             let last = self.screen.clear();
             return self.terminal.give_back(&last);
         }
-        self.state.dialogs.clear();
+        self.state.questions.open.clear();
         self.state.offer = None;
         self.state.picker = None;
         self.state.rewind = None;

@@ -1,26 +1,16 @@
 //! The user's answer to a question.
 
 use super::super::clock::now;
-use super::super::dialog::{DialogChoice, Scroll};
-use super::super::input::TextInput;
+use super::super::dialog::DialogChoice;
 use super::super::ui::Ui;
 use tandem_agent::commands::is_share;
 use tandem_agent::session::{Answer, AnswerError};
 
 impl Ui {
-    /// Shows the question on the whole screen, or no longer.
-    pub(super) fn read_question(&mut self, reading: bool) {
-        if let Some(dialog) = self.state.dialogs.front_mut() {
-            dialog.reading = reading;
-            dialog.scroll(Scroll::ToStart);
-        }
-    }
-
     /// Rejects the call with the typed sentence. If the sentence is a command that shares the session, it is sent
     /// instead, and the question stays open.
     pub(super) fn say(&mut self) {
-        let saying = self.state.dialogs.front_mut().and_then(|dialog| dialog.saying.take());
-        let why = saying.map(TextInput::into_text).unwrap_or_default();
+        let why = self.state.questions.take_saying().unwrap_or_default();
         let why = why.trim();
         if is_share(why) {
             return self.send(why);
@@ -34,24 +24,15 @@ impl Ui {
     pub(super) async fn choose(&mut self, choice: DialogChoice) -> anyhow::Result<()> {
         match choice {
             DialogChoice::Answer(answer) => self.answer(answer),
-            DialogChoice::Say => self.begin_saying(""),
+            DialogChoice::Say => self.state.questions.begin_saying(""),
             DialogChoice::Edit => return self.edit_proposal().await,
         }
         Ok(())
     }
 
-    /// Lets the user type the sentence of a rejection, which begins with `text`.
-    pub(super) fn begin_saying(&mut self, text: &str) {
-        let Some(dialog) = self.state.dialogs.front_mut() else { return };
-        let mut saying = TextInput::default();
-        saying.set(text);
-        dialog.reading = false;
-        dialog.saying = Some(saying);
-    }
-
     /// Answers the shown question; if another client has answered first, a hint says so.
     fn answer(&mut self, answer: Answer) {
-        let Some(call) = self.state.dialogs.front().map(|dialog| dialog.call().to_owned()) else {
+        let Some(call) = self.state.questions.shown().map(|dialog| dialog.call().to_owned()) else {
             return;
         };
         self.answer_to(&call, answer);
@@ -59,7 +40,7 @@ impl Ui {
 
     fn answer_to(&mut self, call: &str, answer: Answer) {
         // The question closes before the reply comes, and opens again if the answer did not reach the session.
-        let asked = self.state.close_dialog(call, now());
+        let asked = self.state.questions.close(call, now());
         self.on_reply(self.session.answer(call, answer), |ui, answered| {
             ui.state.hint = match answered {
                 Ok(Ok(())) => return,
@@ -83,7 +64,7 @@ impl Ui {
     /// Opens the text that the call would write in the user's editor. A text that the user has changed answers the
     /// question; without a change the question stays open, since the user may have left the editor to think again.
     async fn edit_proposal(&mut self) -> anyhow::Result<()> {
-        let Some(dialog) = self.state.dialogs.front() else { return Ok(()) };
+        let Some(dialog) = self.state.questions.shown() else { return Ok(()) };
         let Some((path, text)) = dialog.proposal() else { return Ok(()) };
         let name = path.rsplit('/').next().unwrap_or_default();
         let suffix = name.rfind('.').map_or("", |at| &name[at..]).to_owned();

@@ -77,12 +77,12 @@ fn only_what_was_said_here_is_taken_back() {
 #[test]
 fn a_question_comes_back_if_its_answer_was_not_taken_and_it_is_still_open() {
     let mut stage = attached().turn_of("go", json!("Editor")).see(asked_edit("1"));
-    let dialog = stage.state.close_dialog("1", stage.now).unwrap();
-    assert!(stage.state.dialogs.is_empty());
+    let dialog = stage.state.questions.close("1", stage.now).unwrap();
+    assert!(stage.state.questions.open.is_empty());
     stage.state.ask_again(dialog.clone(), stage.now);
-    assert_eq!(stage.state.dialogs.front().map(Dialog::call), Some("1"));
+    assert_eq!(stage.state.questions.shown().map(Dialog::call), Some("1"));
     let closed = json!({ "QuestionClosed": { "call": "1", "answer": null } });
     let mut stage = stage.see(closed);
     stage.state.ask_again(dialog, stage.now);
-    assert!(stage.state.dialogs.is_empty());
+    assert!(stage.state.questions.open.is_empty());
 }

@@ -27,7 +27,7 @@ impl Parts {
             items: state.transcript.items.iter().map(|item| name(&item.body)).collect(),
             card: card.map(|card| card.status),
             output: card.map(|card| card.output.clone()).unwrap_or_default(),
-            question: !state.dialogs.is_empty(),
+            question: !state.questions.open.is_empty(),
             queued: state.projection.queued().count(),
             activity: state.projection.running().is_some(),
             status: format!("{} {} {:?} {tokens:?}", about.model, about.mode, about.title),

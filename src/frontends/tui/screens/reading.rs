@@ -19,7 +19,7 @@ fn long() -> Value {
 
 fn scroll(stage: &mut Stage, scroll: Scroll) {
     stage.frame();
-    stage.state.dialogs[0].scroll(scroll);
+    stage.state.questions.open[0].scroll(scroll);
 }
 
 fn seen(stage: &Stage) -> String {
@@ -33,7 +33,7 @@ fn a_small_screen_shows_some_of_it_and_where_that_is() {
     scroll(&mut stage, Scroll::PageDown);
     scroll(&mut stage, Scroll::RowDown);
     stage.check("question_small_paged.txt");
-    stage.state.dialogs[0].reading = true;
+    stage.state.questions.open[0].reading = true;
     stage.check("question_small_read.txt");
 }
 
@@ -42,21 +42,21 @@ fn pages_go_through_every_line_in_a_terminal_of_any_size() {
     for (columns, rows) in [(40, 9), (40, 23), (60, 12), (80, 23), (200, 60)] {
         for reading in [false, true] {
             let mut stage = Stage::new().sized(columns, rows).turn("go").see(long()).wait(1000);
-            stage.state.dialogs[0].reading = reading;
+            stage.state.questions.open[0].reading = reading;
             let (mut lines, mut pages) = (BTreeSet::new(), 0);
             loop {
                 let seen = seen(&stage);
                 let found = (1..=80).filter(|n| seen.contains(&format!("line {n} of it\n")));
                 lines.extend(found);
                 pages += 1;
-                let before = stage.state.dialogs[0].scroll;
+                let before = stage.state.questions.open[0].scroll;
                 scroll(&mut stage, Scroll::PageDown);
-                if stage.state.dialogs[0].scroll == before {
+                if stage.state.questions.open[0].scroll == before {
                     break;
                 }
             }
             assert_eq!(lines.len(), 80, "{columns}x{rows}");
-            let window = stage.state.dialogs[0].window.get();
+            let window = stage.state.questions.open[0].window.get();
             assert!(window.shown >= 3, "{columns}x{rows}: {window:?}");
             // Only the last page may show rows of the page before it.
             assert_eq!(pages, window.total.div_ceil(window.shown), "{columns}x{rows}");
@@ -82,7 +82,7 @@ fn a_long_command_leaves_room_for_itself_and_is_read_whole() {
     started["question"]["scopes"][1]["of"]["line"] = json!(command);
     let mut stage = Stage::new().turn("go").see(event).wait(1000);
     stage.check("question_long_command.txt");
-    stage.state.dialogs[0].reading = true;
+    stage.state.questions.open[0].reading = true;
     let mut all = String::new();
     for _ in 0..30 {
         all.push_str(&seen(&stage));
