@@ -85,7 +85,7 @@ impl Ui {
             Intent::UnfoldAll => self.unfold_all(),
             Intent::Help => self.state.help = !had_help,
             Intent::Editor => return self.edit_prompt().await,
-            Intent::Redraw => self.resized().await,
+            Intent::Redraw => self.display.resized().await,
             Intent::Choose(key) if focus == Focus::Offer => {
                 let choice = self.state.offer.as_ref().and_then(|offer| offer.chosen(key));
                 if let Some(choice) = choice {
@@ -321,7 +321,7 @@ impl Ui {
         };
         self.state.hint = Some(match copied {
             Ok((bytes, length)) => {
-                self.terminal.write(bytes);
+                self.display.terminal.write(bytes);
                 let tmux = if self.in_tmux { "; tmux needs `set-clipboard on` for it" } else { "" };
                 format!("the last {what} is sent to the clipboard ({length} bytes){tmux}")
             }
@@ -344,7 +344,7 @@ impl Ui {
 
     /// Shows the newest shortened item in full: an item that still grows, or else the newest item in the scrollback.
     fn unfold(&mut self) {
-        let columns = self.screen.columns();
+        let columns = self.display.columns();
         let short = |item: &HistoryItem| item.open || !draw::item(item, false, columns).whole;
         let mut live = self.state.transcript.items.iter_mut().rev();
         if let Some(item) = live.find(|item| !item.done && short(item)) {
@@ -498,12 +498,12 @@ impl Ui {
     /// Lets the user edit a text in the external editor and returns the result; `None`, and a hint with the reason, if
     /// that fails.
     async fn edited(&mut self, text: &str, suffix: &str) -> anyhow::Result<Option<String>> {
-        self.terminal.written().await;
-        self.leave();
+        self.display.terminal.written().await;
+        self.display.leave();
         let edited = self.until_edited(text, suffix).await;
         // Signals that came meanwhile were meant for the editor, so they are dropped.
         self.signals = TerminalSignals::listen()?;
-        self.come_back()?;
+        self.display.come_back()?;
         match edited {
             Ok(text) => Ok(Some(text)),
             Err(err) => {

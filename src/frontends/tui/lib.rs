@@ -12,6 +12,7 @@ mod clock;
 mod complete;
 mod conversation;
 mod dialog;
+mod display;
 mod draw;
 mod editor;
 mod highlight;
@@ -50,30 +51,28 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use tokio::time::Instant;
 
 pub use self::choose::{Choice, choose};
 use self::clock::{now, until};
 use self::complete::KnownModels;
 pub use self::conversation::Conversation;
+use self::display::TerminalDisplay;
 pub use self::editor::ExternalEditor;
 use self::history::History;
-use self::keyboard::{Keyboard, TerminalInput};
+use self::keyboard::TerminalInput;
 use self::news::SessionNotification;
 use self::notify::Alert;
 use self::offer::{NextStep, OfferReason};
 pub use self::remote::{AgentAddress, AttachableAgent, Attached, Remote, attach, connect_acp};
-use self::screen::Screen;
 pub use self::setup::{
     GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, OpenSession, Opened, StoredSessions,
     TerminalEnd, TerminalSetup,
 };
 use self::signals::{TerminalSignal, TerminalSignals};
 use self::state::{LongTurn, RemoteSessionInfo, ScreenState, StatusInfo};
-use self::terminal::{RawTerminal, size};
 use self::ui::{Quit, Ui};
 use self::wait::{changed, next_key};
 use tandem_agent::session::Entry;
@@ -93,24 +92,16 @@ pub async fn run(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
 async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     terminal::ensure_usable()?;
     let signals = TerminalSignals::listen()?;
-    let terminal = RawTerminal::take_over(setup.notifies).context("the terminal cannot be used")?;
-    let (columns, rows) = size();
+    let display = TerminalDisplay::take_over(setup.colour, setup.notifies)?;
     let about = status_info(&setup);
     let mut ui = Ui {
-        screen: Screen::new(
-            columns,
-            setup.colour,
-            terminal::reflows(|name| std::env::var(name).ok()),
-        ),
+        display,
         history: History::open(setup.history),
         clients: setup.a2a.map(|(_, clients)| clients),
         state: ScreenState::new(about, setup.session.me()),
         session: setup.session,
         editor: setup.editor,
-        keyboard: Some(Keyboard::listen().context("the keyboard cannot be read")?),
-        terminal,
         signals,
-        height: rows,
         files: None,
         finding: false,
         prompts: Vec::new(),
@@ -124,9 +115,6 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         look_for_ollama: false,
         login_attempt: None,
         before_demo: None,
-        due: Some(Instant::now()),
-        last_drawn: Instant::now(),
-        title: setup.notifies.then(String::new),
         in_tmux: setup.in_tmux,
         interrupted: None,
         escaped: None,
@@ -169,52 +157,48 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 impl Ui {
     async fn run(mut self) -> anyhow::Result<TerminalEnd> {
         while self.quits.is_none() {
-            let turning = self.state.turns().then(|| self.last_drawn + spin());
-            let due = match (self.due, turning) {
-                (Some(due), Some(turning)) => Some(due.min(turning)),
-                (due, turning) => due.or(turning),
-            };
+            let due = self.display.next_drawing(self.state.turns().then(spin));
             // While a write is pending, nothing is drawn: a slow terminal then gets the newest state, and no queue of
             // old ones.
-            let due = due.filter(|_| !self.terminal.busy());
+            let due = due.filter(|_| !self.display.terminal.busy());
             tokio::select! {
                 // Keys come before news, so that a fast answer does not delay the user's typing.
                 biased;
                 Some(next) = self.replies.next(), if !self.replies.is_empty() => {
                     next(&mut self);
-                    self.changed();
+                    self.display.changed();
                 }
-                key = next_key(&mut self.keyboard) => match key {
+                key = next_key(&mut self.display.keyboard) => match key {
                     Some(input) => self.input(input).await?,
                     // The terminal is gone.
                     None => self.quits = Some(Quit::Wanted),
                 },
-                () = self.terminal.written(), if self.terminal.busy() => {}
+                () = self.display.terminal.written(), if self.display.terminal.busy() => {}
                 () = until(due), if due.is_some() => {
-                    self.draw();
+                    self.display.draw(&mut self.state);
                     self.find_ollama();
                 }
                 came = self.signals.next() => match came {
                     TerminalSignal::Stop => self.suspend()?,
                     TerminalSignal::End(signal) => self.quits = Some(Quit::Signal(signal)),
                     TerminalSignal::Resized => {
-                        self.resized().await;
-                        self.due = Some(Instant::now());
+                        self.display.resized().await;
+                        self.display.changed_by_user();
                     }
                 },
                 step = login_attempt::step(&mut self.login_attempt) => {
                     self.entered(step);
-                    self.changed();
+                    self.display.changed();
                 }
                 clients = changed(&mut self.clients) => {
                     self.state.about.a2a.iter_mut().for_each(|(_, count)| *count = clients);
-                    self.changed();
+                    self.display.changed();
                 }
                 news = self.session.next_notification() => self.tell(news),
             }
         }
         // The pending write must end before the last rows are written.
-        let _ = tokio::time::timeout(LAST_WORDS, self.terminal.written()).await;
+        let _ = tokio::time::timeout(LAST_WORDS, self.display.terminal.written()).await;
         if !matches!(self.quits, Some(Quit::Ended(_))) && !self.state.is_lost() {
             // The last requests, such as a prompt sent just before Ctrl+D, must still reach the session.
             let all = async { while self.replies.next().await.is_some() {} };
@@ -240,7 +224,7 @@ impl Ui {
             SessionNotification::Restored => self.state.set_lost(false),
             SessionNotification::Ended(why) => self.quits = Some(Quit::Ended(why)),
         }
-        self.changed();
+        self.display.changed();
     }
 
     /// Returns whether a long conversation has not been read up to its end yet; only the end is shown.
@@ -268,13 +252,13 @@ impl Ui {
             && let Some(dialog) = self.state.questions.shown_mut()
         {
             dialog.shown_at(now());
-            self.alert(Alert::Question);
+            self.display.alert(Alert::Question, &self.state.about.workspace);
         }
         if let LongTurn::Ended(at) = self.state.long_turn {
             let recent = now() - at < notify::MAX_EVENT_AGE;
             self.state.long_turn = if recent { LongTurn::Unseen } else { LongTurn::None };
             if recent {
-                self.alert(Alert::TurnEnded);
+                self.display.alert(Alert::TurnEnded, &self.state.about.workspace);
             }
         }
         if let Some((at, then)) = self.state.refused.take()
@@ -302,7 +286,7 @@ impl Ui {
             }
         }
         // The effect of a key is drawn at once, without the minimum time between drawings.
-        self.due = Some(Instant::now());
+        self.display.changed_by_user();
         Ok(())
     }
 }
