@@ -24,6 +24,7 @@ mod keys;
 mod layout;
 mod local;
 mod login_attempt;
+mod login_service;
 mod markdown;
 mod memo;
 mod news;
@@ -63,6 +64,7 @@ use self::display::TerminalDisplay;
 pub use self::editor::ExternalEditor;
 use self::history::History;
 use self::keyboard::TerminalInput;
+use self::login_service::LoginService;
 use self::news::SessionNotification;
 use self::notify::Alert;
 use self::offer::{NextStep, OfferReason};
@@ -109,12 +111,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         replies: FuturesUnordered::new(),
         long_until: None,
         sessions: setup.sessions,
-        login: setup.login,
-        providers: setup.providers,
-        ollama: setup.ollama,
-        look_for_ollama: false,
-        login_attempt: None,
-        before_demo: None,
+        login: LoginService::new(setup.login, setup.providers, setup.ollama),
         in_tmux: setup.in_tmux,
         interrupted: None,
         escaped: None,
@@ -186,7 +183,7 @@ impl Ui {
                         self.display.changed_by_user();
                     }
                 },
-                step = login_attempt::step(&mut self.login_attempt) => {
+                step = login_attempt::step(&mut self.login.attempt) => {
                     self.entered(step);
                     self.display.changed();
                 }
@@ -262,7 +259,7 @@ impl Ui {
             }
         }
         if let Some((at, then)) = self.state.refused.take()
-            && self.login.is_some()
+            && self.login.is_possible()
             && self.state.offer.is_none()
         {
             self.offer_login(OfferReason::Refused, Some(at), then);

@@ -13,9 +13,9 @@ use super::display::TerminalDisplay;
 use super::editor::ExternalEditor;
 use super::history::History;
 use super::keyboard::KeyPress;
-use super::login_attempt::LoginAttempt;
+use super::login_service::LoginService;
 use super::news::Reply;
-use super::setup::{KeyProviders, LogIn, Ollama, StoredSessions};
+use super::setup::StoredSessions;
 use super::signals::{self, TerminalSignals};
 use super::state::ScreenState;
 use tandem_agent::session::{SessionCommand, TurnId};
@@ -43,15 +43,7 @@ pub(super) struct Ui {
     /// Index up to which a long conversation is read before its end is shown.
     pub(super) long_until: Option<usize>,
     pub(super) sessions: Option<StoredSessions>,
-    pub(super) login: Option<LogIn>,
-    pub(super) providers: Option<KeyProviders>,
-    pub(super) ollama: Option<Ollama>,
-    /// `true` if Ollama must be asked for its models after the next drawing.
-    pub(super) look_for_ollama: bool,
-    /// Login that is in progress.
-    pub(super) login_attempt: Option<LoginAttempt>,
-    /// Id of the model that was used before the user chose the demonstration.
-    pub(super) before_demo: Option<String>,
+    pub(super) login: LoginService,
     pub(super) in_tmux: bool,
     /// Time at which Ctrl+C was pressed last.
     pub(super) interrupted: Option<Instant>,

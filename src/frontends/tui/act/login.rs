@@ -6,6 +6,7 @@ use super::super::clock::now;
 use super::super::input::TextInput;
 use super::super::item::{HistoryItem, ItemBody, Tone};
 use super::super::login_attempt::{LoginAttempt, LoginStep};
+use super::super::login_service::DEMO_MODEL;
 use super::super::offer::{LoginChoice, LoginOffer, LoginStage, NextStep, OfferReason};
 use super::super::setup::Login;
 use super::super::ui::Ui;
@@ -17,13 +18,10 @@ const SET_MODEL: &str = "/model set";
 /// Command that continues the last turn without a new prompt.
 pub(super) const GO_ON: &str = "/continue";
 
-/// Id of the demonstration's model.
-const DEMO_MODEL: &str = "replay";
-
 impl Ui {
     /// Returns whether a prompt needs a model for which there is no key.
     pub(in super::super) fn no_key(&self, prompt: &[PromptPart]) -> bool {
-        let Some(session) = self.session.session().filter(|_| self.login.is_some()) else {
+        let Some(session) = self.session.session().filter(|_| self.login.is_possible()) else {
             return false;
         };
         // The last check may read files to recognise a command, so it runs only if there is no key.
@@ -39,26 +37,22 @@ impl Ui {
         opened: Option<Millis>,
         then: NextStep,
     ) {
-        let offer = self.login_options().map(|login| {
-            let providers = self.providers.as_ref().map(|providers| providers());
-            LoginOffer::new(cause, &login, &providers.unwrap_or_default(), opened, then)
-        });
+        let offer = self
+            .login_options()
+            .map(|login| LoginOffer::new(cause, &login, &self.login.providers(), opened, then));
         if offer.is_none() {
             let hint = "this session gets its key from where it runs";
             self.state.hint = Some(hint.to_owned());
         }
         self.state.offer = offer;
-        self.look_for_ollama = true;
+        self.login.look_for_ollama = true;
     }
 
     /// Asks Ollama for its models if the user is choosing a provider. The loop calls this after a drawing, so that the
     /// choices are on the screen first.
     pub(in super::super) fn find_ollama(&mut self) {
-        if !std::mem::take(&mut self.look_for_ollama) || !self.is_choosing() {
-            return;
-        }
-        let Some(ollama) = &self.ollama else { return };
-        let asked = tokio::spawn(ollama());
+        let Some(asked) = self.login.ask_ollama(self.is_choosing()) else { return };
+        let asked = tokio::spawn(asked);
         let models = asked.map(|models| Ok(models.unwrap_or_default()));
         self.on_reply(models.boxed(), |ui, models: Result<Vec<String>, String>| {
             if let Some(offer) = &mut ui.state.offer {
@@ -72,16 +66,10 @@ impl Ui {
         self.state.offer.as_ref().is_some_and(|offer| matches!(offer.stage, LoginStage::Providers))
     }
 
-    /// Returns the ways to log in for the chosen provider's model, else for the current model. While the demonstration
-    /// is the current model, the model before it counts.
+    /// Returns the ways to log in for the chosen provider's model, else for the current model.
     fn login_options(&self) -> Option<Login> {
         let chosen = self.state.offer.as_ref().and_then(|offer| offer.model.as_deref());
-        if let Some(model) = chosen {
-            return self.login.as_ref().map(|login| login(model));
-        }
-        let model = self.session.model();
-        let before = self.before_demo.as_ref().filter(|_| model == DEMO_MODEL);
-        self.login.as_ref().map(|login| login(before.unwrap_or(&model)))
+        self.login.options(chosen, &self.session.model())
     }
 
     pub(super) fn choose_login(&mut self, choice: LoginChoice) {
@@ -96,7 +84,7 @@ impl Ui {
                 let why = "Ollama does not answer, or has no model: start it, `ollama pull` one, \
                            and choose it again.";
                 offer.failure = Some(why.to_owned());
-                self.look_for_ollama = true;
+                self.login.look_for_ollama = true;
             }
             LoginChoice::Paste => offer.stage = LoginStage::Typing(TextInput::default()),
             LoginChoice::Browser => {
@@ -121,7 +109,7 @@ impl Ui {
     /// Starts a login: checks the key `typed`, or asks for a key in the browser.
     fn enter_key(&mut self, typed: Option<String>) {
         let Some(login) = self.login_options() else { return };
-        self.login_attempt = Some(LoginAttempt::start(&login, typed));
+        self.login.attempt = Some(LoginAttempt::start(&login, typed));
     }
 
     pub(in super::super) fn entered(&mut self, step: LoginStep) {
@@ -129,11 +117,11 @@ impl Ui {
             (LoginStep::Opened(url), Some(offer)) => offer.stage = LoginStage::Browser(Some(url)),
             (LoginStep::Opened(_), None) => {}
             (LoginStep::Done(Ok(told)), _) => {
-                self.login_attempt = None;
+                self.login.attempt = None;
                 self.logged_in(told);
             }
             (LoginStep::Done(Err(why)), offer) => {
-                self.login_attempt = None;
+                self.login.attempt = None;
                 if let Some(offer) = offer {
                     let typed = matches!(offer.stage, LoginStage::Checking);
                     let again = LoginStage::Typing(TextInput::default());
@@ -146,7 +134,7 @@ impl Ui {
 
     /// Changes to a model of Ollama, and continues what waited for a key.
     fn take_ollama(&mut self, model: &str) {
-        self.before_demo = None;
+        self.login.before_demo = None;
         self.send(&format!("{SET_MODEL} {model}"));
         let then = self.state.offer.take().map_or(NextStep::Nothing, |offer| offer.then);
         self.go_on(then);
@@ -158,7 +146,7 @@ impl Ui {
         let offer = self.state.offer.take();
         let chosen = offer.as_ref().and_then(|offer| offer.model.clone());
         let current = self.session.model();
-        let before = self.before_demo.take().filter(|_| current == DEMO_MODEL);
+        let before = self.login.leave_demo(&current);
         if let Some(model) = chosen.or(before).filter(|model| *model != current) {
             self.send(&format!("{SET_MODEL} {model}"));
         }
@@ -177,10 +165,7 @@ impl Ui {
     /// Changes to the demonstration.
     fn take_demo(&mut self) {
         let then = self.state.offer.take().map_or(NextStep::Nothing, |offer| offer.then);
-        let model = self.session.model();
-        if model != DEMO_MODEL {
-            self.before_demo = Some(model);
-        }
+        self.login.enter_demo(self.session.model());
         self.send(&format!("{SET_MODEL} {DEMO_MODEL}"));
         match then {
             NextStep::Say(typed) => self.send(&typed),
@@ -194,7 +179,7 @@ impl Ui {
     /// Goes one step back in the login; closes the offer at the first step, and puts a waiting prompt back into the
     /// line.
     pub(super) fn leave_login(&mut self) {
-        self.login_attempt = None;
+        self.login.attempt = None;
         let Some(offer) = &mut self.state.offer else { return };
         offer.failure = None;
         if offer.back() {
