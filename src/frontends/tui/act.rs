@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use self::login::GO_ON;
 use super::clock::now;
-use super::complete;
 use super::input::{Edit, TextInput};
 use super::item::{HistoryItem, ItemBody};
 use super::keyboard::{Code, KeyPress};
@@ -111,8 +110,7 @@ impl Ui {
 
     /// Offers the earlier prompts that have the typed text in them.
     fn search_prompts(&mut self) {
-        let typed = self.state.input.text();
-        self.state.completion = complete::history(typed, self.history.prompts());
+        self.state.completion = self.sources.search(&self.state.input);
         if self.state.completion.is_none() {
             self.state.hint = Some("no earlier prompt has this in it".to_owned());
         }
@@ -215,10 +213,9 @@ impl Ui {
         }
         let searches = self.state.completion.as_ref().is_some_and(|it| it.searches);
         self.state.input.edit(edit);
-        self.history.leave();
+        self.sources.history.leave();
         if searches {
-            let typed = self.state.input.text();
-            self.state.completion = complete::history(typed, self.history.prompts());
+            self.state.completion = self.sources.search(&self.state.input);
         } else {
             self.offer();
         }
@@ -285,7 +282,7 @@ impl Ui {
             return self.state.hint = Some("not sent: the connection is lost".to_owned());
         }
         let typed = self.state.take_input();
-        self.history.add(typed.trim());
+        self.sources.history.add(typed.trim());
         match local {
             Some((Local::Auth, _)) => {
                 self.offer_login(OfferReason::Wanted, None, NextStep::Nothing);
@@ -380,14 +377,14 @@ impl Ui {
         if down {
             if !input.on_last_line() {
                 input.edit(&Edit::Down);
-            } else if let Some(text) = self.history.next() {
+            } else if let Some(text) = self.sources.history.next() {
                 input.set(&text);
             }
         } else if !input.on_first_line() {
             input.edit(&Edit::Up);
         } else if !self.take_back() {
             let typed = self.state.input.text().to_owned();
-            if let Some(text) = self.history.previous(&typed) {
+            if let Some(text) = self.sources.history.previous(&typed) {
                 self.state.input.set(&text);
             }
         }

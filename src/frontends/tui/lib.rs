@@ -18,6 +18,7 @@ mod editor;
 mod highlight;
 mod history;
 mod input;
+mod input_sources;
 mod item;
 mod keyboard;
 mod keys;
@@ -58,11 +59,11 @@ use futures::{FutureExt as _, StreamExt as _};
 
 pub use self::choose::{Choice, choose};
 use self::clock::{now, until};
-use self::complete::KnownModels;
 pub use self::conversation::Conversation;
 use self::display::TerminalDisplay;
 pub use self::editor::ExternalEditor;
 use self::history::History;
+use self::input_sources::InputSources;
 use self::keyboard::TerminalInput;
 use self::login_service::LoginService;
 use self::news::SessionNotification;
@@ -98,16 +99,12 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     let about = status_info(&setup);
     let mut ui = Ui {
         display,
-        history: History::open(setup.history),
+        sources: InputSources::new(History::open(setup.history)),
         clients: setup.a2a.map(|(_, clients)| clients),
         state: ScreenState::new(about, setup.session.me()),
         session: setup.session,
         editor: setup.editor,
         signals,
-        files: None,
-        finding: false,
-        prompts: Vec::new(),
-        models: KnownModels::default(),
         replies: FuturesUnordered::new(),
         long_until: None,
         sessions: setup.sessions,

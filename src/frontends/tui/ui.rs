@@ -7,37 +7,28 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::complete::{FileIndex, KnownModels};
 use super::conversation::Conversation;
 use super::display::TerminalDisplay;
 use super::editor::ExternalEditor;
-use super::history::History;
+use super::input_sources::InputSources;
 use super::keyboard::KeyPress;
 use super::login_service::LoginService;
 use super::news::Reply;
 use super::setup::StoredSessions;
 use super::signals::{self, TerminalSignals};
 use super::state::ScreenState;
-use tandem_agent::session::{SessionCommand, TurnId};
+use tandem_agent::session::TurnId;
 
 /// State of a terminal that shows a session, and everything that its loop uses.
 pub(super) struct Ui {
     pub(super) session: Conversation,
     pub(super) state: ScreenState,
     pub(super) display: TerminalDisplay,
-    pub(super) history: History,
+    pub(super) sources: InputSources,
     /// Number of connections of other clients; `None` without a server.
     pub(super) clients: Option<watch::Receiver<usize>>,
     pub(super) signals: TerminalSignals,
     pub(super) editor: ExternalEditor,
-    /// Files of the workspace, once they have been asked for.
-    pub(super) files: Option<FileIndex>,
-    /// `true` while the files are being looked for.
-    pub(super) finding: bool,
-    /// Prompts of MCP servers, as they were when a command was last begun.
-    pub(super) prompts: Vec<SessionCommand>,
-    /// Models that the user can choose.
-    pub(super) models: KnownModels,
     /// Pending replies of the session, each with its continuation.
     pub(super) replies: FuturesUnordered<BoxFuture<'static, Continuation>>,
     /// Index up to which a long conversation is read before its end is shown.

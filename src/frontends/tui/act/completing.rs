@@ -14,12 +14,14 @@ impl Ui {
         match complete::completable_at_cursor(&self.state.input) {
             Some(Completable::Command("/")) => self.find_prompts(),
             Some(Completable::Command(typed)) => {
-                let begins = |id: &str| id.is_empty() || self.models.ids.is_empty();
+                let begins = |id: &str| id.is_empty() || self.sources.models.ids.is_empty();
                 if complete::model_id(typed).is_some_and(begins) {
                     self.find_models();
                 }
             }
-            Some(Completable::File(typed, _)) if typed.is_empty() || self.files.is_none() => {
+            Some(Completable::File(typed, _))
+                if typed.is_empty() || self.sources.files.is_none() =>
+            {
                 self.find_files();
             }
             _ => {}
@@ -28,25 +30,16 @@ impl Ui {
 
     /// Offers completions from the files, prompts and models that are known already.
     fn offer_known(&mut self) {
-        self.state.completion = match complete::completable_at_cursor(&self.state.input) {
-            Some(Completable::Command(typed)) => match complete::model_id(typed) {
-                Some(id) => complete::models(id, &self.models.ids),
-                None => complete::commands(typed, &self.prompts),
-            },
-            Some(Completable::File(typed, from)) => {
-                self.files.as_ref().and_then(|files| files.fitting(typed, from))
-            }
-            None => None,
-        };
+        self.state.completion = self.sources.completion(&self.state.input);
     }
 
     fn find_files(&mut self) {
-        if std::mem::replace(&mut self.finding, true) {
+        if std::mem::replace(&mut self.sources.is_finding_files, true) {
             return;
         }
         self.on_reply(self.session.files(MAX_CANDIDATE_FILES), |ui, files| {
-            ui.finding = false;
-            ui.files = Some(FileIndex::new(files.unwrap_or_default()));
+            ui.sources.is_finding_files = false;
+            ui.sources.files = Some(FileIndex::new(files.unwrap_or_default()));
             ui.offer_found();
         });
     }
@@ -55,19 +48,19 @@ impl Ui {
         self.on_reply(self.session.prompts(), |ui, prompts| {
             // An agent of an earlier version does not know this request, and refuses it.
             let prompts = prompts.unwrap_or_default();
-            if prompts != ui.prompts {
-                ui.prompts = prompts;
+            if prompts != ui.sources.prompts {
+                ui.sources.prompts = prompts;
                 ui.offer_found();
             }
         });
     }
 
     fn find_models(&mut self) {
-        if std::mem::replace(&mut self.models.is_fetching, true) {
+        if std::mem::replace(&mut self.sources.models.is_fetching, true) {
             return;
         }
         self.on_reply(self.session.models(), |ui, models| {
-            ui.models = KnownModels { ids: models.unwrap_or_default(), is_fetching: false };
+            ui.sources.models = KnownModels { ids: models.unwrap_or_default(), is_fetching: false };
             ui.offer_found();
         });
     }
