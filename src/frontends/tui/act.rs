@@ -7,29 +7,20 @@ mod question;
 mod resuming;
 mod rewinding;
 
-use std::time::Duration;
-
 use futures::FutureExt as _;
 use futures::future::join_all;
-use tokio::time::Instant;
 
 use self::login::GO_ON;
 use super::clock::now;
 use super::input::{Edit, TextInput};
 use super::item::{HistoryItem, ItemBody};
-use super::keyboard::{Code, KeyPress};
+use super::keyboard::KeyPress;
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
 use super::offer::{LoginOffer, LoginStage, NextStep, OfferReason};
 use super::signals::{TerminalSignal, TerminalSignals};
 use super::ui::{Quit, Ui};
 use super::{clipboard, draw, editor, markdown, prompt, signals};
-
-/// Time after an answer within which the same key is not meant for the prompt.
-const ANSWER_ECHO: Duration = Duration::from_millis(600);
-
-/// Maximum time between two presses of Ctrl+C that quit, and between two of other keys that must be pressed twice.
-const DOUBLE_PRESS_TIME: Duration = Duration::from_secs(2);
 
 impl Ui {
     /// Returns the part of the screen that keys go to.
@@ -131,48 +122,15 @@ impl Ui {
         (nothing_is_typed && !kept) || self.session.elsewhere().is_some()
     }
 
-    /// Returns `true` for a key that the user pressed for a question that is answered already, and sets a hint about
-    /// it. The caller drops the key: the user has not read the next question, and in the line the key would become
-    /// part of the prompt.
+    /// Returns whether to drop a key, and sets a hint that says why.
     fn is_hasty(&mut self, key: KeyPress, focus: Focus) -> bool {
-        let answers = match focus {
-            Focus::Question | Focus::Reader => true,
-            Focus::Saying => key.code == Code::Enter,
-            _ => false,
+        let Some(hint) = self.recent_keys.drop_reason(key, focus, &self.state) else {
+            return false;
         };
-        let before = self.answered.take();
-        self.answered = answers.then(|| (key, Instant::now()));
-        let Some(hint) = self.drop_reason(key, focus, before) else { return false };
         self.defer_dialog(focus);
-        // A held key repeats, so its time is renewed: each repetition is dropped until the user lets the key go.
-        self.answered = before.map(|(pressed, _)| (pressed, Instant::now()));
         self.state.unhint();
         self.state.hint = Some(hint.to_owned());
         true
-    }
-
-    /// Returns the reason to drop a key, if there is one. `answered`: the previous key and its time, if a question took
-    /// it.
-    fn drop_reason(
-        &self,
-        key: KeyPress,
-        focus: Focus,
-        answered: Option<(KeyPress, Instant)>,
-    ) -> Option<&'static str> {
-        if !matches!(focus, Focus::Input { empty: true, .. }) {
-            return None;
-        }
-        let is_new = "not taken: the question is new; answer after half a second";
-        if let Some(dialog) = self.state.questions.shown() {
-            let answers = answered.is_some() && keys::is_for_question(key, &dialog.keys());
-            return answers.then_some(is_new);
-        }
-        if let Some(offer) = self.state.offer.as_ref().filter(|it| it.has_just_changed(now())) {
-            return keys::is_for_question(key, &offer.keys()).then_some(is_new);
-        }
-        let (pressed, at) = answered?;
-        (key == pressed && at.elapsed() < ANSWER_ECHO)
-            .then_some("not typed into the prompt: the question is answered")
     }
 
     /// Restarts the grace period of an open question or offer while the user types elsewhere, so that no key answers it
@@ -422,18 +380,15 @@ impl Ui {
     }
 
     /// Cancels the running turn, and takes this terminal's queued prompts back into the line; returns `false` if no
-    /// turn runs. A turn of another client is cancelled only when the key is pressed again within `DOUBLE_PRESS_TIME`.
+    /// turn runs. A turn of another client is cancelled only when the key is pressed twice.
     fn cancel(&mut self, key: &str) -> bool {
         let Some(running) = self.state.running() else { return false };
         let turn = running.turn;
-        let confirmed = self
-            .confirming
-            .take()
-            .is_some_and(|(asked, at)| asked == turn && at.elapsed() < DOUBLE_PRESS_TIME);
+        let confirmed = self.recent_keys.take_confirmed(turn);
         if !running.own && !confirmed {
             let who = running.by.as_ref().map_or("somebody else".to_owned(), ToString::to_string);
             self.state.hint = Some(format!("{who} began this turn: {key} again cancels it"));
-            self.confirming = Some((turn, Instant::now()));
+            self.recent_keys.ask_to_confirm(turn);
             return true;
         }
         // The queued prompts are taken back first: otherwise the next of them would begin when the turn ends.
@@ -465,15 +420,11 @@ impl Ui {
     fn interrupt(&mut self) {
         let others = self.state.running().is_some_and(|running| !running.own);
         if others && !self.state.is_lost() {
-            self.interrupted = None;
+            self.recent_keys.forget_interrupt();
             self.cancel("Ctrl+C");
             return;
         }
-        if self
-            .interrupted
-            .replace(Instant::now())
-            .is_some_and(|at| at.elapsed() < DOUBLE_PRESS_TIME)
-        {
+        if self.recent_keys.interrupt() {
             self.quits = Some(Quit::Wanted);
             return;
         }

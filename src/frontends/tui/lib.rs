@@ -35,6 +35,7 @@ mod picker;
 mod played;
 mod prompt;
 mod questions;
+mod recent_keys;
 mod remote;
 mod rewind;
 mod screen;
@@ -69,6 +70,7 @@ use self::login_service::LoginService;
 use self::news::SessionNotification;
 use self::notify::Alert;
 use self::offer::{NextStep, OfferReason};
+use self::recent_keys::RecentKeys;
 pub use self::remote::{AgentAddress, AttachableAgent, Attached, Remote, attach, connect_acp};
 pub use self::setup::{
     GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, OpenSession, Opened, StoredSessions,
@@ -110,10 +112,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         sessions: setup.sessions,
         login: LoginService::new(setup.login, setup.providers, setup.ollama),
         in_tmux: setup.in_tmux,
-        interrupted: None,
-        escaped: None,
-        answered: None,
-        confirming: None,
+        recent_keys: RecentKeys::default(),
         quits: None,
     };
     ui.long_until = ui.session.long_until();

@@ -5,19 +5,17 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::conversation::Conversation;
 use super::display::TerminalDisplay;
 use super::editor::ExternalEditor;
 use super::input_sources::InputSources;
-use super::keyboard::KeyPress;
 use super::login_service::LoginService;
 use super::news::Reply;
+use super::recent_keys::RecentKeys;
 use super::setup::StoredSessions;
 use super::signals::{self, TerminalSignals};
 use super::state::ScreenState;
-use tandem_agent::session::TurnId;
 
 /// State of a terminal that shows a session, and everything that its loop uses.
 pub(super) struct Ui {
@@ -36,15 +34,8 @@ pub(super) struct Ui {
     pub(super) sessions: Option<StoredSessions>,
     pub(super) login: LoginService,
     pub(super) in_tmux: bool,
-    /// Time at which Ctrl+C was pressed last.
-    pub(super) interrupted: Option<Instant>,
-    /// Last key and its time, if a question took the key: the same key again is meant for the next question.
-    pub(super) answered: Option<(KeyPress, Instant)>,
-    /// Time of the last Esc that closed and cancelled nothing.
-    pub(super) escaped: Option<Instant>,
-    /// Turn of another client that the user began to cancel, and the time at which the user was asked to confirm that.
-    pub(super) confirming: Option<(TurnId, Instant)>,
-    /// Reason why the screen ends; `None` until then.
+    pub(super) recent_keys: RecentKeys,
+    /// Reason why the screen ends; `None` while it goes on.
     pub(super) quits: Option<Quit>,
 }
 

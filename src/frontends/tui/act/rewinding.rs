@@ -1,10 +1,7 @@
 //! Goes back to before an earlier prompt, and puts that prompt into the line so that the user can change it.
 
-use tokio::time::Instant;
-
 use super::super::rewind::{RewindChoice, RewindMenu};
 use super::super::ui::Ui;
-use super::DOUBLE_PRESS_TIME;
 
 impl Ui {
     /// Handles Esc where it closes and cancels nothing: the second Esc in a row offers the earlier prompts.
@@ -12,10 +9,10 @@ impl Ui {
         if !self.state.input.is_empty() || self.state.is_lost() {
             return;
         }
-        if self.escaped.take().is_some_and(|at| at.elapsed() < DOUBLE_PRESS_TIME) {
+        if self.recent_keys.take_escape() {
             self.offer_rewind();
         } else if !self.state.earlier.is_empty() {
-            self.escaped = Some(Instant::now());
+            self.recent_keys.note_escape();
             self.state.hint = Some("Esc again goes back to an earlier prompt".to_owned());
         }
     }
