@@ -14,10 +14,10 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::task_local;
 use tracing::Span;
 
-use super::context::SessionContext;
-use super::server::CallOrigin;
 use tandem_agent::commands::is_share;
-use tandem_agent::session::{Answer, PrincipalId, PromptPart, TurnId, prompt_text};
+use tandem_agent::session::{
+    Answer, CallStarted, Origin, PrincipalId, PromptPart, TurnId, prompt_text,
+};
 use tandem_serve::principals::Principal;
 
 /// Maximum number of records that wait to be written. Further records are lost, and their number is recorded.
@@ -71,6 +71,23 @@ pub fn check(file: &Path) -> io::Result<()> {
     open(file).map(drop)
 }
 
+/// A session, as records name the session.
+#[derive(Clone, Copy)]
+pub(super) struct AuditedSession<'a> {
+    /// The session's own id.
+    pub(super) id: &'a str,
+    /// Id by which clients know the session.
+    pub(super) context: &'a str,
+}
+
+/// A caller that acts in a session.
+#[derive(Clone, Copy)]
+pub(super) struct SessionCaller<'a> {
+    pub(super) principal: &'a Principal,
+    pub(super) origin: &'a Origin,
+    pub(super) session: AuditedSession<'a>,
+}
+
 /// The audit log; it records nothing if the operator wants none.
 pub(super) struct Audit(Option<Writer>);
 
@@ -109,37 +126,35 @@ impl Audit {
     pub(super) fn denied_in(
         &self,
         principal: &Principal,
-        context: &SessionContext,
+        session: AuditedSession<'_>,
         what: &str,
         why: &str,
     ) {
         self.record("denied", |record| {
-            add_session(record, principal, context);
+            add_session(record, principal, session);
             record["what"] = json!(what);
             record["why"] = json!(why);
         });
     }
 
-    /// Records that a session was begun.
-    pub(super) fn begun(&self, principal: &Principal, context: &SessionContext) {
+    /// Records that a session was begun in a directory.
+    pub(super) fn begun(
+        &self,
+        principal: &Principal,
+        session: AuditedSession<'_>,
+        directory: Option<&Path>,
+    ) {
         self.record("session", |record| {
-            add_session(record, principal, context);
-            let directory = context.directory();
+            add_session(record, principal, session);
             record["directory"] = json!(directory.map(|it| it.display().to_string()));
         });
     }
 
-    /// Records an act of a caller in a session. `add` adds fields to the record.
-    pub(super) fn act(
-        &self,
-        event: &str,
-        caller: &CallOrigin,
-        context: &SessionContext,
-        add: impl FnOnce(&mut Value),
-    ) {
+    /// Records an act of a caller. `add` adds fields to the record.
+    pub(super) fn act(&self, event: &str, by: SessionCaller<'_>, add: impl FnOnce(&mut Value)) {
         self.record(event, |record| {
-            add_session(record, &caller.principal, context);
-            record["client"] = json!(caller.origin.to_string());
+            add_session(record, by.principal, by.session);
+            record["client"] = json!(by.origin.to_string());
             add(record);
         });
     }
@@ -151,14 +166,8 @@ impl Audit {
     }
 
     /// Records a prompt, with its text if given.
-    pub(super) fn prompted(
-        &self,
-        caller: &CallOrigin,
-        context: &SessionContext,
-        turn: TurnId,
-        text: Option<String>,
-    ) {
-        self.act("prompt", caller, context, |record| {
+    pub(super) fn prompted(&self, by: SessionCaller<'_>, turn: TurnId, text: Option<String>) {
+        self.act("prompt", by, |record| {
             record["turn"] = json!(turn.0);
             if let Some(text) = text {
                 record["text"] = json!(text);
@@ -166,23 +175,18 @@ impl Audit {
         });
     }
 
-    /// Records the answer to a question: the call that was asked about, and the decision.
+    /// Records the answer to a question about a call, and the decision. `started`: the beginning of the call, if known.
     pub(super) fn answered(
         &self,
-        caller: &CallOrigin,
-        context: &SessionContext,
+        by: SessionCaller<'_>,
         call: &str,
+        started: Option<&CallStarted>,
         answer: &Answer,
     ) {
-        self.act("answer", caller, context, |record| {
-            let asked = context.records(|records| {
-                let started = &records.call(call)?.started;
-                Some((started.call.name.clone(), started.summary.label.clone()))
-            });
-            let (tool, label) = asked.unwrap_or_default();
+        self.act("answer", by, |record| {
             record["call"] = json!(call);
-            record["tool"] = json!(tool);
-            record["label"] = json!(label);
+            record["tool"] = json!(started.map_or("", |it| &it.call.name));
+            record["label"] = json!(started.map_or("", |it| &it.summary.label));
             record["decision"] = json!(answer.decision().label());
         });
     }
@@ -221,11 +225,11 @@ impl Audit {
     }
 }
 
-fn add_session(record: &mut Value, principal: &Principal, context: &SessionContext) {
+fn add_session(record: &mut Value, principal: &Principal, session: AuditedSession<'_>) {
     record["principal"] = json!(principal.name());
     record["tenant"] = json!(principal.id().map(|id| &id.tenant));
-    record["session"] = json!(context.session_id());
-    record["context"] = json!(context.id);
+    record["session"] = json!(session.id);
+    record["context"] = json!(session.context);
 }
 
 /// Writes records until no more come. Records that cannot be written are lost, and their number is recorded

@@ -233,7 +233,7 @@ impl A2aServer {
         let text = self.audit.text(&prompt);
         let turn = session.prompt_tagged(prompt, caller.origin.clone(), tags);
         drop(room);
-        self.audit.prompted(caller, context, turn, text);
+        self.audit.prompted(caller.acting_in(context), turn, text);
         session.wait_durable().await;
         Ok(turn)
     }

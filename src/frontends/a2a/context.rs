@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::audit::AuditedSession;
 use super::dialect::Dialect;
 use super::frames::Frames;
 use super::messages::{KnownTurns, MessageSender};
@@ -191,6 +192,11 @@ impl SessionContext {
             SessionHost::Here(session) => session.id(),
             SessionHost::Elsewhere(followed) => followed.id(),
         }
+    }
+
+    /// Returns the session as the audit log names the session.
+    pub(super) fn audited(&self) -> AuditedSession<'_> {
+        AuditedSession { id: self.session_id(), context: &self.id }
     }
 
     /// Returns a reader of all persistent events from the index `from` on, past and future.

@@ -44,7 +44,7 @@ impl A2aServer {
         dialect: Dialect,
     ) -> Result<Reply, Error> {
         let turn = *turn;
-        self.audit.act("cancel", caller, context, |_| {});
+        self.audit.act("cancel", caller.acting_in(context), |_| {});
         context.note_known(caller.sender(), turn);
         let session = context.session()?;
         let ended = || {

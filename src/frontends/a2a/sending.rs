@@ -378,7 +378,7 @@ impl A2aServer {
         let mut span = turns::begin(context, prompt, &caller.origin, &target, *dialect)?;
         let asks = context.here().is_some_and(|session| session.modes().current() != Mode::Yolo);
         span.auto_execute_refused = sent.settings.auto_execute && asks;
-        self.audit.prompted(caller, context, span.turn, text);
+        self.audit.prompted(caller.acting_in(context), span.turn, text);
         self.push_with(context, &span, &sent.configuration, *dialect)?;
         Ok(span)
     }

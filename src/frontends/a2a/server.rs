@@ -10,7 +10,7 @@ use tokio::io::DuplexStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{Audit, AuditOptions, client_address};
+use super::audit::{Audit, AuditOptions, SessionCaller, client_address};
 use super::card_signature::CardKey;
 use super::context::SessionContext;
 use super::contexts::Contexts;
@@ -153,6 +153,12 @@ impl CallOrigin {
     /// Returns the sender of the caller's messages.
     pub(super) fn sender(&self) -> MessageSender {
         MessageSender::of(&self.principal, client_address())
+    }
+
+    /// Returns the caller in a session, as the audit log names it.
+    pub(super) fn acting_in<'a>(&'a self, context: &'a SessionContext) -> SessionCaller<'a> {
+        let (principal, origin) = (&self.principal, &self.origin);
+        SessionCaller { principal, origin, session: context.audited() }
     }
 }
 

@@ -151,7 +151,12 @@ pub(super) fn answer(
             }
             error => stale(given, &error),
         })?;
-        audit.answered(caller, context, &given.tool_call_id, &answer);
+        audit.answered(
+            caller.acting_in(context),
+            &given.tool_call_id,
+            Some(&call.started),
+            &answer,
+        );
         span = span.or(call.turn.zip(call.index.map(|index| index + 1)));
     }
     let (turn, from) = span.ok_or_else(|| error::invalid_params("no answer"))?;

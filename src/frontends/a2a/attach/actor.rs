@@ -179,7 +179,7 @@ impl Actor<'_> {
             terminals.accept(self.terminal, prompt.number);
             let tags = PromptTags::key(prompt.number.to_string());
             let turn = session.prompt_tagged(prompt.parts, self.caller.origin.clone(), tags);
-            self.server.audit.prompted(self.caller, context, turn, text);
+            self.server.audit.prompted(self.caller.acting_in(context), turn, text);
         }
         Ok(())
     }
@@ -195,21 +195,22 @@ impl Actor<'_> {
     fn answer(&self, session: &Session, given: &AnswerParams<Answer>) -> Result<(), AnswerError> {
         // A saved answer applies to all sessions on this machine, so only the user of the machine may save an
         // answer.
-        let is_permitted_for_good = self.context.records(|records| {
-            let question = records.call(&given.call)?.started.question.as_ref()?;
-            Some(question.is_permitted_for_good(&given.answer))
-        });
-        if is_permitted_for_good.unwrap_or(true) && !self.caller.principal.changes_for_all() {
+        let started =
+            self.context.story(|story| Some(Arc::clone(&story.call(&given.call)?.started)));
+        let question = started.as_ref().and_then(|started| started.question.as_ref());
+        let for_good = question.is_none_or(|it| it.is_permitted_for_good(&given.answer));
+        if for_good && !self.caller.principal.changes_for_all() {
             return Err(AnswerError::NotOffered);
         }
         session.answer(&given.call, given.answer.clone(), self.caller.origin.clone())?;
-        self.server.audit.answered(self.caller, self.context, &given.call, &given.answer);
+        let (audit, by) = (&self.server.audit, self.caller.acting_in(self.context));
+        audit.answered(by, &given.call, started.as_deref(), &given.answer);
         Ok(())
     }
 
     /// Records an act of the terminal in the audit log.
     fn note(&self, event: &str) {
-        self.server.audit.act(event, self.caller, self.context, |_| {});
+        self.server.audit.act(event, self.caller.acting_in(self.context), |_| {});
     }
 
     /// Fails if the caller has no token. Every user of this machine can attach to a server without tokens,

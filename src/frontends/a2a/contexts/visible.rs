@@ -105,7 +105,7 @@ impl<'a> VisibleContexts<'a> {
             SessionRight::Shared(need) => need.name(),
             SessionRight::Own => "own",
         };
-        self.all.audit.denied_in(self.principal, context, what, why);
+        self.all.audit.denied_in(self.principal, context.audited(), what, why);
         let message = match need {
             SessionRight::Shared(need) => format!(
                 "the session is shared with you to {role}, and this needs the role {need}: ask its \
@@ -132,7 +132,8 @@ impl<'a> VisibleContexts<'a> {
         let Some(owner) = owner else { return Ok(None) };
         let checked = self.all.meter.turn(&owner, self.all.registry());
         let checked = checked.inspect_err(|used_up| {
-            self.all.audit.denied_in(self.principal, context, "a turn", &used_up.message());
+            let message = used_up.message();
+            self.all.audit.denied_in(self.principal, context.audited(), "a turn", &message);
         });
         Ok(Some(checked?))
     }
@@ -535,7 +536,8 @@ impl<'a> VisibleContexts<'a> {
         let (loaded, is_new) = begun.map_err(refused)?;
         let context = SessionContext::leased(&loaded);
         if is_new {
-            self.all.audit.begun(self.principal, &context);
+            let directory = context.directory();
+            self.all.audit.begun(self.principal, context.audited(), directory.as_deref());
         }
         Ok((context, is_new))
     }
