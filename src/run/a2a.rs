@@ -19,10 +19,11 @@ use super::session_factory::{NewSession, SessionFactory};
 use super::workspaces::{SessionWorkspace, Workspaces};
 use super::{store, tokens};
 use crate::cli::{A2aArgs, CardArgs, OidcArgs, ServeArgs, TraceArgs};
-use tandem_a2a::{self as a2a, AuditOptions, CardKey, ServedSessions, ServerHealth, ServerOptions};
+use tandem_a2a::{self as a2a, CardKey, ServedSessions, ServerHealth, ServerOptions};
 use tandem_agent::sessions::{MakeSession, SessionLimits, SessionRequest, Sessions};
 use tandem_model::Secret;
 use tandem_policy::Mode;
+use tandem_serve::audit::{AuditOptions, check as check_audit};
 use tandem_serve::network::NetworkOptions;
 use tandem_serve::oidc::OidcOptions;
 use tandem_serve::principals::AccessOptions;
@@ -230,7 +231,7 @@ pub(super) fn oidc(oidc: &OidcArgs) -> anyhow::Result<Option<OidcOptions>> {
 /// Returns the options of the audit log, if the user wants one. Fails if the log cannot be written.
 pub(super) fn audit(serve: &ServeArgs) -> anyhow::Result<Option<AuditOptions>> {
     let Some(file) = serve.audit.clone() else { return Ok(None) };
-    let checked = a2a::check_audit(&file);
+    let checked = check_audit(&file);
     checked.with_context(|| format!("cannot write the audit log {}", file.display()))?;
     Ok(Some(AuditOptions { file, prompts: serve.audit_prompts }))
 }

@@ -3,12 +3,13 @@
 //!
 //! - callers: `tokens` is the file of tokens, `proxy` names the proxies that are trusted, `oidc` checks tokens of an
 //!   issuer, `principals` says who a caller is and what the caller may do, `quotas` how much, `refusals` counts
-//!   requests without a valid token;
+//!   requests without a valid token, `audit` records what callers do;
 //! - network: `network` is the address and the names of the server, with `tls` and `certificate`; `forwarded` reads the
 //!   headers of proxies;
 //! - connections: `connection_room` limits their number, `busy` refuses those beyond, `patience` limits how long a write
 //!   waits, `http2` counts the requests of one.
 
+pub mod audit;
 pub mod busy;
 pub mod certificate;
 pub mod connection_room;

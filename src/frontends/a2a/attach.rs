@@ -19,12 +19,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::actor::{Actor, NOT_SHARED, mentionable, needed, take_in};
 use self::selection::wanted;
-use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::orders::{OrderReply, OrderedCall, TerminalCall};
 use super::server::{A2aServer, CallOrigin};
 use tandem_agent::session::{Origin, Reader, Session, StoreError};
 use tandem_agent::sessions::Leased;
+use tandem_serve::audit::{client_address, for_client};
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::attach::{

@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::audit::AuditedSession;
 use super::dialect::Dialect;
 use super::frames::Frames;
 use super::messages::{KnownTurns, MessageSender};
@@ -24,6 +23,7 @@ use tandem_agent::session::{
     FollowedSession, Reader, Session, SessionAccess, StoreError, TaskEvent, TurnId, TurnRecord,
 };
 use tandem_agent::sessions::{LastUse, Leased, Leases, LoadedSession, SessionView, stored_id};
+use tandem_serve::audit::AuditedSession;
 use tandem_serve::principals::{Principal, SessionRight};
 pub(super) use tandem_wire::a2a::UnknownContext;
 use tandem_wire::a2a::{Fields, Message, Role, Task, TaskMetadata, TaskState, TaskStatus, error};

@@ -16,11 +16,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use self::followed::FollowedContexts;
-use super::audit::Audit;
 use super::context::SessionContext;
 use super::servers::ServerPermissions;
 use tandem_agent::session::{AGENT_ENDS, Head, Orphan, ResumePolicy, Session, Store, StoreError};
 use tandem_agent::sessions::{Leased, LoadError, LoadedSession, Sessions};
+use tandem_serve::audit::Audit;
 use tandem_serve::quotas::Meter;
 use tandem_wire::a2a::error;
 use tandem_wire::jsonrpc::Error;

@@ -13,9 +13,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
-use super::audit::{client_address, for_client};
 use super::body::retry_later;
 use super::server::A2aServer;
+use tandem_serve::audit::{client_address, for_client};
 use tandem_serve::busy;
 use tandem_serve::connection_room::ConnectionSlot;
 use tandem_serve::principals::AccessError;

@@ -6,8 +6,8 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events; `fields`, `read`, `attachments` and `requests` parse
 //!   calls; `tool_call`, `results` and `updates` translate the projection of a session;
-//! - sessions: `session_records` reads a log, `context` is a session with its tasks, `contexts` locates or begins a
-//!   session, `follow` and `subscription` read a session's events, `audit` records the acts of callers;
+//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` locates or begins a
+//!   session, `follow` and `subscription` read a session's events;
 //! - state: `turns` begins turns and answers questions, `messages` remembers sent messages, `server` holds
 //!   the whole state, `takeover` resumes sessions that other processes left;
 //! - methods: `methods` has the methods of the protocol, with `list`, `push`, `commands`, `card` and
@@ -17,14 +17,13 @@
 //!   them; `webhook` sends notifications; `monitoring` reports health; `order_executor` carries out calls of
 //!   other nodes' clients.
 //!
-//! Callers, quotas, TLS, proxies and the room for connections are below all of these, in the crate
+//! Callers, quotas, the audit log, TLS, proxies and the room for connections are below all of these, in the crate
 //! `tandem_serve`.
 
 pub mod webhook;
 
 mod attach;
 mod attachments;
-mod audit;
 mod body;
 mod calls;
 mod card;
@@ -79,8 +78,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use self::audit::Audit;
-pub use self::audit::{AuditOptions, check as check_audit};
 pub use self::card_signature::CardKey;
 use self::contexts::Contexts;
 pub use self::contexts::{IsShown, ServedSessions};
@@ -93,6 +90,7 @@ use self::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::AGENT_ENDS;
 use tandem_net::Reach;
+use tandem_serve::audit::Audit;
 use tandem_serve::busy;
 use tandem_serve::connection_room::ConnectionRoom;
 use tandem_serve::network::ServerNetwork;

@@ -14,7 +14,6 @@ use futures::stream::{self, FuturesUnordered};
 use futures::{FutureExt as _, StreamExt as _};
 
 use super::attach::actor;
-use super::audit::for_client;
 use super::dialect::Dialect;
 use super::methods::Reply;
 use super::monitoring::call_span;
@@ -23,6 +22,7 @@ use super::requests::SessionId;
 use super::server::{A2aServer, CallOrigin};
 use super::takeover;
 use tandem_agent::session::{Order, SharedStore};
+use tandem_serve::audit::for_client;
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::jsonrpc::Error;

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::audit::client_address;
 use super::context::{SessionContext, UnknownContext};
 use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming};
 use tandem_agent::session::{FollowedSession, Origin, StoreError, TurnId};
+use tandem_serve::audit::client_address;
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
 use tandem_wire::a2a::Fields;

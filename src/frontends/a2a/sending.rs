@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use tokio::task::unconstrained;
 
-use super::audit::blocking_for_client;
 use super::context::{SessionContext, UnknownContext};
 use super::contexts::locate::{self, LocatedTask};
 use super::dialect::Dialect;
@@ -26,6 +25,7 @@ use super::subscription::{Span, Streaming};
 use super::turns::{self, MessageTarget, PromptReply};
 use tandem_agent::session::{Mode, PromptPart, TurnId};
 use tandem_agent::sessions::Leased;
+use tandem_serve::audit::blocking_for_client;
 use tandem_serve::principals::{ANSWER_RIGHT, DRIVE_RIGHT, SessionRight};
 use tandem_wire::a2a::{Fields, MessageSendConfiguration, Task, TaskState, error};
 use tandem_wire::development_tool::ToolCallConfirmation;

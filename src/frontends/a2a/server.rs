@@ -10,7 +10,6 @@ use tokio::io::DuplexStream;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::audit::{Audit, AuditOptions, SessionCaller, client_address};
 use super::card_signature::CardKey;
 use super::context::SessionContext;
 use super::contexts::Contexts;
@@ -22,6 +21,7 @@ use super::webhook::Webhooks;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{ClientName, Origin, StoreHealth};
 use tandem_agent::sessions::Leased;
+use tandem_serve::audit::{Audit, AuditOptions, SessionCaller, client_address};
 use tandem_serve::network::{NetworkOptions, ServerNetwork};
 use tandem_serve::principals::{AccessOptions, Principal, Principals};
 use tandem_serve::quotas::{Meter, Quotas};

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::attachments::{ReceivedFile, not_beside};
-use super::audit::Audit;
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::messages::MessageSender;
@@ -18,6 +17,7 @@ use tandem_agent::session::{
     Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, QuestionSubject,
     Session, StoreError, TurnId, prompt_text,
 };
+use tandem_serve::audit::Audit;
 use tandem_wire::a2a::error;
 use tandem_wire::development_tool::ToolCallConfirmation;
 use tandem_wire::jsonrpc::Error;

@@ -28,7 +28,6 @@ use self::out::{
     UNSUPPORTED_CODE, WebSocketSender,
 };
 use super::attach;
-use super::audit::{client_address, for_client};
 use super::context::SessionContext;
 use super::dialect::Dialect;
 use super::envelope::{InvalidCall, ReceivedCall, envelope};
@@ -40,6 +39,7 @@ use super::read::MessageForm;
 use super::server::{A2aServer, CallOrigin};
 use super::subscription::{Span, Streaming, TOKEN_REVOKED, not_shared};
 use tandem_agent::sessions::Leased;
+use tandem_serve::audit::{client_address, for_client};
 use tandem_serve::connection_room::ConnectionSlot;
 use tandem_serve::principals::Principal;
 use tandem_wire::a2a::{Fields, Method};

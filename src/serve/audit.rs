@@ -14,11 +14,11 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::task_local;
 use tracing::Span;
 
+use super::principals::Principal;
 use tandem_agent::commands::is_share;
 use tandem_agent::session::{
     Answer, CallStarted, Origin, PrincipalId, PromptPart, TurnId, prompt_text,
 };
-use tandem_serve::principals::Principal;
 
 /// Maximum number of records that wait to be written. Further records are lost, and their number is recorded.
 const MAX_WAITING_RECORDS: usize = 10_000;
@@ -32,12 +32,12 @@ task_local! {
 }
 
 /// Returns the address of the client that this task works for, if known.
-pub(super) fn client_address() -> Option<IpAddr> {
+pub fn client_address() -> Option<IpAddr> {
     CLIENT_ADDRESS.try_get().ok()
 }
 
 /// Runs work for the client at an address, which records of the work then contain.
-pub(super) async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F::Output {
+pub async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F::Output {
     match address {
         Some(address) => CLIENT_ADDRESS.scope(address, work).await,
         None => work.await,
@@ -46,7 +46,7 @@ pub(super) async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F
 
 /// Runs blocking work for the client of this task on a thread for such work. The work completes even if this
 /// future is dropped.
-pub(super) async fn blocking_for_client<T: Send + 'static>(
+pub async fn blocking_for_client<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
     let (address, span) = (client_address(), Span::current());
@@ -73,23 +73,26 @@ pub fn check(file: &Path) -> io::Result<()> {
 
 /// A session, as records name the session.
 #[derive(Clone, Copy)]
-pub(super) struct AuditedSession<'a> {
+pub struct AuditedSession<'a> {
     /// The session's own id.
-    pub(super) id: &'a str,
+    pub id: &'a str,
     /// Id by which clients know the session.
-    pub(super) context: &'a str,
+    pub context: &'a str,
 }
 
 /// A caller that acts in a session.
 #[derive(Clone, Copy)]
-pub(super) struct SessionCaller<'a> {
-    pub(super) principal: &'a Principal,
-    pub(super) origin: &'a Origin,
-    pub(super) session: AuditedSession<'a>,
+pub struct SessionCaller<'a> {
+    /// Principal that the caller is.
+    pub principal: &'a Principal,
+    /// Name of the caller's client.
+    pub origin: &'a Origin,
+    /// The session.
+    pub session: AuditedSession<'a>,
 }
 
 /// The audit log; it records nothing if the operator wants none.
-pub(super) struct Audit(Option<Writer>);
+pub struct Audit(Option<Writer>);
 
 struct Writer {
     prompts: bool,
@@ -100,7 +103,7 @@ struct Writer {
 
 impl Audit {
     /// Starts to write. Must be called in a Tokio runtime.
-    pub(super) fn begin(options: Option<AuditOptions>) -> Self {
+    pub fn begin(options: Option<AuditOptions>) -> Self {
         Self(options.map(|AuditOptions { file, prompts }| {
             let (sender, records) = mpsc::channel(MAX_WAITING_RECORDS);
             Writer {
@@ -113,7 +116,7 @@ impl Audit {
     }
 
     /// Records that a caller was refused something, with the reason.
-    pub(super) fn denied(&self, id: Option<&PrincipalId>, what: &str, why: &str) {
+    pub fn denied(&self, id: Option<&PrincipalId>, what: &str, why: &str) {
         self.record("denied", |record| {
             record["principal"] = json!(id.map(|id| &id.name));
             record["tenant"] = json!(id.map(|id| &id.tenant));
@@ -123,7 +126,7 @@ impl Audit {
     }
 
     /// Records that a caller was refused something in a session, with the reason.
-    pub(super) fn denied_in(
+    pub fn denied_in(
         &self,
         principal: &Principal,
         session: AuditedSession<'_>,
@@ -138,7 +141,7 @@ impl Audit {
     }
 
     /// Records that a session was begun in a directory.
-    pub(super) fn begun(
+    pub fn begun(
         &self,
         principal: &Principal,
         session: AuditedSession<'_>,
@@ -151,7 +154,7 @@ impl Audit {
     }
 
     /// Records an act of a caller. `add` adds fields to the record.
-    pub(super) fn act(&self, event: &str, by: SessionCaller<'_>, add: impl FnOnce(&mut Value)) {
+    pub fn act(&self, event: &str, by: SessionCaller<'_>, add: impl FnOnce(&mut Value)) {
         self.record(event, |record| {
             add_session(record, by.principal, by.session);
             record["client"] = json!(by.origin.to_string());
@@ -160,13 +163,13 @@ impl Audit {
     }
 
     /// Returns a prompt's text if it is to be recorded. Commands that share the session are always recorded.
-    pub(super) fn text(&self, prompt: &[PromptPart]) -> Option<String> {
+    pub fn text(&self, prompt: &[PromptPart]) -> Option<String> {
         let with_text = self.0.as_ref()?.prompts;
         Some(prompt_text(prompt)).filter(|text| with_text || is_share(text))
     }
 
     /// Records a prompt, with its text if given.
-    pub(super) fn prompted(&self, by: SessionCaller<'_>, turn: TurnId, text: Option<String>) {
+    pub fn prompted(&self, by: SessionCaller<'_>, turn: TurnId, text: Option<String>) {
         self.act("prompt", by, |record| {
             record["turn"] = json!(turn.0);
             if let Some(text) = text {
@@ -176,7 +179,7 @@ impl Audit {
     }
 
     /// Records the answer to a question about a call, and the decision. `started`: the beginning of the call, if known.
-    pub(super) fn answered(
+    pub fn answered(
         &self,
         by: SessionCaller<'_>,
         call: &str,
@@ -214,7 +217,7 @@ impl Audit {
     }
 
     /// Waits until all records are written. Records that come later are lost.
-    pub(super) async fn finish(&self) {
+    pub async fn finish(&self) {
         let Some(writer) = &self.0 else { return };
         drop(writer.records.lock().take());
         let writing = writer.writing.lock().take();
