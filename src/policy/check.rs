@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::always::Always;
 use super::decide::{Action, Confinement, decide};
-use super::findings::{self, Environment, Fact, Finding};
+use super::environment::Environment;
+use super::findings::{self, Fact, Finding};
 use super::mode::Mode;
 use super::reads;
-use super::rules::{PolicyRequest, Rank, Rule, RuleEffect, RuleSet, Ruling, Situation, Subject};
+use super::request::{PolicyRequest, Situation};
+use super::rules::{Rank, Rule, RuleEffect, RuleSet, Ruling, Subject};
 use super::scope::Scope;
 use super::verdict::{BuiltInRule, Question, Verdict};
 use tandem_host::Access;

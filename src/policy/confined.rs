@@ -2,8 +2,10 @@
 
 use super::check::Check;
 use super::decide::{Confinement, Gravity, gravity, sandbox_needed};
-use super::findings::{AssessedCommand, Fact, SandboxSituation};
+use super::environment::SandboxSituation;
+use super::findings::{AssessedCommand, Fact};
 use super::mode::Mode;
+use super::permissions::sandbox_mode_unasked;
 use super::rules::{RuleEffect, Ruling, Subject};
 use super::sandbox_mark;
 use tandem_content::shorten::ellipsis;
@@ -143,17 +145,7 @@ impl<'a> Confined<'a> {
 
 /// Returns the sandbox mode in which commands run without a question.
 fn unasked(check: &Check<'_>, sandbox: SandboxSituation) -> SandboxMode {
-    mode_unasked(sandbox.mode, check.mode(), check.edits_freely())
-}
-
-/// Returns the sandbox mode in which commands run without a question; `named`: the mode that the user has named;
-/// `edits`: files of the workspace are changed without a question.
-pub(super) fn mode_unasked(named: Option<SandboxMode>, mode: Mode, edits: bool) -> SandboxMode {
-    named.unwrap_or(match mode {
-        Mode::Default if !edits => SandboxMode::ReadOnly,
-        Mode::Plan => SandboxMode::ReadOnly,
-        Mode::Default | Mode::AutoEdit | Mode::Yolo => SandboxMode::WorkspaceWrite,
-    })
+    sandbox_mode_unasked(sandbox.mode, check.mode(), check.edits_freely())
 }
 
 /// Returns the sandbox mode that a command needs, as far as is known.

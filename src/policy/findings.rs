@@ -23,12 +23,14 @@ use std::path::{Path, PathBuf};
 
 pub use self::command::{AssessedCommand, Remembered};
 use self::cwd::Cwd;
-pub use self::environment::{Environment, SandboxSituation};
+use self::environment::Lookup;
+pub use self::environment::variables_of_reading;
 pub use self::fact::{Fact, Finding};
 pub use self::project::ProjectContent;
 use self::secrets::{SecretFinder, SecretFinding};
 pub use self::sensitive::sensitive;
 use self::variables::Variables;
+use super::environment::Environment;
 use super::verdict::BuiltInRule;
 use tandem_host::secrets::Secrets;
 use tandem_shell::every_time::{self, Concern};
@@ -89,7 +91,7 @@ struct FoundCommand {
     /// The command as it was read; empty for what is no ordinary command.
     command: SimpleCommand,
     /// Sentence on the program that the command may start although it only reads (a hook, another version of go),
-    /// unless the line is given the variables of [`Environment::of_reading`].
+    /// unless the line is given the variables of [`variables_of_reading`].
     starts: Option<String>,
 }
 
@@ -177,7 +179,7 @@ impl Assessment<'_> {
     /// Adds the findings that the environment brings, and the content of the project's files that decide what the
     /// command runs.
     fn add_environment(&self, command: &SimpleCommand, assessed: &mut AssessedCommand) {
-        let (environment, cwd) = (self.environment, &self.cwd);
+        let (environment, cwd) = (Lookup(self.environment), &self.cwd);
         let only_reads = assessed.only_reads();
         let name = command.name().filter(|_| !only_reads);
         let own = name.and_then(|name| Some((name, environment.own_program(name, cwd)?)));
@@ -202,7 +204,7 @@ impl Assessment<'_> {
     /// Adds wrappers at the end of the line that were given no command to run, and run all the same.
     fn add_idle_wrappers(&mut self) {
         let findings =
-            self.environment.findings(&SimpleCommand::default(), &self.wrappers, &self.cwd);
+            Lookup(self.environment).findings(&SimpleCommand::default(), &self.wrappers, &self.cwd);
         if let Some(name) = self.wrappers.first().and_then(|words| words.first())
             && !findings.is_empty()
         {
@@ -230,7 +232,7 @@ impl Assessment<'_> {
     }
 
     /// Adds a finding to each reading command that may start a program, if another command of the line does more than
-    /// read. Such a line is not given the variables of [`Environment::of_reading`], because its other commands may need
+    /// read. Such a line is not given the variables of [`variables_of_reading`], because its other commands may need
     /// hooks and toolchains.
     fn add_started_programs(&mut self) {
         if self.commands.iter().all(|found| found.assessed.only_reads()) {

@@ -7,13 +7,11 @@ use url::Url;
 use super::check::{Check, ask, denied};
 use super::decide::Action;
 use super::findings::Fact;
-use super::rules::{PolicyRequest, RuleEffect, Ruling, Subject};
+use super::request::{CONNECT_TOOL, PolicyRequest};
+use super::rules::{RuleEffect, Ruling, Subject};
 use super::scope::Scope;
 use super::verdict::{BuiltInRule, Question, RuleName, Verdict};
 use tandem_host::Access;
-
-/// Tool name by which rules name connections to hosts. No tool has this name.
-pub const CONNECT_TOOL: &str = "connect";
 
 /// A host that an address names.
 struct AddressedHost {

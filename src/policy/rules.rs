@@ -8,23 +8,21 @@ mod command;
 mod describe;
 mod effect;
 mod file;
-mod name;
 mod old;
-mod request;
 mod rule;
 mod stable_json;
-mod tool_list;
+mod subject;
 
 use std::cmp::Reverse;
 
 use self::effect::Certainty;
 pub use self::effect::{Rank, RuleEffect, Tier};
 pub use self::file::{Parsed, parse};
-use self::name::NamePattern;
 pub use self::old::{ToolSettings, rules as old_rules};
-pub use self::request::{PolicyRequest, Situation, Subject};
 pub use self::rule::{Broken, Rule};
-pub use self::tool_list::ToolList;
+pub use self::subject::Subject;
+use super::request::{PolicyRequest, Situation};
+use super::tool_name::NamePattern;
 
 /// The rule that decides on a subject.
 #[derive(Debug, Clone, Copy)]
@@ -39,9 +37,9 @@ pub struct Ruling<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
     /// Rules, the highest rank first. Of rules with the same rank, the strictest comes first.
-    rules: Vec<Rule>,
+    pub(super) rules: Vec<Rule>,
     /// Rules that could not be read.
-    broken: Vec<Broken>,
+    pub(super) broken: Vec<Broken>,
 }
 
 impl RuleSet {
@@ -49,16 +47,6 @@ impl RuleSet {
     pub fn new(mut rules: Vec<Rule>, broken: Vec<Broken>) -> Self {
         rules.sort_by_key(|rule| Reverse((rule.rank, rule.effect)));
         Self { rules, broken }
-    }
-
-    /// Returns the rules, the highest rank first.
-    pub fn rules(&self) -> &[Rule] {
-        &self.rules
-    }
-
-    /// Returns the rules that could not be read.
-    pub fn broken(&self) -> &[Broken] {
-        &self.broken
     }
 
     /// Returns the rule that decides on a subject, with its effect.
@@ -105,7 +93,11 @@ impl RuleSet {
     }
 
     /// Returns the rule that denies every call of a tool in every mode, so that the model need not know of the tool.
-    pub fn removes(&self, request: &PolicyRequest<'_>, situation: &Situation<'_>) -> Option<&Rule> {
+    pub(super) fn removing_rule(
+        &self,
+        request: &PolicyRequest<'_>,
+        situation: &Situation<'_>,
+    ) -> Option<&Rule> {
         let mut about = self.rules.iter().filter(|rule| rule.about.names(request, situation));
         let first = about.find(|rule| {
             let whole = rule.about.whole();

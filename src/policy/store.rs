@@ -1,8 +1,9 @@
 //! Storage of rules and saved answers.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::rules::{Broken, RuleSet};
+use super::policy::Policy;
 use super::saved::Saved;
 
 /// Storage of rules and saved answers.
@@ -18,10 +19,10 @@ pub trait RuleStore: Send + Sync {
 }
 
 /// Rules and saved answers, as read from the storage.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct LoadedRules {
     /// The rules.
-    pub policy: RuleSet,
+    pub policy: Arc<dyn Policy>,
     /// The saved answers.
     pub saved: Vec<Saved>,
     /// Remarks for people on problems with reading, as sentences.
@@ -30,24 +31,7 @@ pub struct LoadedRules {
 
 impl LoadedRules {
     pub(super) fn remarks(&self) -> Vec<String> {
-        let broken = self.policy.broken().iter().map(Broken::message);
+        let broken = self.policy.broken().into_iter().map(|rule| rule.text);
         broken.chain(self.remarks.iter().cloned()).collect()
-    }
-}
-
-/// Storage without rules and answers, in which nothing can be saved.
-pub struct NoRules;
-
-impl RuleStore for NoRules {
-    fn load(&self) -> LoadedRules {
-        LoadedRules::default()
-    }
-
-    fn save(&self, _: &Saved) -> Result<PathBuf, String> {
-        Err("there is no file to save it in".to_owned())
-    }
-
-    fn remove(&self, _: &Saved) -> Result<(), String> {
-        Ok(())
     }
 }

@@ -131,7 +131,7 @@ impl Question {
     /// Returns the question with a further reason and rule in front. The question is then asked every time, without
     /// an "always".
     #[must_use]
-    pub(super) fn with(self, why: &str, rule: BuiltInRule) -> Self {
+    pub fn with(self, why: &str, rule: BuiltInRule) -> Self {
         let why = format!("{why}; {}", self.why);
         let rules = [vec![rule.into()], self.rules].concat();
         Self { why, rules, scopes: Vec::new(), ..self }

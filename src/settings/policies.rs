@@ -194,7 +194,7 @@ impl RuleStore for PolicyFiles {
                 }
             }
         }
-        LoadedRules { policy: RuleSet::new(rules, broken), saved, remarks }
+        LoadedRules { policy: Arc::new(RuleSet::new(rules, broken)), saved, remarks }
     }
 
     fn save(&self, saved: &Saved) -> Result<PathBuf, String> {

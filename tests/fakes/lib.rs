@@ -6,6 +6,7 @@
 pub mod store;
 
 use std::panic::Location;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -29,11 +30,29 @@ use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem_policy::consent::Consent;
-use tandem_policy::{Mode, PolicySetup};
+use tandem_policy::rules::RuleSet;
+use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 use tempfile::TempDir;
 
 pub use test_support::host::{context, host, host_with, terminals};
 use test_support::limit::in_time;
+
+/// A store without rules and answers, in which nothing can be saved: only the built-in rules decide.
+pub struct NoRules;
+
+impl RuleStore for NoRules {
+    fn load(&self) -> LoadedRules {
+        LoadedRules { policy: Arc::new(RuleSet::default()), saved: Vec::new(), remarks: Vec::new() }
+    }
+
+    fn save(&self, _: &Saved) -> Result<PathBuf, String> {
+        Err("there is no file to save it in".to_owned())
+    }
+
+    fn remove(&self, _: &Saved) -> Result<(), String> {
+        Ok(())
+    }
+}
 
 /// The work of a fake tool.
 type Run =
@@ -117,7 +136,7 @@ pub fn parts(model: Arc<dyn Model>) -> Parts {
         agents: Agents::none(),
         host: Host::new(workspace, terminals, Scratch::new(None), ToolLimits::default()),
         mode: Mode::Default,
-        policy: PolicySetup::default(),
+        policy: PolicySetup::new(Arc::new(NoRules)),
         consent: Consent::not_needed(),
         max_rounds: 100,
         upkeep: Upkeep::default(),

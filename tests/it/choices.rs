@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::a2a::first_options;
 use crate::acp_v1::first_names;
 use crate::agent::{HANG, Setup};
-use crate::fakes::{Fake, Spy, calls, is_end, parts, says, text, until};
+use crate::fakes::{Fake, NoRules, Spy, calls, is_end, parts, says, text, until};
 
 /// Saved answers, as a file would keep them.
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct SavedAnswers(Mutex<Vec<Saved>>);
 
 impl RuleStore for SavedAnswers {
     fn load(&self) -> LoadedRules {
-        LoadedRules { saved: self.0.lock().clone(), ..LoadedRules::default() }
+        LoadedRules { saved: self.0.lock().clone(), ..NoRules.load() }
     }
 
     fn save(&self, saved: &Saved) -> Result<PathBuf, String> {
@@ -70,11 +70,8 @@ fn fetching() -> (Arc<Session>, Arc<SavedAnswers>) {
     let access =
         Access::Fetch { urls: vec!["https://example.com/".to_owned()], allowed: Vec::new() };
     let kept = Arc::<SavedAnswers>::default();
-    let policy = PolicySetup {
-        store: Arc::<SavedAnswers>::clone(&kept),
-        can_save: true,
-        ..PolicySetup::default()
-    };
+    let store = Arc::<SavedAnswers>::clone(&kept);
+    let policy = PolicySetup { can_save: true, ..PolicySetup::new(store) };
     let tools: Vec<Arc<dyn tandem_host::Tool>> =
         vec![Arc::new(Fake::new("fetch", ToolKind::Fetch, access))];
     (Session::new(Parts { tools, policy, ..parts(model) }), kept)

@@ -115,14 +115,14 @@ fn written(permissions: &Permissions) -> String {
         text.push_str("\n**Rules**, the weightiest first:\n\n");
     }
     for rule in rules {
-        let _ = writeln!(text, "- {rule} ({})", rule.name);
+        let _ = writeln!(text, "- {} ({})", rule.text, rule.name);
     }
     let broken = loaded.policy.broken();
     if !broken.is_empty() {
         text.push_str("\n**Rules that cannot be used**:\n\n");
     }
     for broken in broken {
-        let _ = writeln!(text, "- {}", broken.message());
+        let _ = writeln!(text, "- {}", broken.text);
     }
     text
 }

@@ -1,39 +1,17 @@
 //! Environment of commands: the programs that names lead to, and the variables that programs obey.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::cwd::{Cwd, can_run};
 use super::fact::{Fact, Finding};
+use crate::environment::Environment;
 use crate::verdict::BuiltInRule;
-use tandem_host::hidden_home::HiddenHome;
-use tandem_sandbox::SandboxMode;
 use tandem_shell::environment::{self, Value};
 use tandem_shell::{SimpleCommand, Word, brief};
 
 /// Search path for programs if `PATH` is not set: bash's own default.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:.";
-
-/// The environment that commands are started with.
-#[derive(Debug, Clone, Default)]
-pub struct Environment {
-    variables: Vec<(String, String)>,
-    sandbox: Option<SandboxSituation>,
-    hidden: Option<Arc<HiddenHome>>,
-}
-
-/// Properties of the sandbox that commands can run in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SandboxSituation {
-    /// Mode that the user has named; `None`: the approval mode decides.
-    pub mode: Option<SandboxMode>,
-    /// `true` if the sandbox keeps protected files of the workspace from being written.
-    pub protects: bool,
-    /// `true` if commands can use the machine's network.
-    pub network: bool,
-}
 
 /// Program of the workspace that a name leads to.
 enum FoundHere {
@@ -57,51 +35,22 @@ impl FoundHere {
     }
 }
 
-impl Environment {
-    /// Returns an environment of these variables, without a sandbox.
-    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        let text = |text: OsString| text.to_string_lossy().into_owned();
-        let variables = variables.into_iter().map(|(name, value)| (text(name), text(value)));
-        Self { variables: variables.collect(), sandbox: None, hidden: None }
-    }
+/// Returns the variables that a command line which only reads is given in addition to its environment. With them, its
+/// commands start no other programs.
+pub fn variables_of_reading(environment: &Environment) -> Vec<(String, String)> {
+    let known = environment.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok());
+    environment::for_reading(known.unwrap_or(0))
+}
 
-    /// Returns the environment with a sandbox for commands.
-    #[must_use]
-    pub fn sandboxed(self, sandbox: Option<SandboxSituation>) -> Self {
-        Self { sandbox, ..self }
-    }
+/// Look-ups in the environment that a command runs in.
+#[derive(Clone, Copy)]
+pub(super) struct Lookup<'a>(pub(super) &'a Environment);
 
-    /// Returns the environment with a home that is hidden from commands in the sandbox.
-    #[must_use]
-    pub fn hiding(self, home: HiddenHome) -> Self {
-        Self { hidden: Some(Arc::new(home)), ..self }
-    }
-
-    /// Returns the home that is hidden from commands in the sandbox.
-    pub(super) fn hidden(&self) -> Option<&HiddenHome> {
-        self.hidden.as_deref()
-    }
-
-    /// Returns the sandbox that commands can have.
-    pub(crate) fn sandbox(&self) -> Option<SandboxSituation> {
-        self.sandbox
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Returns the variables that a command line which only reads is given in addition to its environment. With them,
-    /// its commands start no other programs.
-    pub fn of_reading(&self) -> Vec<(String, String)> {
-        let known = self.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok());
-        environment::for_reading(known.unwrap_or(0))
-    }
-
+impl Lookup<'_> {
     /// Returns the findings that a command, or a wrapper of the command, runs a program or code of the workspace
     /// because of the environment.
     pub(super) fn findings(
-        &self,
+        self,
         command: &SimpleCommand,
         wrappers: &[Vec<Word>],
         cwd: &Cwd<'_>,
@@ -114,7 +63,7 @@ impl Environment {
 
     /// Returns the fact that the program of a name is one of the workspace, or runs code of the workspace, and the
     /// reason.
-    fn finding(&self, name: &str, cwd: &Cwd<'_>) -> Option<(Fact, String)> {
+    fn finding(self, name: &str, cwd: &Cwd<'_>) -> Option<(Fact, String)> {
         // A path names its program without the help of the environment.
         if name.contains('/') {
             return None;
@@ -135,22 +84,22 @@ impl Environment {
     }
 
     /// Returns the program of the workspace to which a name surely leads.
-    pub(super) fn own_program(&self, name: &str, cwd: &Cwd<'_>) -> Option<PathBuf> {
+    pub(super) fn own_program(self, name: &str, cwd: &Cwd<'_>) -> Option<PathBuf> {
         match self.found_here(name, cwd).filter(|_| !name.contains('/'))? {
             FoundHere::Program(path) => Some(path),
             FoundHere::Unsure => None,
         }
     }
 
-    fn is_function(&self, name: &str) -> bool {
+    fn is_function(self, name: &str) -> bool {
         let exported = [format!("BASH_FUNC_{name}%%"), format!("BASH_FUNC_{name}()")];
-        self.variables.iter().any(|(known, _)| exported.contains(known))
+        self.0.variables().iter().any(|(known, _)| exported.contains(known))
     }
 
     /// Searches `PATH`, and returns the program of the workspace to which a name leads, or may lead.
-    fn found_here(&self, name: &str, cwd: &Cwd<'_>) -> Option<FoundHere> {
+    fn found_here(self, name: &str, cwd: &Cwd<'_>) -> Option<FoundHere> {
         let here = |path: &Path| Some(FoundHere::Program(path.to_owned()));
-        for entry in self.get("PATH").unwrap_or(DEFAULT_PATH).split(':') {
+        for entry in self.0.get("PATH").unwrap_or(DEFAULT_PATH).split(':') {
             if !entry.starts_with('/') {
                 let found = cwd.here().iter().map(|dir| dir.join(entry).join(name));
                 if let Some(path) = found.into_iter().find(|path| can_run(path)) {
@@ -170,10 +119,10 @@ impl Environment {
     }
 
     /// Returns the reason to ask about a program that obeys a variable which leads it into the workspace.
-    fn obeyed(&self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
+    fn obeyed(self, name: &str, cwd: &Cwd<'_>) -> Option<String> {
         for row in environment::obeyed_by(name) {
-            for (variable, value) in self.variables.iter().filter(|(known, _)| row.is_named(known))
-            {
+            let variables = self.0.variables().iter();
+            for (variable, value) in variables.filter(|(known, _)| row.is_named(known)) {
                 let leads = match row.value {
                     Value::Any => true,
                     Value::Paths => value.split([':', ';']).any(|path| self.leads_here(path, cwd)),
@@ -192,7 +141,7 @@ impl Environment {
     }
 
     /// Returns whether a command line names a path or a program of the workspace.
-    fn runs_from_here(&self, line: &str, cwd: &Cwd<'_>) -> bool {
+    fn runs_from_here(self, line: &str, cwd: &Cwd<'_>) -> bool {
         let ends_word = |c: char| c.is_whitespace() || "'\"=,:;".contains(c);
         line.split(ends_word).filter(|word| !word.is_empty()).any(|word| {
             if word.contains('/') {
@@ -204,7 +153,7 @@ impl Environment {
     }
 
     /// Returns whether a path is relative, or leads into the workspace.
-    fn leads_here(&self, path: &str, cwd: &Cwd<'_>) -> bool {
+    fn leads_here(self, path: &str, cwd: &Cwd<'_>) -> bool {
         let is_number = path.chars().all(|c| c.is_ascii_digit());
         if path.is_empty() || is_number || path == "/dev/null" {
             return false;
@@ -218,9 +167,9 @@ impl Environment {
 
     /// Returns whether a path is below one of the workspace's directories, links followed. The
     /// whole machine and the user's home directory are no project, even if the agent works there.
-    fn is_project(&self, path: &Path, cwd: &Cwd<'_>) -> bool {
+    fn is_project(self, path: &Path, cwd: &Cwd<'_>) -> bool {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let home = self.get("HOME").map(|home| real(Path::new(home)));
+        let home = self.0.get("HOME").map(|home| real(Path::new(home)));
         let is_project = |root: &&PathBuf| root.as_os_str() != "/" && home.as_ref() != Some(*root);
         let within = [path.to_owned(), real(path)];
         cwd.roots()

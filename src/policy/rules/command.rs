@@ -8,8 +8,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::effect::{Certainty, RuleEffect};
-use super::request::Subject;
 use super::stable_json::stable;
+use super::subject::Subject;
 use crate::findings::AssessedCommand;
 use tandem_shell::{Dynamic, Word};
 

@@ -14,10 +14,10 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::command::CommandPattern;
 use super::effect::{Rank, RuleEffect, Tier};
-use super::name::NamePattern;
 use super::rule::{Broken, CallMatcher, Rule};
 use crate::mode::Mode;
 use crate::saved::Saved;
+use crate::tool_name::NamePattern;
 use crate::verdict::RuleName;
 
 /// Name of the tool whose calls are command lines.

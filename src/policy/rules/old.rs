@@ -2,8 +2,9 @@
 
 use super::command::CommandPattern;
 use super::effect::{Rank, RuleEffect, Tier};
-use super::name::NamePattern;
 use super::rule::{CallMatcher, Rule};
+use crate::tool_list::current_name;
+use crate::tool_name::NamePattern;
 use crate::verdict::RuleName;
 
 /// Older settings on tools. An entry is the name of a tool, the name of its class in earlier versions (`ShellTool`), or
@@ -25,25 +26,6 @@ pub struct ToolSettings {
 }
 
 const SHELL_TOOL: &str = "run_shell_command";
-
-/// Class names of tools in older settings, each with the present name of the tool.
-const CLASS_NAMES: &[(&str, &str)] = &[
-    ("EditTool", "replace"),
-    ("GlobTool", "glob"),
-    ("GrepTool", "grep_search"),
-    ("LSTool", "list_directory"),
-    ("LsTool", "list_directory"),
-    ("MemoryTool", "save_memory"),
-    ("ReadFileTool", "read_file"),
-    ("ReadManyFilesTool", "read_many_files"),
-    ("ReplaceTool", "replace"),
-    ("RipGrepTool", "grep_search"),
-    ("ShellTool", SHELL_TOOL),
-    ("WebFetchTool", "web_fetch"),
-    ("WebSearchTool", "google_web_search"),
-    ("WriteFileTool", "write_file"),
-    ("WriteTodosTool", "write_todos"),
-];
 
 /// Returns the settings as rules; `place` returns the place of a setting, for people.
 pub fn rules(old: &ToolSettings, place: impl Fn(&str) -> String) -> Vec<Rule> {
@@ -96,11 +78,6 @@ fn entry(text: &str) -> (&str, Option<&str>) {
         None => (text, None),
     };
     (current_name(name), command)
-}
-
-/// Returns the present name of a tool for the name of its class. Any other name is returned as it is.
-pub(super) fn current_name(name: &str) -> &str {
-    CLASS_NAMES.iter().find(|(class, _)| *class == name).map_or(name, |(_, now)| now)
 }
 
 fn of_entry(text: &str) -> CallMatcher {

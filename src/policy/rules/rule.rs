@@ -7,9 +7,10 @@ use regex::Regex;
 
 use super::command::{self, CommandPattern};
 use super::effect::{Certainty, Rank, RuleEffect};
-use super::name::NamePattern;
-use super::request::{PolicyRequest, Situation, Subject};
+use super::subject::Subject;
 use crate::mode::Mode;
+use crate::request::{PolicyRequest, Situation};
+use crate::tool_name::NamePattern;
 use crate::verdict::RuleName;
 use tandem_host::Access;
 use tandem_sandbox::SandboxMode;

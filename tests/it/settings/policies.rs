@@ -75,8 +75,8 @@ fn shown(place: &Place, text: &str) -> String {
 /// Returns the rules in force with their names, the highest rank first.
 fn rules(permissions: &Permissions) -> Vec<(String, String)> {
     let loaded = permissions.loaded();
-    let rules = loaded.policy.rules().iter();
-    rules.map(|rule| (rule.to_string(), rule.name.to_string())).collect()
+    let rules = loaded.policy.rules().into_iter();
+    rules.map(|rule| (rule.text, rule.name.to_string())).collect()
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_file_that_others_may_write_is_not_read_and_what_it_may_say_is_asked_about()
         let loaded = permissions.loaded();
         let broken: Vec<_> = loaded.policy.broken().iter().map(|it| it.name.clone()).collect();
         assert_eq!(broken, [RuleName::Written(expected.to_owned())]);
-        assert_eq!(permissions.unseen_remarks(), [loaded.policy.broken()[0].message()]);
+        assert_eq!(permissions.unseen_remarks(), [loaded.policy.broken()[0].text.clone()]);
         for line in ["ls", "x"] {
             assert_eq!(question(run(&permissions, line)).rules, broken);
         }

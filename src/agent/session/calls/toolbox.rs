@@ -13,8 +13,7 @@ use parking_lot::Mutex;
 use tandem_host::{Access, Tool, ToolSpec};
 use tandem_mcp::Hub;
 use tandem_model::{Call, Model, TextForm, ToolDeclaration};
-use tandem_policy::rules::ToolList;
-use tandem_policy::{LoadedRules, Permissions, PolicyRequest};
+use tandem_policy::{LoadedRules, Permissions, PolicyRequest, ToolList};
 
 /// Name of the tool that edits files by patches.
 const PATCH_TOOL: &str = "apply_patch";

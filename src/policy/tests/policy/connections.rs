@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 use tandem_host::Access;
-use tandem_policy::{Environment, Mode, PolicyRequest, PolicySetup, Scope, Verdict};
+use tandem_policy::{Environment, Mode, PolicyRequest, Scope, Verdict};
 
 use super::questions::{Session, question};
-use super::written::under;
+use super::written::{no_rules, under};
 
 /// Returns the verdict on a connection as a word. Checks that the verdict on an address of the host is the same.
 fn verdict(session: &Session, host: &str, is_allowed: bool) -> &'static str {
@@ -44,7 +44,7 @@ fn every_mode_but_yolo_asks_and_plan_mode_denies() {
         (Mode::Yolo, "allow"),
         (Mode::Plan, "deny"),
     ] {
-        let session = Session::with(mode, PolicySetup::default());
+        let session = Session::with(mode, no_rules());
         assert_eq!(verdict(&session, "a.test", false), unknown, "{mode}");
         assert_eq!(verdict(&session, "a.test", true), "allow", "{mode}");
     }
@@ -52,7 +52,7 @@ fn every_mode_but_yolo_asks_and_plan_mode_denies() {
 
 #[test]
 fn an_always_covers_its_host_whatever_has_asked() {
-    let session = Session::with(Mode::Default, PolicySetup::default());
+    let session = Session::with(Mode::Default, no_rules());
     session.permissions.allow(Scope::Connections(vec!["a.test".to_owned()]));
     let verdicts = ["a.test", "b.test", "x.a.test"].map(|host| verdict(&session, host, false));
     assert_eq!(verdicts, ["allow", "ask", "ask"]);
@@ -69,7 +69,7 @@ fn fetched(session: &Session, hosts: &[&str]) -> Verdict {
 
 #[test]
 fn an_always_of_an_earlier_version_covers_fetching_alone() {
-    let session = Session::with(Mode::Default, PolicySetup::default());
+    let session = Session::with(Mode::Default, no_rules());
     session.permissions.allow(Scope::Hosts(vec!["a.test".to_owned()]));
     assert_eq!(fetched(&session, &["a.test"]), Verdict::Allow);
     let (host, port, command) = ("a.test".to_owned(), 443, "curl".to_owned());
@@ -79,7 +79,7 @@ fn an_always_of_an_earlier_version_covers_fetching_alone() {
 
 #[test]
 fn one_question_names_every_host_that_is_not_allowed_yet() {
-    let session = Session::with(Mode::AutoEdit, PolicySetup::default());
+    let session = Session::with(Mode::AutoEdit, no_rules());
     session.permissions.allow(Scope::Connections(vec!["known.test".to_owned()]));
     let hosts = ["b.test", "listed.test", "known.test", "a.test:8443", "b.test"];
     let asked = question(fetched(&session, &hosts));

@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use tandem_host::secrets::Secrets;
-use tandem_policy::findings::{Environment, assess};
+use tandem_policy::Environment;
+use tandem_policy::findings::assess;
 
 use super::Workspace;
 

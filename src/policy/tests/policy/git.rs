@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tandem_host::Access;
-use tandem_policy::{Checked, Environment, Mode, Permissions, PolicyRequest, PolicySetup, Verdict};
+use tandem_policy::findings::variables_of_reading;
+use tandem_policy::{Checked, Environment, Mode, Permissions, PolicyRequest, Verdict};
 use tempfile::TempDir;
 
 use super::questions::{SHELL, commands};
+use super::written::no_rules;
 
 /// Settings of a repository that name programs, or lead to such settings. `{canary}` is a program,
 /// `{file}` a configuration file with `core.fsmonitor`.
@@ -172,7 +174,7 @@ impl Repository {
     }
 
     fn permissions(&self, mode: Mode) -> Permissions {
-        Permissions::new(mode, PolicySetup::default(), std::slice::from_ref(&self.root))
+        Permissions::new(mode, no_rules(), std::slice::from_ref(&self.root))
     }
 
     fn checked(&self, mode: Mode, directory: &Path, line: &str) -> Checked {
@@ -210,7 +212,7 @@ impl Repository {
     fn check(&self, directory: &Path, line: &str, what: &str) -> Verdict {
         let verdict = self.verdict(directory, line);
         if verdict == Verdict::Allow {
-            let reading = Environment::new(self.environment()).of_reading();
+            let reading = variables_of_reading(&Environment::new(self.environment()));
             assert_eq!(self.run(directory, line, reading), "", "{what}: {line}");
         }
         verdict

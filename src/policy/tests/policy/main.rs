@@ -26,7 +26,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use tandem_host::secrets::Secrets;
-use tandem_policy::findings::{AssessedCommand, Environment, assess};
+use tandem_policy::Environment;
+use tandem_policy::findings::{AssessedCommand, assess};
 use tempfile::TempDir;
 
 /// Returns the path of a file of the repository.

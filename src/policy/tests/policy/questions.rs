@@ -9,6 +9,7 @@ use tandem_policy::{
     Environment, Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict,
 };
 
+use super::written::no_rules;
 use super::{Workspace, own_environment};
 
 pub(super) const SHELL: &str = "run_shell_command";
@@ -21,7 +22,7 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(mode: Mode) -> Self {
-        Self::with(mode, PolicySetup::default())
+        Self::with(mode, no_rules())
     }
 
     pub(super) fn with(mode: Mode, setup: PolicySetup) -> Self {
@@ -273,8 +274,7 @@ fn the_reasons_do_not_run_on() {
 #[test]
 fn only_what_is_special_inside_of_the_workspace_counts() {
     let root = PathBuf::from("/home/me/.gemini/work");
-    let permissions =
-        Permissions::new(Mode::AutoEdit, PolicySetup::default(), std::slice::from_ref(&root));
+    let permissions = Permissions::new(Mode::AutoEdit, no_rules(), std::slice::from_ref(&root));
     let edit = |path: &str| call(&permissions, "x", &Access::edit(root.join(path)));
     assert_eq!(edit("src/main.rs"), Verdict::Allow);
     assert_eq!(
@@ -287,7 +287,7 @@ fn only_what_is_special_inside_of_the_workspace_counts() {
 fn every_root_is_inside() {
     let (one, two) = (Workspace::new(), Workspace::new());
     let roots = [one.root.clone(), two.root.clone()];
-    let permissions = Permissions::new(Mode::Default, PolicySetup::default(), &roots);
+    let permissions = Permissions::new(Mode::Default, no_rules(), &roots);
     let run = |line: String| {
         let directory = one.root.clone();
         call(&permissions, SHELL, &Access::Execute { command: line, directory, sandbox: None })

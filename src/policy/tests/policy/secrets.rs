@@ -11,6 +11,7 @@ use tandem_policy::{Mode, Permissions, PolicyRequest, PolicySetup, RuleName, Ver
 
 use super::own_environment;
 use super::questions::{SHELL, Session, call, question};
+use super::written::no_rules;
 
 /// Returns a session whose workspace has secrets in it.
 fn session(mode: Mode) -> Session {
@@ -219,7 +220,7 @@ fn what_the_agent_keeps_is_secret_wherever_it_is() {
     fs::create_dir(root.join("mine")).unwrap();
     fs::write(root.join("mine/keys"), "").unwrap();
     let secrets = Secrets::with(vec![root.join("mine")]);
-    let setup = PolicySetup { secrets, ..PolicySetup::default() };
+    let setup = PolicySetup { secrets, ..no_rules() };
     let permissions = Permissions::new(Mode::AutoEdit, setup, std::slice::from_ref(&root));
     let read = |path: &Path| {
         let access = Access::ReadFiles { paths: vec![path.to_owned()], outside: Vec::new() };

@@ -34,9 +34,16 @@ impl RuleStore for Fixed {
 /// Returns a session with the rules of a text.
 pub(super) fn under(mode: Mode, rules: &str, place: &str) -> Session {
     let parsed = parse(rules, place, Tier::User);
-    let policy = RuleSet::new(parsed.rules, parsed.broken);
+    let policy = Arc::new(RuleSet::new(parsed.rules, parsed.broken));
     let loaded = LoadedRules { policy, saved: parsed.saved, remarks: parsed.remarks };
-    Session::with(mode, PolicySetup { store: Arc::new(Fixed(loaded)), ..PolicySetup::default() })
+    Session::with(mode, PolicySetup::new(Arc::new(Fixed(loaded))))
+}
+
+/// A policy without written rules.
+pub(super) fn no_rules() -> PolicySetup {
+    let policy = Arc::new(RuleSet::default());
+    let loaded = LoadedRules { policy, saved: Vec::new(), remarks: Vec::new() };
+    PolicySetup::new(Arc::new(Fixed(loaded)))
 }
 
 /// With `UPDATE_EXPECT=1` in the environment the files are written anew, for a look at the diff.

@@ -1,12 +1,14 @@
-//! A call, its circumstances and its parts, as rules are compared with them.
+//! A call and its circumstances, as rules are compared with them.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::findings::AssessedCommand;
-use crate::mode::Mode;
+use super::mode::Mode;
 use tandem_host::Access;
+
+/// Tool name by which rules name connections to hosts. No tool has this name.
+pub const CONNECT_TOOL: &str = "connect";
 
 /// A call that is to run, as rules are compared with it.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +25,7 @@ pub struct PolicyRequest<'a> {
 
 impl PolicyRequest<'_> {
     /// Returns a hint that a server gives about its tool, by the name of the hint in MCP.
-    pub(super) fn hint(&self, name: &str) -> Option<bool> {
+    pub fn hint(&self, name: &str) -> Option<bool> {
         let Access::Mcp { hints, .. } = self.access else {
             return (name == "readOnlyHint").then(|| *self.access == Access::Read);
         };
@@ -46,17 +48,4 @@ pub struct Situation<'a> {
     pub interactive: bool,
     /// First directory of the workspace.
     pub folder: &'a Path,
-}
-
-/// Part of a call that a rule is compared with.
-#[derive(Debug, Clone, Copy)]
-pub enum Subject<'a> {
-    /// A call that is no command line.
-    Call,
-    /// A whole command line, as written.
-    Line(&'a str),
-    /// One command of a line.
-    Command(&'a AssessedCommand),
-    /// A command line that cannot be analysed.
-    Unclear(&'a str),
 }

@@ -1,8 +1,7 @@
 //! Allowlist of tools by name: a session may use no other tools.
 
-use super::name::NamePattern;
-use super::old::current_name;
 use super::request::PolicyRequest;
+use super::tool_name::NamePattern;
 
 /// Tools by name, as rules name them: exactly, or with `*`.
 #[derive(Debug)]
@@ -19,6 +18,30 @@ impl ToolList {
     pub fn has(&self, request: &PolicyRequest<'_>) -> bool {
         self.0.iter().any(|pattern| pattern.matches(request, false))
     }
+}
+
+/// Class names of tools in older settings, each with the present name of the tool.
+const CLASS_NAMES: &[(&str, &str)] = &[
+    ("EditTool", "replace"),
+    ("GlobTool", "glob"),
+    ("GrepTool", "grep_search"),
+    ("LSTool", "list_directory"),
+    ("LsTool", "list_directory"),
+    ("MemoryTool", "save_memory"),
+    ("ReadFileTool", "read_file"),
+    ("ReadManyFilesTool", "read_many_files"),
+    ("ReplaceTool", "replace"),
+    ("RipGrepTool", "grep_search"),
+    ("ShellTool", "run_shell_command"),
+    ("WebFetchTool", "web_fetch"),
+    ("WebSearchTool", "google_web_search"),
+    ("WriteFileTool", "write_file"),
+    ("WriteTodosTool", "write_todos"),
+];
+
+/// Returns the present name of a tool for the name of its class. Any other name is returned as it is.
+pub(crate) fn current_name(name: &str) -> &str {
+    CLASS_NAMES.iter().find(|(class, _)| *class == name).map_or(name, |(_, now)| now)
 }
 
 #[cfg(test)]
