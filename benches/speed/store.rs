@@ -95,7 +95,7 @@ fn write(store: &FileStore, directory: &Path, rest: impl FnOnce(usize) -> Vec<Ba
             directory: directory.to_owned(),
             roots: Vec::new(),
             model: "m".to_owned(),
-            mode: tandem_policy::Mode::Default,
+            mode: tandem_approval::Mode::Default,
             by: String::new(),
         };
         let mut events = vec![(1, Arc::new(Event::SessionStarted(Arc::new(started))))];

@@ -68,6 +68,12 @@ pub use self::turns::command::{
 pub use self::turns::fill::{PromptPiece, Template};
 pub use self::turns::queue::TurnQueue;
 use self::turns::{command, mention};
+use tandem_approval::Permissions;
+pub use tandem_approval::sandbox_mark::without_sandbox_marks;
+pub use tandem_approval::{
+    Answer, BuiltInRule, Choice, ChoiceKind, Decision, Mode, Question, QuestionSubject, RuleName,
+    Saved, Scope, is_same_word, plain_answer,
+};
 use tandem_host::background::Background;
 pub use tandem_host::buffers::TextBuffers;
 pub use tandem_host::client_terminals::{
@@ -87,12 +93,6 @@ pub use tandem_mcp::{
 };
 use tandem_model as model;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
-use tandem_policy::Permissions;
-pub use tandem_policy::sandbox_mark::without_sandbox_marks;
-pub use tandem_policy::{
-    Answer, BuiltInRule, Choice, ChoiceKind, Decision, Mode, Question, QuestionSubject, RuleName,
-    Saved, Scope, is_same_word, plain_answer,
-};
 
 /// Reason given for turns that end because the agent ends.
 pub const AGENT_ENDS: &str = "Ended before it was done, because the agent ends.";

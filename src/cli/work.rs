@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 use tandem_settings::limits::Change;
 use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::decide::{Gravity, gravity};
 use super::findings::{AssessedCommand, Fact, ProjectContent};
-use super::scope::{CONTENT_SEPARATOR, Scope};
+use tandem_approval::{CONTENT_SEPARATOR, Scope};
 
 /// End of the remembered prefix of a command that writes a file by a redirection.
 const WRITING_SUFFIX: &str = " >";

@@ -4,14 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::always::Always;
 use super::decide::{Action, Confinement, decide};
-use super::environment::Environment;
 use super::findings::{self, Fact, Finding};
-use super::mode::Mode;
 use super::reads;
-use super::request::{PolicyRequest, Situation};
 use super::rules::{Rank, Rule, RuleEffect, RuleSet, Ruling, Subject};
-use super::scope::Scope;
-use super::verdict::{BuiltInRule, Question, Verdict};
+use tandem_approval::{
+    BuiltInRule, Environment, Mode, PolicyRequest, Question, Scope, Situation, Verdict,
+};
 use tandem_host::Access;
 use tandem_host::secrets::Secrets;
 use tandem_host::workspace::OutsideFile;

@@ -2,12 +2,9 @@
 
 use super::check::Check;
 use super::decide::{Confinement, Gravity, gravity, sandbox_needed};
-use super::environment::SandboxSituation;
 use super::findings::{AssessedCommand, Fact};
-use super::mode::Mode;
-use super::permissions::sandbox_mode_unasked;
 use super::rules::{RuleEffect, Ruling, Subject};
-use super::sandbox_mark;
+use tandem_approval::{Mode, SandboxSituation, sandbox_mark, sandbox_mode_unasked};
 use tandem_content::shorten::ellipsis;
 use tandem_host::SandboxRequest;
 use tandem_sandbox::SandboxMode;

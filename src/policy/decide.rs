@@ -5,7 +5,7 @@
 //! only asks about. `docs/permissions.md` shows the table as a test prints it.
 
 use super::findings::{Fact, Finding};
-use super::mode::Mode;
+use tandem_approval::Mode;
 use tandem_sandbox::SandboxMode;
 
 /// Action on a fact, without written rules and earlier answers. The stricter action is the greater one.

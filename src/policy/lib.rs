@@ -8,47 +8,23 @@
 //! sandbox mode that `confined` has chosen, and words the question.
 
 mod always;
-mod answer;
 mod check;
-mod choice;
 mod command_line;
 mod confined;
-pub mod consent;
 pub mod decide;
-mod environment;
 pub mod findings;
 mod lookalike;
-mod mode;
 mod network;
 mod patch;
-mod permissions;
-mod policy;
 mod reads;
-mod request;
 pub mod rules;
-pub mod sandbox_mark;
-mod saved;
-mod scope;
-mod store;
-mod tool_list;
-mod tool_name;
-mod verdict;
 
 use self::always::Always;
-pub use self::answer::{Answer, Decision};
 use self::check::Check;
-pub use self::choice::{Choice, ChoiceKind, is_same_word, plain_answer};
-pub use self::environment::{Environment, SandboxSituation};
-pub use self::mode::Mode;
-pub use self::permissions::{Permissions, PolicySetup};
-pub use self::policy::{ListedRule, Policy, PolicyCall};
-pub use self::request::{CONNECT_TOOL, PolicyRequest, Situation};
 use self::rules::{Broken, Rule, RuleSet};
-pub use self::saved::Saved;
-pub use self::scope::Scope;
-pub use self::store::{LoadedRules, RuleStore};
-pub use self::tool_list::ToolList;
-pub use self::verdict::{BuiltInRule, Checked, Question, QuestionSubject, RuleName, Verdict};
+use tandem_approval::{
+    Checked, ListedRule, Policy, PolicyCall, PolicyRequest, Question, Situation, Verdict,
+};
 use tandem_host::Access;
 
 /// The built-in rules, and the written rules of the set.

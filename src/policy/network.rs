@@ -7,10 +7,10 @@ use url::Url;
 use super::check::{Check, ask, denied};
 use super::decide::Action;
 use super::findings::Fact;
-use super::request::{CONNECT_TOOL, PolicyRequest};
 use super::rules::{RuleEffect, Ruling, Subject};
-use super::scope::Scope;
-use super::verdict::{BuiltInRule, Question, RuleName, Verdict};
+use tandem_approval::{
+    BuiltInRule, CONNECT_TOOL, PolicyRequest, Question, RuleName, Scope, Verdict,
+};
 use tandem_host::Access;
 
 /// A host that an address names.

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::request::PolicyRequest;
 use super::rules::{Broken, RuleEffect, Ruling, Subject};
+use tandem_approval::PolicyRequest;
 use tandem_host::Access;
 
 /// Name of the tool whose calls are patches.

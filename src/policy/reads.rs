@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::always::Always;
-use super::scope::Scope;
-use super::verdict::{BuiltInRule, Question};
+use tandem_approval::{BuiltInRule, Question, Scope};
 use tandem_content::visible::visible_line;
 use tandem_host::workspace::OutsideFile;
 

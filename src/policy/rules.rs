@@ -21,8 +21,7 @@ pub use self::file::{Parsed, parse};
 pub use self::old::{ToolSettings, rules as old_rules};
 pub use self::rule::{Broken, Rule};
 pub use self::subject::Subject;
-use super::request::{PolicyRequest, Situation};
-use super::tool_name::NamePattern;
+use tandem_approval::{NamePattern, PolicyRequest, Situation};
 
 /// The rule that decides on a subject.
 #[derive(Debug, Clone, Copy)]

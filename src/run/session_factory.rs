@@ -19,6 +19,7 @@ use tandem_agent::sessions::{
     Leased, LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession,
     find, fork,
 };
+use tandem_approval::Mode;
 use tandem_host::Host;
 use tandem_host::scratch::Scratch;
 use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
@@ -27,7 +28,6 @@ use tandem_mcp::{self as mcp, Hub};
 use tandem_model::options::RequestOptions;
 use tandem_model::{Model, Models as _};
 use tandem_net as net;
-use tandem_policy::Mode;
 use tandem_settings::limits::Limits;
 use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_store::FileStore;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::env::Env;
 use super::owned_file;
 use super::trust::{Trust, trust};
-use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_approval::consent::{Consent, ConsentStatus, Executable, Review};
 
 /// The user's decision on the programs of one folder.
 #[derive(Serialize, Deserialize)]

@@ -24,8 +24,8 @@ use super::sandbox_choice::SandboxChoice;
 use super::server_entry::ServerEntry;
 use super::trust::{Trust, trust};
 use super::unread::{self, ENABLEMENT_FILE};
+use tandem_approval::Mode;
 use tandem_model::provider::Provider;
-use tandem_policy::Mode;
 
 /// A value that a flag or a variable sets: the setting's name in the files, its origin, and the value itself.
 pub type Override = (&'static str, SettingOrigin, Value);

@@ -46,10 +46,10 @@ use super::origin::{Layer, SettingOrigin};
 use super::sandbox_choice::SandboxChoice;
 use super::take;
 use tandem_agent::sessions::Retention;
+use tandem_approval::Mode;
+use tandem_approval::consent::{Executable, MCP_SERVER};
 use tandem_host::network::HostPattern;
 use tandem_model::provider::Provider;
-use tandem_policy::Mode;
-use tandem_policy::consent::{Executable, MCP_SERVER};
 
 /// All settings that have an effect in tandem, merged and checked.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

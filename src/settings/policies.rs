@@ -12,9 +12,9 @@ use super::options::Settings;
 use super::owned_file;
 use super::trust::{Trust, trust};
 use parking_lot::Mutex;
+use tandem_approval::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 use tandem_host::secrets::Secrets;
 use tandem_policy::rules::{Broken, Rule, RuleSet, Tier, ToolSettings, old_rules, parse};
-use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 
 /// Maximum size of one file in KiB.
 const MAX_KIB: u64 = 1024;

@@ -8,8 +8,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use super::limits::Change;
+use tandem_approval::Mode;
 use tandem_model::provider::Provider;
-use tandem_policy::Mode;
 
 /// Reads a maximum number, not 0; a negative number means no limit.
 pub(super) fn unlimited<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {

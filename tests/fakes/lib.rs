@@ -19,6 +19,8 @@ use tandem_agent::commands::Registry;
 use tandem_agent::session::{
     Event, Memory, Parts, Places, PromptPart, Reader, Session, Storage, Upkeep,
 };
+use tandem_approval::consent::Consent;
+use tandem_approval::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 use tandem_host::scratch::Scratch;
 use tandem_host::terminals::Terminals;
 use tandem_host::workspace::Workspace;
@@ -29,9 +31,7 @@ use tandem_host::{
 use tandem_mcp::{self as mcp, Hub};
 use tandem_model::replay::Replay;
 use tandem_model::{Call, Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
-use tandem_policy::consent::Consent;
 use tandem_policy::rules::RuleSet;
-use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 use tempfile::TempDir;
 
 pub use test_support::host::{context, host, host_with, terminals};

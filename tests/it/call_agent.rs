@@ -15,7 +15,7 @@ use tandem_a2a_client::{AgentConfig, AgentLimits, Agents};
 use tandem_agent::session::{
     Answer, CallStarted, Event, Origin, Parts, Session, ToolOutcome, TurnId,
 };
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 use tokio::time::timeout;
 
 use crate::agent::HANG;

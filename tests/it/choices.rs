@@ -9,8 +9,8 @@ use tandem_agent::session::{
     Access, CallStarted, Choice, ChoiceKind, Event, Origin, Parts, Question, QuestionSubject,
     Scope, Session, ToolKind, ToolOutcome,
 };
-use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
-use tandem_policy::{LoadedRules, PolicySetup, RuleStore, Saved};
+use tandem_approval::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_approval::{LoadedRules, PolicySetup, RuleStore, Saved};
 use tokio::time::timeout;
 
 use crate::a2a::first_options;

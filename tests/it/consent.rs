@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tandem_agent::session::{Answer, Event, Origin, Parts, Session, StopReason, ToolOutcome};
+use tandem_approval::consent::{Consent, ConsentError, ConsentStatus, Executable, Review};
 use tandem_model::replay::Replay;
-use tandem_policy::consent::{Consent, ConsentError, ConsentStatus, Executable, Review};
 use tandem_settings::{self as config, Env};
 use tempfile::TempDir;
 

@@ -20,13 +20,13 @@ use tandem_agent::session::{
     Answer, Event, Origin, Parts, Program, ResultContent, ServerAnswer, Session, ToolOutcome,
     TurnId,
 };
+use tandem_approval::consent::Consent;
 use tandem_host::Host;
 use tandem_host::scratch::Scratch;
 use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_host::workspace::Workspace;
 use tandem_mcp::{Hub, HubSetup, Load, Logins, McpLimits, ServerConfig, ServerReach};
 use tandem_net::{Lookup, system_lookup};
-use tandem_policy::consent::Consent;
 use tempfile::TempDir;
 
 use crate::fakes::{Chunks, Spy, calls, is_end, logins, next, parts, says, text, until};

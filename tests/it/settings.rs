@@ -11,7 +11,7 @@ mod whole;
 mod wrong;
 
 use serde_json::{Value, json};
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 use tandem_settings::{Concealed, Layer, Override, SettingOrigin, Settings, read_settings};
 
 use crate::credentials::Place;

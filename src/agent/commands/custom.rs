@@ -8,7 +8,7 @@ use self::load::CommandFileCache;
 pub use self::load::{CommandDirectory, CommandOwner, CustomLimits};
 use crate::session::{CommandReply, PromptPiece, Template};
 use parking_lot::Mutex;
-use tandem_policy::consent::Executable;
+use tandem_approval::consent::Executable;
 
 /// The commands in files. Each listing searches the directories, and reads the files that have changed.
 pub struct Custom {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::registry::{Argument, Command, CommandRequest};
 use crate::blocking::blocking;
 use crate::session::CommandReply;
-use tandem_policy::consent::{ConsentError, ConsentStatus, Review};
-use tandem_policy::{Permissions, Saved, Scope};
+use tandem_approval::consent::{ConsentError, ConsentStatus, Review};
+use tandem_approval::{Permissions, Saved, Scope};
 
 const YES_ARGUMENT: Argument =
     Argument { name: "yes or no", description: "yes (the default), or no", is_required: false };

@@ -24,11 +24,11 @@ use crate::session::turns::command::Commands;
 use crate::session::turns::queue::TurnQueue;
 use parking_lot::Mutex;
 use tandem_a2a_client::{Agents, call_agent};
+use tandem_approval::consent::Consent;
+use tandem_approval::{Mode, Permissions, PolicySetup};
 use tandem_host::{Host, Tool};
 use tandem_mcp::Hub;
 use tandem_model::{Model, Models};
-use tandem_policy::consent::Consent;
-use tandem_policy::{Mode, Permissions, PolicySetup};
 
 /// Parts of a new session.
 pub struct Parts {

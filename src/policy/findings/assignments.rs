@@ -1,7 +1,7 @@
 //! Variables that a command is given, or that a line sets.
 
 use super::fact::{Fact, Finding};
-use crate::verdict::BuiltInRule;
+use tandem_approval::BuiltInRule;
 use tandem_shell::{Assignment, SimpleCommand, brief, variables};
 
 /// Returns the variables of a command that may matter, each with the finding.

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::cwd::{Cwd, can_run};
 use super::fact::{Fact, Finding};
-use crate::environment::Environment;
-use crate::verdict::BuiltInRule;
+use tandem_approval::{BuiltInRule, Environment};
 use tandem_shell::environment::{self, Value};
 use tandem_shell::{SimpleCommand, Word, brief};
 

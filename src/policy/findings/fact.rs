@@ -1,6 +1,6 @@
 //! Facts: what can be found of a call, without any policy.
 
-use crate::verdict::BuiltInRule;
+use tandem_approval::BuiltInRule;
 
 /// A fact about a call, or about a command of a line. A call without one is harmless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

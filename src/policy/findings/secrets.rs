@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::cwd::Cwd;
 use super::fact::{Fact, Finding};
 use super::variables::Variables;
-use crate::verdict::BuiltInRule;
+use tandem_approval::BuiltInRule;
 use tandem_content::bounded;
 use tandem_host::hidden_home::HiddenHome;
 use tandem_host::secrets::Secrets;

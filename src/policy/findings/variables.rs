@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::cwd::Cwd;
-use crate::environment::Environment;
+use tandem_approval::Environment;
 use tandem_shell::{Assignment, SimpleCommand, Step, Word, expansions, variables};
 
 /// Maximum depth of variables whose values name other variables.

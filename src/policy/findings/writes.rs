@@ -3,7 +3,7 @@
 use super::cwd::Cwd;
 use super::fact::{Fact, Finding};
 use super::sensitive::{is_unprotected, sensitive};
-use crate::verdict::BuiltInRule;
+use tandem_approval::BuiltInRule;
 use tandem_shell::options::value;
 use tandem_shell::{Dynamic, Redirect, RedirectKind, Word, brief};
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use regex::{Regex, RegexBuilder};
 use serde::de::{IgnoredAny, IntoDeserializer as _};
 use serde::{Deserialize, Deserializer};
+use tandem_approval::{Mode, NamePattern, RuleName, Saved};
 use tandem_sandbox::SandboxMode;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -15,10 +16,6 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::command::CommandPattern;
 use super::effect::{Rank, RuleEffect, Tier};
 use super::rule::{Broken, CallMatcher, Rule};
-use crate::mode::Mode;
-use crate::saved::Saved;
-use crate::tool_name::NamePattern;
-use crate::verdict::RuleName;
 
 /// Name of the tool whose calls are command lines.
 const SHELL_TOOL: &str = "run_shell_command";

@@ -3,9 +3,7 @@
 use super::command::CommandPattern;
 use super::effect::{Rank, RuleEffect, Tier};
 use super::rule::{CallMatcher, Rule};
-use crate::tool_list::current_name;
-use crate::tool_name::NamePattern;
-use crate::verdict::RuleName;
+use tandem_approval::{NamePattern, RuleName, current_name};
 
 /// Older settings on tools. An entry is the name of a tool, the name of its class in earlier versions (`ShellTool`), or
 /// the shell tool with the beginning of a command: `run_shell_command(git status)`.

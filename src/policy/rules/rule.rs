@@ -8,10 +8,7 @@ use regex::Regex;
 use super::command::{self, CommandPattern};
 use super::effect::{Certainty, Rank, RuleEffect};
 use super::subject::Subject;
-use crate::mode::Mode;
-use crate::request::{PolicyRequest, Situation};
-use crate::tool_name::NamePattern;
-use crate::verdict::RuleName;
+use tandem_approval::{Mode, NamePattern, PolicyRequest, RuleName, Situation};
 use tandem_host::Access;
 use tandem_sandbox::SandboxMode;
 

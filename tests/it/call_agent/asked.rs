@@ -3,7 +3,7 @@
 use axum::response::Response;
 use serde_json::{Value, json};
 use tandem_agent::session::{Access, Answer, CallStarted, Caller, Event, ToolOutcome};
-use tandem_policy::{Mode, Scope};
+use tandem_approval::{Mode, Scope};
 
 use super::fake::{
     FakeAgent, Made, Step, card_1, card_03, developing, error, event, events, raw, result, status,

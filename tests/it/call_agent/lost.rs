@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tandem_a2a_client::AgentLimits;
 use tandem_agent::session::ToolOutcome;
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 use tokio::sync::Notify;
 
 use super::fake::{

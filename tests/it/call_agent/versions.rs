@@ -4,7 +4,7 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_a2a_client::AgentConfig;
 use tandem_agent::session::{Access, Answer, Event, Origin, ResultContent, ToolOutcome};
-use tandem_policy::{Mode, Scope};
+use tandem_approval::{Mode, Scope};
 
 use super::fake::{
     FakeAgent, artifact, card_1, card_03, error, events, result, status, status_of, task,

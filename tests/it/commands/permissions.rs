@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use tandem_agent::session::Parts;
-use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
-use tandem_policy::{PolicySetup, Scope};
+use tandem_approval::consent::{Consent, ConsentStatus, Executable, Review};
+use tandem_approval::{PolicySetup, Scope};
 use tandem_settings::{policy, read_settings};
 
 use super::Stage;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tandem_agent::session::{Event, ToolOutcome};
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 use tandem_tools as tools;
 
 use super::{Stage, calls, says};

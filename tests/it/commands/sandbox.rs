@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use tandem_agent::session::Parts;
+use tandem_approval::{Mode, Scope};
 use tandem_host::NameList;
 use tandem_host::command_sandbox::{SandboxDemand, SandboxSetup};
 use tandem_host::network::NetworkSetup;
-use tandem_policy::{Mode, Scope};
 use tandem_sandbox::{Limits, Mechanism, SandboxMode};
 
 use super::{Stage, contains};

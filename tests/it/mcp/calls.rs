@@ -7,9 +7,9 @@ use serde_json::json;
 use tandem_agent::session::{
     Answer, Event, Origin, ResultContent, ServerAnswer, StopReason, ToolOutcome,
 };
+use tandem_approval::Scope;
 use tandem_host::{Access, Hints};
 use tandem_mcp::McpLimits;
-use tandem_policy::Scope;
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
 use crate::fakes::{is_end, text, until};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Parts, Program, ServerReach, ToolOutcome};
+use tandem_approval::consent::{Consent, ConsentStatus, Executable, Review};
 use tandem_mcp::{Load, McpLimits, ServerConfig};
 use tandem_net::system_lookup;
-use tandem_policy::consent::{Consent, ConsentStatus, Executable, Review};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

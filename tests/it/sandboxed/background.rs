@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 
 use serde_json::json;
 use tandem_agent::session::{Answer, Event};
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;

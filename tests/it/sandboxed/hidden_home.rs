@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tandem_agent::session::{Answer, ToolOutcome};
-use tandem_policy::{Mode, Question, Scope};
+use tandem_approval::{Mode, Question, Scope};
 use tempfile::TempDir;
 
 use super::{Made, SandboxSetup, Stage, outside, run};

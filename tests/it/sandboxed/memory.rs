@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use tandem_agent::session::Answer;
+use tandem_approval::Mode;
 use tandem_host::command_sandbox::SandboxSetup;
-use tandem_policy::Mode;
 use tandem_sandbox::Limits;
 
 use super::{Made, Stage, run, with};

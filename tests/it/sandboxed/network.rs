@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
+use tandem_approval::Scope;
 use tandem_host::Access;
 use tandem_host::network::HostLists;
 use tandem_model::{Call, Chunk};
 use tandem_net::Reach;
-use tandem_policy::Scope;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tandem_agent::session::{Answer, ToolOutcome};
+use tandem_approval::{Mode, Question, Scope};
 use tandem_host::command_sandbox::SandboxSetup;
 use tandem_host::home::tool_chains;
-use tandem_policy::{Mode, Question, Scope};
 use tempfile::TempDir;
 
 use super::{Made, Stage, run};

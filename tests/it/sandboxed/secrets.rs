@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tandem_agent::session::Answer;
+use tandem_approval::Mode;
 use tandem_host::command_sandbox::SandboxSetup;
-use tandem_policy::Mode;
 use tandem_sandbox::Mechanism;
 use tempfile::TempDir;
 use tokio::time::timeout;

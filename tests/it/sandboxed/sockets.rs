@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 
 use serde_json::json;
 use tandem_agent::session::Answer;
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 use tandem_sandbox::Mechanism;
 
 use super::{SandboxSetup, Stage, run, with};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tandem_agent::session::Answer;
+use tandem_approval::Mode;
 use tandem_host::command_sandbox::{CommandSandbox, SandboxSetup, ShownFiles};
 use tandem_host::workspace::Workspace;
-use tandem_policy::Mode;
 use tandem_sandbox::{Limits, SandboxMode};
 
 use super::{Made, Stage, run, sandbox_setup};

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_host::{Access, Hints};
-use tandem_policy::{
+use tandem_approval::{
     Environment, Mode, Permissions, PolicyRequest, Question, RuleName, Saved, Scope, Verdict,
 };
+use tandem_host::{Access, Hints};
 use tandem_settings::{policy, read_settings};
 
 use crate::credentials::Place;

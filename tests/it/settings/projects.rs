@@ -5,8 +5,8 @@ use std::path::Path;
 
 use expect_test::expect;
 use serde_json::{Value, json};
-use tandem_policy::Mode;
-use tandem_policy::consent::Executable;
+use tandem_approval::Mode;
+use tandem_approval::consent::Executable;
 
 use super::{OWN, PROJECT, Place, USER, read, read_with, trusted};
 

@@ -7,7 +7,7 @@ use expect_test::expect;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode as FileMode, mknodat};
 use serde_json::json;
-use tandem_policy::Mode;
+use tandem_approval::Mode;
 
 use super::{Place, USER, read, read_with};
 

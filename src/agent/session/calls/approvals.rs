@@ -11,9 +11,9 @@ use super::question::Questions;
 use crate::session::events::event::{CallStarted, Event, ToolOutcome};
 use crate::session::events::log::Log;
 use crate::session::turns::spans;
+use tandem_approval::consent::Consent;
+use tandem_approval::{Answer, Decision, Permissions, Scope};
 use tandem_host::ToolError;
-use tandem_policy::consent::Consent;
-use tandem_policy::{Answer, Decision, Permissions, Scope};
 
 /// Parts of a session that decide if a call runs.
 pub(crate) struct Approvals {

@@ -21,6 +21,10 @@ use crate::session::engine::{CurrentTurn, Engine};
 use crate::session::events::event::{CallStarted, Caller, Event, Origin, ToolOutcome};
 use crate::session::events::log::Log;
 use crate::session::turns::spans;
+use tandem_approval::{
+    Answer, BuiltInRule, Checked, Environment, Mode, PolicyRequest, SandboxSituation, Scope,
+    Verdict, sandbox_mark,
+};
 use tandem_content::shorten::ellipsis;
 use tandem_host::background::Job;
 use tandem_host::command_sandbox::ShownFiles;
@@ -29,10 +33,6 @@ use tandem_host::{
     Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput, UserAnswer,
 };
 use tandem_model::{Call, tokens};
-use tandem_policy::{
-    Answer, BuiltInRule, Checked, Environment, Mode, PolicyRequest, SandboxSituation, Scope,
-    Verdict, sandbox_mark,
-};
 use tandem_sandbox::SandboxMode;
 
 /// Time that a cancelled call has to end by itself, before its future is dropped.

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::own_call::{self, OwnCall};
 use crate::session::engine::Engine;
+use tandem_approval::{Answer, CONNECT_TOOL, Decision, Permissions, Question, Scope, Verdict};
 use tandem_content::shorten::one_line;
 use tandem_host::network::{Admission, Connect, Destination};
 use tandem_host::{Access, ToolKind};
-use tandem_policy::{Answer, CONNECT_TOOL, Decision, Permissions, Question, Scope, Verdict};
 
 /// Maximum number of connections that wait to be asked about.
 const MAX_WAITING: usize = 256;

@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::session::engine::Engine;
 use crate::session::events::event::{CallStarted, Caller, Event, ToolOutcome};
+use tandem_approval::consent::{ConsentError, ConsentStatus, Executable};
+use tandem_approval::{Answer, BuiltInRule, Decision, Question, QuestionSubject};
 use tandem_host::{Access, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_policy::consent::{ConsentError, ConsentStatus, Executable};
-use tandem_policy::{Answer, BuiltInRule, Decision, Question, QuestionSubject};
 
 /// Asks for the user's consent, if it has been neither given nor refused. Returns `true` if it asked.
 pub(crate) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {

@@ -9,9 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::session::engine::Engine;
 use crate::session::events::event::{CallStarted, Caller, ToolOutcome};
+use tandem_approval::{
+    Answer, Decision, Environment, Permissions, PolicyRequest, Question, Verdict,
+};
 use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_policy::{Answer, Decision, Environment, Permissions, PolicyRequest, Question, Verdict};
 
 /// A call that the agent itself makes.
 pub(super) struct OwnCall {

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::session::events::event::{CallStarted, Origin};
 use parking_lot::Mutex;
-use tandem_policy::{Answer, Question};
+use tandem_approval::{Answer, Question};
 
 /// Reason why an answer did not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

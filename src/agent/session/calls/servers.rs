@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::blocking::blocking;
 use crate::session::events::event::Event;
 use crate::session::events::log::Log;
+use tandem_approval::consent::{Consent, ConsentError, Executable, MCP_SERVER};
 use tandem_mcp::{Hub, ServerStatus};
-use tandem_policy::consent::{Consent, ConsentError, Executable, MCP_SERVER};
 
 /// Time for which a prompt waits for servers before people are told that it waits.
 const SILENT_WAIT: Duration = Duration::from_millis(700);

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::other_agents::{self, BuiltInCall};
 use crate::session::state::session_state::CurrentState;
 use parking_lot::Mutex;
+use tandem_approval::{LoadedRules, Permissions, PolicyRequest, ToolList};
 use tandem_host::{Access, Tool, ToolSpec};
 use tandem_mcp::Hub;
 use tandem_model::{Call, Model, TextForm, ToolDeclaration};
-use tandem_policy::{LoadedRules, Permissions, PolicyRequest, ToolList};
 
 /// Name of the tool that edits files by patches.
 const PATCH_TOOL: &str = "apply_patch";

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::own_call::{self, OwnCall};
 use crate::session::engine::Engine;
+use tandem_approval::{Answer, Decision, Verdict};
 use tandem_host::{Access, AskUser, ToolKind, UserAnswer, UserQuestion};
-use tandem_policy::{Answer, Decision, Verdict};
 
 /// Name of these calls in rules. No tool has this name.
 const ANSWER_TOOL: &str = "answer_agent";

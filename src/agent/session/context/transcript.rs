@@ -19,9 +19,9 @@ use crate::session::events::event::{
 use crate::session::events::log::Reader;
 use crate::session::persistence::recover::AFTER_PAUSE;
 use crate::session::state::modes::told_plan_mode;
+use tandem_approval::{Answer, Decision};
 use tandem_host::outputs::Outputs;
 use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
-use tandem_policy::{Answer, Decision};
 
 /// The conversation as folded from the log so far.
 pub(crate) struct Transcript {

@@ -18,11 +18,11 @@ use serde_json::value::RawValue;
 
 use super::principal::{PrincipalId, ShareRole};
 use super::saved_workspace::SavedPlace;
+use tandem_approval::{Answer, Mode, Question, Scope};
 use tandem_content::media::Media;
 use tandem_host::preimages::FileChange;
 use tandem_host::{Access, FileDiff, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
-use tandem_policy::{Answer, Mode, Question, Scope};
 
 pub(crate) use self::compressed::tokens;
 pub use self::compressed::{Compressed, Masked, QuotedMessage};

@@ -14,10 +14,10 @@ use crate::session::events::event::{Event, StopReason, TaskEvent, ToolOutcome};
 use crate::session::events::log::{self, Log, Millis};
 use crate::session::state::session_state::{CurrentState, SessionState};
 use crate::session::state::turn_progress::ResumePolicy;
+use tandem_approval::Mode;
 use tandem_host::scratch::Scratch;
 use tandem_host::stored_files::StoredFile;
 use tandem_model::Model;
-use tandem_policy::Mode;
 
 /// A stored session that this process has leased, and whose log has been read.
 pub struct StoredSession {

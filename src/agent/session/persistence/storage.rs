@@ -23,8 +23,8 @@ use crate::session::events::log::Log;
 use crate::session::events::saved_workspace::GitOrigin;
 use crate::session::state::session_state::{CurrentState, SessionState};
 use crate::session::turns::spans;
+use tandem_approval::Mode;
 use tandem_host::stored_files::StoredFiles;
-use tandem_policy::Mode;
 
 /// The place where a session's log is stored.
 #[derive(Default)]

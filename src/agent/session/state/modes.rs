@@ -7,7 +7,7 @@ use super::session_state::CurrentState;
 use crate::session::events::event::Event;
 use crate::session::events::log::Log;
 use parking_lot::Mutex;
-use tandem_policy::{Mode, Permissions};
+use tandem_approval::{Mode, Permissions};
 
 /// Text that tells the model that plan mode is on.
 const PLAN_MODE_BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and \

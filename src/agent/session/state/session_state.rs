@@ -13,7 +13,7 @@ use crate::session::events::log::{Millis, Reader};
 use crate::session::events::principal::SessionAccess;
 use crate::session::events::saved_workspace::{PastTurns, SavedPlace};
 use parking_lot::Mutex;
-use tandem_policy::{Mode, Scope};
+use tandem_approval::{Mode, Scope};
 
 /// Maximum number of characters of a title, and of the first line of a prompt.
 const LONGEST_LINE: usize = 200;

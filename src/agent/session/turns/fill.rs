@@ -8,8 +8,8 @@ use crate::session::calls::call;
 use crate::session::calls::consent;
 use crate::session::engine::{CurrentTurn, Engine};
 use crate::session::events::event::{Event, ToolOutcome};
+use tandem_approval::consent::Executable;
 use tandem_model::{Call, Part};
-use tandem_policy::consent::Executable;
 
 use tandem_host::{NO_FILES_READ, ToolOutput};
 

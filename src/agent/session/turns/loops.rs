@@ -15,9 +15,9 @@ use crate::session::calls::call::brief;
 use crate::session::context::compress::beginning::BY_THE_AGENT;
 use crate::session::engine::Engine;
 use crate::session::events::event::{CallStarted, Caller, Event, StopReason, ToolOutcome};
+use tandem_approval::{Answer, BuiltInRule, Decision, Question, QuestionSubject, Scope};
 use tandem_host::{Access, Summary, ToolKind, ToolOutput};
 use tandem_model::Call;
-use tandem_policy::{Answer, BuiltInRule, Decision, Question, QuestionSubject, Scope};
 
 /// Detector of a model that repeats its calls or its words, for one turn.
 pub(super) struct LoopDetector {

@@ -10,7 +10,7 @@ use tracing::field::Empty;
 
 use super::span_content as content;
 use crate::session::events::event::{PromptPart, StopReason, ToolOutcome, TurnId};
-use tandem_policy::Answer;
+use tandem_approval::Answer;
 
 /// Names of the attributes with prompts, answers, arguments and results.
 const INSTRUCTIONS_KEY: &str = "gen_ai.system_instructions";

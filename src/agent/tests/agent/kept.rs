@@ -141,7 +141,7 @@ async fn a_session_without_a_prompt_leaves_nothing() {
     let place = Place::new();
     let (sessions, _) = registry(place.store(), Vec::new(), Vec::new());
     let loaded = create(&sessions);
-    loaded.session().modes().set(tandem_policy::Mode::Plan).unwrap();
+    loaded.session().modes().set(tandem_approval::Mode::Plan).unwrap();
     end(&sessions).await;
     assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 0);
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tandem_agent::session::{Event, Origin, Parts, Session};
+use tandem_approval::Mode;
 use tandem_model::Call;
-use tandem_policy::Mode;
 use tandem_tools as tools;
 use tempfile::TempDir;
 

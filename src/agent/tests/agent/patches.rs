@@ -8,8 +8,8 @@ use expect_test::expect;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::{Value, json};
 use tandem_agent::session::{Answer, Event, Origin, Parts, Session, ToolOutcome};
+use tandem_approval::Mode;
 use tandem_model::{Chunk, Error, Model, Prompt};
-use tandem_policy::Mode;
 use tandem_tools as tools;
 use tempfile::TempDir;
 

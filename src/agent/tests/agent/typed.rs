@@ -7,8 +7,8 @@ use serde_json::json;
 use tandem_agent::session::{
     Answer, Event, Origin, Parts, PromptPart, Session, StopReason, ToolOutcome,
 };
+use tandem_approval::Mode;
 use tandem_model::{Call, Chunk, Finish};
-use tandem_policy::Mode;
 use tandem_tools as tools;
 
 use test_fakes::{Fake, Spy, is_end, other, parts, text, until};

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use expect_test::expect;
 use serde_json::json;
 use tandem_agent::session::{Event, Origin, Parts, Session};
+use tandem_approval::Mode;
 use tandem_host::scratch::Scratch;
 use tandem_host::workspace::Workspace;
 use tandem_host::{Host, ToolLimits};
 use tandem_model::{Call, Chunk, Error};
-use tandem_policy::Mode;
 use tandem_tools as tools;
 use tempfile::TempDir;
 

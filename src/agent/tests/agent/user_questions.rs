@@ -7,8 +7,8 @@ use serde_json::json;
 use tandem_agent::session::{
     Access, Answer, CallStarted, Event, Origin, Parts, Session, StopReason, ToolKind, ToolOutcome,
 };
+use tandem_approval::Mode;
 use tandem_host::{ToolContext, ToolOutput, UserQuestion};
-use tandem_policy::Mode;
 use tokio::time::timeout;
 
 use test_fakes::{Fake, Spy, calls, is_end, parts, says, text, until};

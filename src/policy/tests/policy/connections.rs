@@ -2,8 +2,8 @@
 //! mode, by rules on `connect`, and by earlier "always" answers.
 
 use serde_json::{Value, json};
+use tandem_approval::{Environment, Mode, PolicyRequest, Scope, Verdict};
 use tandem_host::Access;
-use tandem_policy::{Environment, Mode, PolicyRequest, Scope, Verdict};
 
 use super::questions::{Session, question};
 use super::written::{no_rules, under};

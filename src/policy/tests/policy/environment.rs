@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
+use tandem_approval::Environment;
 use tandem_host::secrets::Secrets;
-use tandem_policy::Environment;
 use tandem_policy::findings::assess;
 
 use super::Workspace;

@@ -1,9 +1,9 @@
 //! Files of rules: each fault is reported, and fails on the safe side.
 
 use serde_json::{Value, json};
+use tandem_approval::{Mode, PolicyRequest, RuleName, Verdict};
 use tandem_host::{Access, Hints};
 use tandem_policy::rules::{Tier, parse};
-use tandem_policy::{Mode, PolicyRequest, RuleName, Verdict};
 
 use super::own_environment;
 use super::questions::{Session, call, question};

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tandem_approval::{Checked, Environment, Mode, Permissions, PolicyRequest, Verdict};
 use tandem_host::Access;
 use tandem_policy::findings::variables_of_reading;
-use tandem_policy::{Checked, Environment, Mode, Permissions, PolicyRequest, Verdict};
 use tempfile::TempDir;
 
 use super::questions::{SHELL, commands};

@@ -25,8 +25,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use tandem_approval::Environment;
 use tandem_host::secrets::Secrets;
-use tandem_policy::Environment;
 use tandem_policy::findings::{AssessedCommand, assess};
 use tempfile::TempDir;
 

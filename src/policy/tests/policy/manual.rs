@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
+use tandem_approval::{Mode, SandboxSituation, Verdict};
 use tandem_host::workspace::OutsideFile;
 use tandem_host::{Access, Hints};
 use tandem_policy::decide::{Action, Confinement, decide};
 use tandem_policy::findings::Fact;
-use tandem_policy::{Mode, SandboxSituation, Verdict};
 use tandem_sandbox::SandboxMode;
 
 use super::questions::{Session, call};

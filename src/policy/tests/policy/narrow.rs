@@ -1,6 +1,6 @@
 //! Calls that an "always" for the harmless form of a command does not cover.
 
-use tandem_policy::{Mode, Verdict};
+use tandem_approval::{Mode, Verdict};
 
 use super::questions::{Session, commands, question};
 

@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use tandem_approval::{Mode, PolicyRequest, Scope, Verdict};
 use tandem_host::Access;
-use tandem_policy::{Mode, PolicyRequest, Scope, Verdict};
 
 use super::own_environment;
 use super::questions::{Session, question};

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use tandem_host::{Access, Hints};
-use tandem_policy::{
+use tandem_approval::{
     Environment, Mode, Permissions, PolicyRequest, PolicySetup, Question, Scope, Verdict,
 };
+use tandem_host::{Access, Hints};
 
 use super::written::no_rules;
 use super::{Workspace, own_environment};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use tandem_policy::{Environment, Mode, Scope, Verdict};
+use tandem_approval::{Environment, Mode, Scope, Verdict};
 
 use super::questions::{SHELL, Session, commands, question};
 

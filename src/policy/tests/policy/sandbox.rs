@@ -5,10 +5,10 @@ use std::fs;
 
 use expect_test::{expect, expect_file};
 use serde_json::json;
-use tandem_host::{Access, SandboxRequest};
-use tandem_policy::{
+use tandem_approval::{
     Checked, Mode, PolicyRequest, Question, RuleName, SandboxSituation, Scope, Verdict,
 };
+use tandem_host::{Access, SandboxRequest};
 use tandem_sandbox::SandboxMode::{self, DangerFullAccess, ReadOnly, WorkspaceWrite};
 
 use super::questions::{SHELL, Session, commands, question};

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tandem_approval::{Mode, Permissions, PolicyRequest, PolicySetup, RuleName, Verdict};
 use tandem_host::Access;
 use tandem_host::secrets::Secrets;
-use tandem_policy::{Mode, Permissions, PolicyRequest, PolicySetup, RuleName, Verdict};
 
 use super::own_environment;
 use super::questions::{SHELL, Session, call, question};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 use proptest::prelude::*;
+use tandem_approval::{LoadedRules, Mode, PolicySetup, RuleName, RuleStore, Saved, Verdict};
 use tandem_policy::rules::{RuleSet, Tier, parse};
-use tandem_policy::{LoadedRules, Mode, PolicySetup, RuleName, RuleStore, Saved, Verdict};
 
 use super::lines::{pieces, sensible};
 use super::questions::{Session, question};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::events::event::{CallStarted, Origin, StopReason, ToolOutcome, TurnId};
 use crate::session::events::log::{Entry, Millis};
-use tandem_policy::{Answer, Decision};
+use tandem_approval::{Answer, Decision};
 
 /// One turn, from the queue to its end.
 #[derive(Debug, Clone)]

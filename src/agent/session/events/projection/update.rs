@@ -7,8 +7,8 @@ use crate::session::events::event::{
     CallStarted, Compressed, Origin, StopReason, ToolOutcome, TurnId,
 };
 use crate::session::events::log::Millis;
+use tandem_approval::{Answer, Mode};
 use tandem_model::{Retry, Usage};
-use tandem_policy::{Answer, Mode};
 
 /// Meaning of one entry of the log for people.
 #[derive(Debug, Clone)]

@@ -11,9 +11,9 @@ use tandem_agent::session::{
     TurnId, UnknownOutcome, now, read_stored,
 };
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
+use tandem_approval::Mode;
 use tandem_host::{Access, ToolKind};
 use tandem_model::{Call, FinishReason, Usage};
-use tandem_policy::Mode;
 use tokio::time::timeout;
 
 use super::{LONG, Place, end, events, load, look, says};

@@ -4,8 +4,8 @@ use std::fs;
 
 use expect_test::expect;
 use tandem_agent::session::{Memory, Places};
+use tandem_approval::Mode;
 use tandem_model::{Finish, Native};
-use tandem_policy::Mode;
 
 use super::*;
 use test_fakes::host;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tandem_agent::session::ToolOutcome;
+use tandem_approval::Mode;
 use tandem_host::scratch::Scratch;
 use tandem_host::workspace::Workspace;
 use tandem_host::{Host, ToolLimits};
-use tandem_policy::Mode;
 use tempfile::TempDir;
 
 use super::*;

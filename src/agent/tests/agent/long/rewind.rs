@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::Value;
 use tandem_agent::session::{EarlierPrompts, ResumePolicy, Storage, Store, StoredSession, Upkeep};
+use tandem_approval::Mode;
 use tandem_host::scratch::Scratch;
 use tandem_host::workspace::Workspace;
 use tandem_host::{Host, ToolLimits};
-use tandem_policy::Mode;
 use tandem_store::FileStore;
 use tempfile::TempDir;
 

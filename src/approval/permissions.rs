@@ -222,11 +222,7 @@ impl Permissions {
 
 /// Returns the sandbox mode in which commands run without a question; `named`: the mode that the user has named;
 /// `edits`: files of the workspace are changed without a question.
-pub(crate) fn sandbox_mode_unasked(
-    named: Option<SandboxMode>,
-    mode: Mode,
-    edits: bool,
-) -> SandboxMode {
+pub fn sandbox_mode_unasked(named: Option<SandboxMode>, mode: Mode, edits: bool) -> SandboxMode {
     named.unwrap_or(match mode {
         Mode::Default if !edits => SandboxMode::ReadOnly,
         Mode::Plan => SandboxMode::ReadOnly,

@@ -5,12 +5,12 @@ use tandem_host::Access;
 
 /// Pattern of tool names in a rule.
 #[derive(Debug, Clone)]
-pub(crate) struct NamePattern(pub(crate) String);
+pub struct NamePattern(pub String);
 
 impl NamePattern {
     /// Returns whether the tool of a call has such a name. With `of_server`, the name may also be the MCP server's own
     /// name for its tool.
-    pub(crate) fn matches(&self, request: &PolicyRequest<'_>, of_server: bool) -> bool {
+    pub fn matches(&self, request: &PolicyRequest<'_>, of_server: bool) -> bool {
         let pattern = self.0.as_str();
         if let Access::Mcp { server, tool, .. } = request.access {
             // The parts are compared one by one, because a server named `a_b` is not the server `a`.

@@ -40,7 +40,7 @@ const CLASS_NAMES: &[(&str, &str)] = &[
 ];
 
 /// Returns the present name of a tool for the name of its class. Any other name is returned as it is.
-pub(crate) fn current_name(name: &str) -> &str {
+pub fn current_name(name: &str) -> &str {
     CLASS_NAMES.iter().find(|(class, _)| *class == name).map_or(name, |(_, now)| now)
 }
 

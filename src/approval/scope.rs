@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Separator between a remembered command and the project content that the command was allowed with: names of files and
 /// a hash. No command line that can be analysed has this character.
-pub(crate) const CONTENT_SEPARATOR: char = '\u{1f}';
+pub const CONTENT_SEPARATOR: char = '\u{1f}';
 
 /// Calls that the user always allows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
