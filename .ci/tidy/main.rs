@@ -201,7 +201,7 @@ mod tests {
         let root = workspace();
         let rebuilds = rebuilds::rebuilds(&root, &program_files(&root));
         assert!(rebuilds["src/tools"] <= 15, "{rebuilds:?}");
-        assert!(rebuilds["src/policy"] <= 60, "{rebuilds:?}");
+        assert!(rebuilds["src/policy"] <= 15, "{rebuilds:?}");
     }
 
     #[test]
