@@ -196,7 +196,7 @@ impl Actor<'_> {
         // A saved answer applies to all sessions on this machine, so only the user of the machine may save an
         // answer.
         let started =
-            self.context.story(|story| Some(Arc::clone(&story.call(&given.call)?.started)));
+            self.context.records(|records| Some(Arc::clone(&records.call(&given.call)?.started)));
         let question = started.as_ref().and_then(|started| started.question.as_ref());
         let for_good = question.is_none_or(|it| it.is_permitted_for_good(&given.answer));
         if for_good && !self.caller.principal.changes_for_all() {
