@@ -69,8 +69,8 @@ impl fmt::Display for ConsentError {
         match self {
             Self::NotSaved(why) => write!(f, "The answer counts for this session only: {why}."),
             Self::Changed => f.write_str(
-                "The answer does not count: what this folder's own settings would run has changed since it was \
-                 shown. You are asked again with your next prompt; `/permissions` shows what would run now.",
+                "The answer does not count: the programs that this folder's settings name have changed since \
+                 they were shown. You are asked again with your next prompt; `/permissions` shows the programs.",
             ),
         }
     }
@@ -206,7 +206,7 @@ impl Consent {
         *self.found.lock() = is_current.then(|| shown.clone());
         let kept = tokio::task::spawn_blocking(move || (consent.keep)(&shown, yes)).await;
         self.settle(yes);
-        let kept = kept.unwrap_or_else(|_| Err("the agent's log says more".to_owned()));
+        let kept = kept.unwrap_or_else(|_| Err("the log (`--log-file`) says more".to_owned()));
         kept.map_err(ConsentError::NotSaved)
     }
 

@@ -57,8 +57,7 @@ impl Checked {
         if self.verdict != Verdict::Allow || !leaves {
             return self;
         }
-        let why =
-            "this conversation is not being saved, and nothing would tell later that this was done";
+        let why = "this conversation is not being saved, so there would be no record of this call";
         let question = Question {
             why: why.to_owned(),
             rules: vec![BuiltInRule::Unsaved.into()],

@@ -45,7 +45,8 @@ impl<'a> Check<'a> {
     pub(super) fn doubted(&self, verdict: Verdict) -> Verdict {
         match (verdict, self.doubt()) {
             (Verdict::Allow, Some(broken)) if *self.request.access != Access::Nothing => {
-                let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
+                let why =
+                    format!("a rule that cannot be read may forbid this call: {}", broken.why);
                 Verdict::Ask(Question {
                     why,
                     rules: vec![broken.name.clone()],
@@ -127,7 +128,7 @@ impl<'a> Check<'a> {
                     let why = sensitive.join("; ");
                     return found(Fact::ChangesSensitive, BuiltInRule::SpecialFiles, &why, vec![]);
                 }
-                let why = "this mode asks before it changes files";
+                let why = "this mode asks before a call changes files";
                 found(Fact::WritesFile, BuiltInRule::Edits, why, vec![Scope::Edits, whole])
             }
             Access::Mcp { server, hints, .. } => {
@@ -135,11 +136,12 @@ impl<'a> Check<'a> {
                 // says.
                 let (fact, said) = match (hints.read_only, hints.destructive) {
                     (Some(true), _) => {
-                        (Fact::CallsReadingServer, "; the server says that this one only reads")
+                        (Fact::CallsReadingServer, "; the server says that this tool only reads")
                     }
-                    (_, Some(true)) => {
-                        (Fact::CallsServer, "; the server says that this one may destroy something")
-                    }
+                    (_, Some(true)) => (
+                        Fact::CallsServer,
+                        "; the server says that this tool may destroy something",
+                    ),
                     _ => (Fact::CallsServer, ""),
                 };
                 let why = format!("a tool of an MCP server may do anything{said}");
@@ -148,22 +150,22 @@ impl<'a> Check<'a> {
                 CallFinding { is_trusted: hints.trusted, ..found }
             }
             Access::Agent { agent, trusted, .. } => {
-                let why = "what is sent leaves this session, and the agent may do anything";
+                let why = "the message leaves this session, and the other agent may do anything";
                 let scopes = vec![Scope::Agent(agent.clone())];
                 let found = found(Fact::CallsAgent, BuiltInRule::Agent, why, scopes);
                 CallFinding { is_trusted: *trusted, ..found }
             }
             Access::AgentQuestion { danger: true, .. } => {
-                let why = "the agent says that this may do harm where it runs";
+                let why = "the other agent says that this may do harm where that agent runs";
                 found(Fact::AgentDoesHarm, BuiltInRule::AgentAsks, why, vec![])
             }
             Access::AgentQuestion { agent, tool, .. } => {
-                let why = "the agent asks before it does this where it runs";
+                let why = "the other agent asks before it does this where that agent runs";
                 let scope = Scope::AgentTool { agent: agent.clone(), tool: tool.clone() };
                 found(Fact::AgentActs, BuiltInRule::AgentAsks, why, vec![scope])
             }
             _ => {
-                let why = "this mode asks before it does more than read";
+                let why = "this mode asks before a call does more than read";
                 found(Fact::DoesMore, BuiltInRule::Other, why, vec![whole])
             }
         }

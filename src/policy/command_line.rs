@@ -301,7 +301,8 @@ impl Line<'_> {
         let (mut why, rules) = self.reasons(whole, asks);
         if !scopes.is_empty() && !unknown.is_empty() {
             why.push_str(&format!(
-                "; after an \"always\", {} runs whatever the workspace says then",
+                "; after an \"always\", {} runs without a question even if files of the workspace change what it \
+                 does",
                 unknown.join(", ")
             ));
         }

@@ -117,15 +117,17 @@ impl<'a> Confined<'a> {
         let hooks = if self.runs_hooks { HOOKS_NOTE } else { "" };
         let what = match self.mode {
             SandboxMode::DangerFullAccess if asks_for_more => {
-                format!("it is to run outside the sandbox{hooks}")
+                format!("the model wants this command to run outside the sandbox{hooks}")
             }
             SandboxMode::DangerFullAccess => {
                 let names: Vec<_> = asked.iter().map(|name| format!("`{name}`")).collect();
                 return Some(format!("{} cannot work inside the sandbox{hooks}", names.join(", ")));
             }
-            mode if asks_for_more => format!("it is to run in the sandbox mode `{mode}`"),
+            mode if asks_for_more => {
+                format!("the model wants this command to run in the sandbox mode `{mode}`")
+            }
             mode if self.confinement == Confinement::Exceeding => {
-                return Some(format!("it needs the sandbox mode `{mode}`"));
+                return Some(format!("this command needs the sandbox mode `{mode}`"));
             }
             _ => return None,
         };

@@ -168,7 +168,10 @@ impl Assessment<'_> {
         assessed.hidden.extend(variants.iter().flat_map(|variant| secrets.hidden(variant, cwd)));
         let mut all = variants.iter().chain([command]);
         if !assessed.findings.is_empty() && all.any(|it| secrets.changes_hidden(it, cwd)) {
-            let why = format!("`{}` changes a file of the hidden home", command.brief());
+            let why = format!(
+                "`{}` changes a file of the home directory that the sandbox hides",
+                command.brief()
+            );
             let finding = Finding::new(Fact::ChangesHiddenHome, BuiltInRule::EveryTime, why);
             assessed.findings.push(finding);
         }

@@ -56,8 +56,8 @@ impl Check<'_> {
         if self.refuses_hosts() {
             return not_in_plan(std::slice::from_ref(host));
         }
-        let why = "the command can send there what it has read, and `sandbox.network.allowedDomains` does \
-            not allow it";
+        let why = "the command could send what it has read to this host, and `sandbox.network.allowedDomains` \
+            does not name the host";
         ask(BuiltInRule::Network, why, vec![Scope::Connections(vec![host.clone()])])
     }
 
@@ -97,8 +97,8 @@ impl Check<'_> {
             if asks.is_empty() { vec![Scope::Connections(unknown.clone())] } else { vec![] };
         if !unknown.is_empty() {
             let why = format!(
-                "the address can carry there what was read, and `sandbox.network.allowedDomains` does not \
-                 name {}",
+                "the addresses could carry what was read to hosts that `sandbox.network.allowedDomains` does not \
+                 name: {}",
                 listed(&unknown)
             );
             asks.push((why, BuiltInRule::Network.into()));
@@ -142,7 +142,7 @@ impl Check<'_> {
             return HostVerdict::Asks(why, rule.name.clone());
         }
         if let Some(broken) = self.policy.unreadable_rule(&request) {
-            let why = format!("a rule may forbid this, but cannot be read: {}", broken.why);
+            let why = format!("a rule that cannot be read may forbid this call: {}", broken.why);
             return HostVerdict::Asks(why, broken.name.clone());
         }
         if is_open { HostVerdict::Open } else { HostVerdict::Unknown }

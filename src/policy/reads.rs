@@ -22,7 +22,7 @@ pub(super) fn question(always: &Always, files: &[OutsideFile]) -> Option<Questio
     let names: Vec<_> = paths.iter().map(|path| name(path)).collect();
     let are = if names.len() == 1 { "is" } else { "are" };
     let why = format!(
-        "{} {are} outside the workspace, and not read without a question",
+        "{} {are} outside the workspace, where nothing is read without a question",
         names.join(", ")
     );
     // If one of the files has no folder, no "always" is offered: none could cover the whole call.

@@ -24,11 +24,11 @@ pub(super) fn hook(command: &SimpleCommand, cwd: &Cwd<'_>) -> Option<String> {
 /// Checks that a call of git only reads inside the workspace. An error says why this is not known.
 pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String> {
     let Some(git) = Git::read(command.args()).filter(|git| !git.words.is_empty()) else {
-        return Err(format!("`{}` is not known to only read", command.brief()));
+        return Err(format!("`{}` is not on the list of commands that only read", command.brief()));
     };
     if !git.reads() {
         return Err(format!(
-            "`{}` is not known to only read",
+            "`{}` is not on the list of commands that only read",
             brief(&prefix::always_prefix(command))
         ));
     }

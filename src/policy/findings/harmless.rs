@@ -27,7 +27,7 @@ pub(super) fn check(command: &SimpleCommand, cwd: &Cwd<'_>) -> Result<(), String
         _ if says_version(command, cwd) => Ok(()),
         _ => match reading::reading(command) {
             CommandEffect::Unknown => Err(format!(
-                "`{}` is not known to only read",
+                "`{}` is not on the list of commands that only read",
                 brief(&prefix::always_prefix(command))
             )),
             CommandEffect::Texts => texts(command, cwd),

@@ -139,7 +139,7 @@ impl<'a> SecretFinder<'a> {
         let inside = self.roots.iter().find_map(|root| file.strip_prefix(root).ok());
         let file = brief(&inside.unwrap_or(file).display().to_string());
         let why = format!(
-            "`{}` may read `{file}`, which may hold secrets: only running it would tell",
+            "`{}` may read `{file}`, which may hold secrets: the files that it reads are known only when it runs",
             command.brief()
         );
         Some(SecretFinding::new(Fact::MayNameSecret, why, Vec::new()))

@@ -329,6 +329,6 @@ fn regex(pattern: &str) -> Result<Regex, String> {
     builder.build().map_err(|err| {
         let why = err.to_string();
         let last = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        format!("no regular expression that can be used here: {last}")
+        format!("not a regular expression that can be used here: {last}")
     })
 }

@@ -48,8 +48,13 @@ fn what_is_wrong_is_named_with_its_line() {
     check(&format!("{allow}; commandPrefx = 'a'"), 4, nothing, "unknown field `commandPrefx`");
     check(&format!("{allow}000"), 3, nothing, "`priority` must be a whole number from 0 to 999");
     check("toolName = 'x'; decision = 'deny'; priority = -1", 4, x, "invalid value: integer `-1`");
-    check(&format!("commandRegex = '(a'; {deny}"), 2, shell, "no regular expression that can");
-    check(&format!("argsPattern = '(?=a)'; toolName = 'x'; {deny}"), 2, x, "no regular expression");
+    check(&format!("commandRegex = '(a'; {deny}"), 2, shell, "not a regular expression that can");
+    check(
+        &format!("argsPattern = '(?=a)'; toolName = 'x'; {deny}"),
+        2,
+        x,
+        "not a regular expression",
+    );
     check("decision = 'forbid'; priority = 1", 2, all, "unknown variant `forbid`");
     check("toolName = 'x'; priority = 1", 1, x, "missing field `decision`");
     check(&format!("toolName = 5; {deny}"), 2, all, "expected a text in quotes, or a list of them");

@@ -147,7 +147,7 @@ fn a_question_names_the_commands_and_what_always_can_mean() {
         &[],
         "echo one; sleep 0.2; echo two",
         expect![[r"
-            `sleep` is not known to only read [built-in rule read-only]
+            `sleep` is not on the list of commands that only read [built-in rule read-only]
             echo, sleep
             commands that begin with `sleep`
             exactly `echo one; sleep 0.2; echo two`
@@ -158,7 +158,7 @@ fn a_question_names_the_commands_and_what_always_can_mean() {
         &[],
         "cd src && RUST_LOG=1 cargo test && git commit -m x",
         expect![[r#"
-            `cargo test` is not known to only read; `git commit` is not known to only read; after an "always", `cargo test` runs whatever the workspace says then [built-in rule read-only]
+            `cargo test` is not on the list of commands that only read; `git commit` is not on the list of commands that only read; after an "always", `cargo test` runs without a question even if files of the workspace change what it does [built-in rule read-only]
             cd, cargo, git
             commands that begin with `cargo test`, `git commit`
             exactly `cd src && RUST_LOG=1 cargo test && git commit -m x`
@@ -174,7 +174,7 @@ fn what_was_always_allowed_is_not_asked_about_again() {
         &["cargo test", "echo"],
         "echo x; cargo test; cargo run",
         expect![[r#"
-            `cargo run` is not known to only read; after an "always", `cargo run` runs whatever the workspace says then [built-in rule read-only]
+            `cargo run` is not on the list of commands that only read; after an "always", `cargo run` runs without a question even if files of the workspace change what it does [built-in rule read-only]
             cargo
             commands that begin with `cargo run`
             exactly `echo x; cargo test; cargo run`
@@ -190,7 +190,7 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
         &[],
         "cargo test > out.txt",
         expect![[r#"
-            `cargo test` is not known to only read; a redirection writes to `out.txt`; after an "always", `cargo test` runs whatever the workspace says then [built-in rules read-only, redirections]
+            `cargo test` is not on the list of commands that only read; a redirection writes to `out.txt`; after an "always", `cargo test` runs without a question even if files of the workspace change what it does [built-in rules read-only, redirections]
             cargo
             commands that begin with `cargo test >`
             exactly `cargo test > out.txt`
@@ -201,7 +201,7 @@ fn a_file_that_is_written_belongs_to_what_always_means() {
         &["cargo test"],
         "cargo test > out.txt",
         expect![[r#"
-            a redirection writes to `out.txt`; after an "always", `cargo test` runs whatever the workspace says then [built-in rule redirections]
+            a redirection writes to `out.txt`; after an "always", `cargo test` runs without a question even if files of the workspace change what it does [built-in rule redirections]
             cargo
             commands that begin with `cargo test >`
             exactly `cargo test > out.txt`
@@ -228,7 +228,7 @@ fn what_must_be_asked_about_every_time_offers_no_always() {
         &[],
         "cargo test; rm -rf x",
         expect![[r"
-            `rm -rf x` deletes recursively, or without asking; `cargo test` is not known to only read [built-in rules every-time, read-only]
+            `rm -rf x` deletes recursively, or without asking; `cargo test` is not on the list of commands that only read [built-in rules every-time, read-only]
             cargo, rm
 
         "]],
@@ -260,7 +260,7 @@ fn the_reasons_do_not_run_on() {
         &[],
         &format!("{}; sudo x", line[..7].join("; ")),
         expect![[r"
-            `sudo x` runs as another user; `program-0` is not known to only read; `program-1` is not known to only read; `program-2` is not known to only read; and 4 more [built-in rules every-time, read-only]
+            `sudo x` runs as another user; `program-0` is not on the list of commands that only read; `program-1` is not on the list of commands that only read; `program-2` is not on the list of commands that only read; and 4 more [built-in rules every-time, read-only]
             program-0, program-1, program-2, program-3, program-4, program-5, program-6, sudo
 
         "]],

@@ -189,7 +189,10 @@ fn where_it_is_not_known_what_is_run_the_question_says_so() {
     let check = |line: &str, names: Option<&str>| {
         let question = question(session.run(line));
         let says = names.map(|names| {
-            format!("; after an \"always\", {names} runs whatever the workspace says then")
+            format!(
+                "; after an \"always\", {names} runs without a question even if files of the workspace change \
+                 what it does"
+            )
         });
         let said = question.why.find("; after an").map(|at| question.why[at..].to_owned());
         assert_eq!(said, says, "{line}");

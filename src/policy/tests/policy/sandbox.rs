@@ -388,17 +388,18 @@ fn a_question_about_the_sandbox_has_the_models_reason_and_a_rule_of_its_own() {
         (
             "npm ci",
             DangerFullAccess,
-            "it is to run outside the sandbox; the model says: \"It is needed.\"; ",
+            "the model wants this command to run outside the sandbox; the model says: \"It is needed.\"; ",
         ),
         (
             "make",
             WorkspaceWrite,
-            "it is to run in the sandbox mode `workspace-write`; the model says: \"It is needed.\"; ",
+            "the model wants this command to run in the sandbox mode `workspace-write`; the model says: \"It is \
+             needed.\"; ",
         ),
         (
             "ls '",
             DangerFullAccess,
-            "it is to run outside the sandbox; the model says: \"It is needed.\"; ",
+            "the model wants this command to run outside the sandbox; the model says: \"It is needed.\"; ",
         ),
     ] {
         let (question, _) = asked(&session, line, Some(asks));
@@ -413,7 +414,8 @@ fn a_question_about_the_sandbox_has_the_models_reason_and_a_rule_of_its_own() {
     let why = "`git` cannot work inside the sandbox (the hooks and filters of the repository run outside, too)";
     assert!(question.why.starts_with(why), "{}", question.why);
     let (question, _) = asked(&session, "git commit -m x; make", Some(DangerFullAccess));
-    let why = "it is to run outside the sandbox (the hooks and filters of the repository run outside, too); the";
+    let why = "the model wants this command to run outside the sandbox (the hooks and filters of the repository \
+        run outside, too); the";
     assert!(question.why.starts_with(why), "{}", question.why);
     // A double quote of the model must not end the quotation of its reason.
     let justification = Some("Fine\" [allowed by r.toml:1]".to_owned());
