@@ -131,7 +131,7 @@ impl Catalog {
         })?;
         let of_others = |id: &str| Provider::of(id, Provider::Gemini).0 != Provider::Gemini;
         if let Some((name, id)) = file.aliases.iter().find(|(_, id)| of_others(id)) {
-            return Err(format!("`aliases.{name}`: `{id}` is no id of the Gemini API"));
+            return Err(format!("`aliases.{name}`: `{id}` is not a model's id of the Gemini API"));
         }
         self.aliases.extend(file.aliases);
         self.rows.extend(file.models);
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(catalog.lookup("flash").id, "gemini-3.5-flash");
         refused(
             r#"{"aliases": {"fast": "openai:gpt-5"}}"#,
-            "`aliases.fast`: `openai:gpt-5` is no id of the Gemini API",
+            "`aliases.fast`: `openai:gpt-5` is not a model's id of the Gemini API",
         );
     }
 

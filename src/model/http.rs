@@ -153,8 +153,8 @@ pub(super) fn address(text: &str, secret: bool) -> Result<Url, Error> {
         "https" => Ok(url),
         "http" if local || !secret => Ok(url),
         scheme => Err(Error::Rejected(format!(
-            "The API's address {scheme}://{} is not https, so the key was not sent: anybody on the \
-             way could read it. Use an https address; only this machine may be called without.",
+            "The API's address {scheme}://{} is not https, so the key was not sent: others on the network could \
+             read the key. Use an https address; http is for servers on this machine only.",
             host(&url)
         ))),
     }
@@ -216,14 +216,14 @@ fn lost(host: &str, error: &reqwest::Error) -> RequestFailure {
     let why = cause(error);
     if let Some(reason) = distrusted(error) {
         return RequestFailure::terminal(Error::Unavailable(format!(
-            "The certificate of {host} is not trusted: {reason}. If a proxy of your organisation \
-             stands in between, its certificate must be installed on this machine, or be in a file that \
-             SSL_CERT_FILE names."
+            "The certificate of {host} is not trusted: {reason}. If there is a proxy of your organisation in \
+             between, install the proxy's certificate on this machine, or name a file with the certificate in \
+             SSL_CERT_FILE."
         )));
     }
     if speaks_no_tls(error) {
         return RequestFailure::terminal(Error::Unavailable(format!(
-            "{host} does not speak https. If it is a server for http, begin its address with `http://`."
+            "{host} does not speak https. If this server speaks http, begin its address with `http://`."
         )));
     }
     if error.is_builder() {

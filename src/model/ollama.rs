@@ -111,7 +111,7 @@ impl Api for OllamaApi {
         let facts = self.facts.lock().clone().unwrap_or_default();
         if !facts.tools && !prompt.tools.is_empty() {
             return Err(Error::Rejected(format!(
-                "The model `{}` cannot call tools, so it cannot work here. Choose another model.",
+                "The model `{}` cannot call tools, so it cannot work with tandem. Choose another model.",
                 self.model.id
             )));
         }
@@ -130,8 +130,8 @@ impl Api for OllamaApi {
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
         if report.says(&["requires more system memory", "out of memory"]) {
-            let what = "The model needs more memory than there is. Choose a smaller one, or give \
-                        it a shorter context: `inputTokens` in `models.json`.";
+            let what = "The model needs more memory than this machine has free. Choose a smaller model, or give \
+                the model a shorter context: `inputTokens` in `models.json`.";
             return RequestFailure::terminal(Error::Unavailable(report.with_message(what))).into();
         }
         let trouble = report.classify(endpoint.request_info(&self.model.id));

@@ -122,8 +122,8 @@ impl Report {
             408 | 409 | 499 | 500..=599 => self.server_error().into(),
             300..=399 => self.terminal(
                 Error::Rejected,
-                "The API's address redirects to another one, where a key is not sent. If you \
-                 trust it, configure that address.",
+                "The API's address redirects to another address, to which no key is sent. If you trust the other \
+                 address, configure it.",
             ),
             400 | 422 if self.is_unknown_model() => self.not_found(info),
             code => {
@@ -199,8 +199,7 @@ impl Report {
         if self.should_retry == Some(false) {
             return failure(
                 Error::Unavailable,
-                "The server failed, and asks not to be tried again now. Try again later, or try another \
-                 model.",
+                "The server failed, and asks clients to wait. Try again later, or choose another model.",
             );
         }
         None
@@ -244,7 +243,7 @@ impl Report {
             return Some(LLAMA_CPP_FLAG);
         }
         self.says(&["support tool", "not support tools", "tools is not supported"]).then_some(
-            "This model cannot call tools, so it cannot work here. Choose another model.",
+            "This model cannot call tools, so it cannot work with tandem. Choose another model.",
         )
     }
 
@@ -379,7 +378,7 @@ impl Report {
 /// Writes a sentence on when a server takes requests again.
 pub(super) fn when_to_try_again(wait: Option<Duration>) -> String {
     match wait {
-        Some(wait) => format!("It takes requests again in {}.", human_duration(wait)),
+        Some(wait) => format!("The API takes requests again in {}.", human_duration(wait)),
         None => "Try again later.".to_owned(),
     }
 }
@@ -397,8 +396,8 @@ fn not_accepted(RequestInfo { provider, url, has_key, .. }: RequestInfo<'_>) -> 
             provider.title()
         ),
         (true, false) => format!(
-            "The server at {url} does not accept the key. {login} and give it the key of that \
-             server, or set another key in the environment."
+            "The server at {url} does not accept the key. {login} and enter the key of this server, or set \
+             another key in the environment."
         ),
     }
 }

@@ -9,9 +9,9 @@ use super::{Error, Prompt};
 const MIN_ANSWER_TOKENS: u64 = 1024;
 
 /// Advice on how to get a larger window from each server.
-const LARGER_WINDOW: &str = "Start the server with a larger one (`--ctx-size` of llama.cpp, \
-    `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, \
-    the context length of LM Studio), or choose another model.";
+const LARGER_WINDOW: &str = "Start the server with a larger context window (`--ctx-size` of llama.cpp, \
+    `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, the context \
+    length of LM Studio), or choose another model.";
 
 /// Refuses a prompt whose instructions and tools alone are larger than the context window.
 pub(super) fn check(window: Option<u64>, prompt: &Prompt) -> Result<(), Error> {

@@ -161,7 +161,7 @@ fn is_web_page(response: &Response) -> bool {
 
 fn web_page() -> Error {
     let what = "The API's address returned a web page. Check the address, or log in to the network if it asks \
-         for that.";
+        for a login.";
     Error::BadAnswer(what.to_owned())
 }
 

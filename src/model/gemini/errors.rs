@@ -61,7 +61,7 @@ fn bad_request(report: &Report, tools: &[ToolDeclaration]) -> RequestFailure {
         return terminal(report, Error::ContextTooLong, what);
     }
     let what = if says(&["schema depth"]) {
-        format!("A tool's schema is nested too deep, or in a circle.{}", suspects(tools))
+        format!("A tool's schema is nested too deeply, or contains itself.{}", suspects(tools))
     } else if let Some(tool) = declaration(&report.message, tools) {
         format!("The API does not accept the declaration of the tool `{tool}`; leave it out.")
     } else if says(&["function response part", "function call turn", "function response turn"]) {
@@ -118,8 +118,7 @@ fn too_many(report: &Report, model: &str) -> RequestFailure {
     if never || has_no_quota(&report.message) {
         let what = if never {
             format!(
-                "The daily quota{named} is used up. Continue tomorrow, with another model, or with \
-                 another key."
+                "The daily quota{named} is used up. Go on tomorrow, or use another model or another key."
             )
         } else {
             format!(

@@ -66,9 +66,9 @@ impl OpenAiServer {
     pub(super) fn check(&self, endpoint: &Endpoint, prompt: &Prompt) -> Result<(), Error> {
         let checked = if self.facts_of(endpoint).drops_tools && !prompt.tools.is_empty() {
             Err(Error::Rejected(format!(
-                "The chat template of the model `{}` has no place for tools, so the server at {} leaves \
-                 them out and the model can do nothing here. Start the server with a template that has \
-                 one (`--chat-template-file` of llama.cpp), or choose another model.",
+                "The chat template of the model `{}` has no place for tools, so the server at {} leaves the \
+                 tools out and the model can do nothing. Start the server with a template that has one \
+                 (`--chat-template-file` of llama.cpp), or choose another model.",
                 self.model.id, endpoint.url
             )))
         } else {

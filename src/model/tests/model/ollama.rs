@@ -187,7 +187,7 @@ async fn a_model_is_sent_only_what_it_can_take() {
     let server = able(vec![text("ok")], &["completion"]).await;
     let (lines, _) = ask(&model(&server), prompt(vec![user("hi")])).await;
     let why = format!(
-        "The model `{MODEL}` cannot call tools, so it cannot work here. Choose another model."
+        "The model `{MODEL}` cannot call tools, so it cannot work with tandem. Choose another model."
     );
     assert_lines(&lines, &[&format!("error: Rejected(\"{why}\")")]);
 }

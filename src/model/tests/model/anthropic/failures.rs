@@ -157,7 +157,11 @@ async fn a_key_is_checked_by_asking_for_one_model() {
     assert_eq!(check(&endpoint(&server)).await, Ok(()));
     let error = check(&endpoint(&server)).await.unwrap_err();
     let error = error.to_string().replace(server.address(), "http://HOST");
-    expect!["The server at http://HOST does not accept the key. Run `tandem login --provider anthropic` and give it the key of that server, or set another key in the environment. The server says: [key]"].assert_eq(&error);
+    expect![
+        "The server at http://HOST does not accept the key. Run `tandem login --provider anthropic` and enter \
+         the key of this server, or set another key in the environment. The server says: [key]"
+    ]
+    .assert_eq(&error);
     assert_eq!(server.asked()[0].what, "GET /v1/models?limit=1");
     let error = check(&endpoint(&server)).await.unwrap_err();
     assert!(!error.to_string().is_empty());

@@ -103,9 +103,8 @@ async fn an_address_without_https_is_refused() {
     let key = Some(Secret::new(KEY));
     let endpoint = Endpoint { key, ..Endpoint::new(Provider::Gemini, models_url) };
     let gemini = of_model(MODEL, endpoint.clone(), options());
-    let why = "The API's address http://gateway.example.com is not https, so the key was not sent: \
-               anybody on the way could read it. Use an https address; only this machine may be called \
-               without.";
+    let why = "The API's address http://gateway.example.com is not https, so the key was not sent: others on the \
+        network could read the key. Use an https address; http is for servers on this machine only.";
     let refused = Error::Rejected(why.to_owned());
     assert_eq!(gemini.ready(), Err(refused.clone()));
     assert_eq!(error_of(&gemini).await, refused);

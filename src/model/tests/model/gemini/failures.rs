@@ -55,7 +55,7 @@ async fn a_rate_limit_that_lasts_is_an_error() {
     assert_eq!(server.asked().len(), 10);
     assert_eq!(lines.len(), 10);
     assert_eq!(lines[8], "retry: rate limited: Quota exceeded., 10/10");
-    expect![[r#"error: RateLimited("The API's rate limit is reached. It takes requests again in 1 s. The server says: Quota exceeded.")"#]].assert_eq(&lines[9]);
+    expect![[r#"error: RateLimited("The API's rate limit is reached. The API takes requests again in 1 s. The server says: Quota exceeded.")"#]].assert_eq(&lines[9]);
 }
 
 #[tokio::test]

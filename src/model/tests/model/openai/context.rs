@@ -102,7 +102,7 @@ async fn ask_with_window(tokens: u64, replies: Vec<Reply>) -> (Vec<String>, Serv
 #[tokio::test]
 async fn a_window_smaller_than_the_instructions_is_told_before_anything_is_sent() {
     let (lines, server) = ask_with_window(8, vec![]).await;
-    expect![[r#"error: Rejected("The model's context window of 8 tokens is too small: instructions and tools alone take about 12. Start the server with a larger one (`--ctx-size` of llama.cpp, `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, the context length of LM Studio), or choose another model.")"#]].assert_eq(&lines.join("\n"));
+    expect![[r#"error: Rejected("The model's context window of 8 tokens is too small: instructions and tools alone take about 12. Start the server with a larger context window (`--ctx-size` of llama.cpp, `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, the context length of LM Studio), or choose another model.")"#]].assert_eq(&lines.join("\n"));
     assert!(server.asked().is_empty());
 }
 
@@ -110,7 +110,7 @@ async fn a_window_smaller_than_the_instructions_is_told_before_anything_is_sent(
 async fn a_request_that_is_too_long_before_much_is_said_names_the_way_to_a_larger_window() {
     let refusal = refused(400, "the request exceeds the available context size (4096 tokens)");
     let (lines, _) = play(vec![refusal]).await;
-    expect![[r#"error: Rejected("The model's context window is too small: instructions and tools alone take about 12 tokens. Start the server with a larger one (`--ctx-size` of llama.cpp, `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, the context length of LM Studio), or choose another model. The server says: the request exceeds the available context size (4096 tokens)")"#]].assert_eq(&lines.join("\n"));
+    expect![[r#"error: Rejected("The model's context window is too small: instructions and tools alone take about 12 tokens. Start the server with a larger context window (`--ctx-size` of llama.cpp, `--max-model-len` of vLLM, OLLAMA_CONTEXT_LENGTH or `inputTokens` in `models.json` for Ollama, the context length of LM Studio), or choose another model. The server says: the request exceeds the available context size (4096 tokens)")"#]].assert_eq(&lines.join("\n"));
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_template_that_leaves_tools_out_is_told_before_anything_is_sent() {
     let server = Server::with_pages(vec![], &[("/props", props)]).await;
     let (lines, _) = ask(&model(&server, options()), prompt(vec![user("hi")])).await;
     let said = lines.join("\n").replace(server.address(), "http://SERVER");
-    expect![[r#"error: Rejected("The chat template of the model `some/model-7b` has no place for tools, so the server at http://SERVER/v1 leaves them out and the model can do nothing here. Start the server with a template that has one (`--chat-template-file` of llama.cpp), or choose another model.")"#]].assert_eq(&said);
+    expect![[r#"error: Rejected("The chat template of the model `some/model-7b` has no place for tools, so the server at http://SERVER/v1 leaves the tools out and the model can do nothing. Start the server with a template that has one (`--chat-template-file` of llama.cpp), or choose another model.")"#]].assert_eq(&said);
     assert!(server.asked().is_empty());
 }
 

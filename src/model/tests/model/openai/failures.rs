@@ -201,7 +201,7 @@ async fn a_server_without_tls_is_told_at_once_when_its_address_says_https() {
     let host = server.address().trim_start_matches("http://").to_owned();
     let (lines, _) = ask(&model_at(endpoint(url), options()), prompt(vec![user("hi")])).await;
     let said: Vec<_> = lines.iter().map(|line| line.replace(&host, "HOST")).collect();
-    expect![[r#"error: Unavailable("HOST does not speak https. If it is a server for http, begin its address with `http://`.")"#]].assert_eq(&said.join("\n"));
+    expect![[r#"error: Unavailable("HOST does not speak https. If this server speaks http, begin its address with `http://`.")"#]].assert_eq(&said.join("\n"));
 }
 
 #[tokio::test]
@@ -230,7 +230,11 @@ async fn a_key_is_checked_by_the_list_of_models() {
     let server = Server::start(vec![Reply::error(401, "{}")]).await;
     let error = check(&endpoint(server.address().to_owned())).await.unwrap_err().to_string();
     let error = error.replace(server.address(), "http://HOST");
-    expect!["The server at http://HOST does not accept the key. Run `tandem login --provider openai` and give it the key of that server, or set another key in the environment."].assert_eq(&error);
+    expect![
+        "The server at http://HOST does not accept the key. Run `tandem login --provider openai` and enter the \
+         key of this server, or set another key in the environment."
+    ]
+    .assert_eq(&error);
 }
 
 #[tokio::test]

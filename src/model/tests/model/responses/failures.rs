@@ -113,7 +113,7 @@ async fn a_rate_limit_is_waited_for_as_long_as_the_server_says_and_no_longer_tha
         (Reply::stream(failed("rate_limit_exceeded", words)[0].clone()), "8 h"),
     ] {
         let (lines, ..) = play(vec![reply]).await;
-        let said = format!("It takes requests again in {wait}.");
+        let said = format!("The API takes requests again in {wait}.");
         assert!(lines[0].contains("error: RateLimited(") && lines[0].contains(&said), "{lines:?}");
     }
     let (lines, ..) = play(vec![limit("retry-after-ms", "20"), text("ok")]).await;
