@@ -316,15 +316,15 @@ impl Credentials {
         );
         if provider == Provider::Gemini {
             text.push_str(
-                " A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a \
-                 model of Ollama needs none (`--model ollama:MODEL`).",
+                " A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) works as well; a model of \
+                 Ollama needs no key (`--model ollama:MODEL`).",
             );
         }
         if provider == Provider::Azure {
             text.push_str(" A token of Microsoft Entra (AZURE_OPENAI_AD_TOKEN) does as well.");
         }
         if let Some(file) = &dotenv.file {
-            text.extend([" (", &file.display().to_string(), " was read, and has none.)"]);
+            text.extend([" (", &file.display().to_string(), " was read, and has no key.)"]);
         }
         for remark in &dotenv.remarks {
             text.extend([" ", remark]);

@@ -59,7 +59,7 @@ impl DotEnv {
             if is_key || is_setting && trust == Trust::Trusted {
                 self.values.insert(name, value);
             } else if is_setting {
-                let why = format!("says {name}, which counts only in a folder that you trust");
+                let why = format!("sets {name}, which counts only in a folder that you trust");
                 self.remark(file, &why);
             }
         }
@@ -94,11 +94,11 @@ fn read_file(
     }
     let trust = project.map_or(Trust::Trusted, |dir| trust(env, dir));
     if trust == Trust::Never {
-        return Err("you have said not to trust its folder".to_owned());
+        return Err("you have distrusted its folder".to_owned());
     }
     match owned_file::read(file, owned_file::MAX_SMALL_FILE_KIB) {
         Ok(Some(read)) if read.others_may_write() => {
-            Err(format!("it may be written by others (`chmod go-w {}`)", file.display()))
+            Err(format!("other users can write it (run `chmod go-w {}`)", file.display()))
         }
         Ok(read) => Ok(read.map(|read| (read.text, trust))),
         Err(why) => Err(format!("it {why}")),

@@ -97,7 +97,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
         return Ok(None);
     };
     if file.others_may_write() {
-        return Err(unread(&format!("may be written by others (`chmod go-w {shown}`)")));
+        return Err(unread(&format!("can be written by other users (run `chmod go-w {shown}`)")));
     }
     let node = parse(&file.text)
         .map_err(|(line, why)| format!("{shown}:{line}: {why}; the file is ignored."))?;

@@ -83,9 +83,10 @@ fn read(file: &Path) -> Result<Folders, String> {
     let wrong = |why: String| format!("{} {why}", file.display());
     match owned_file::read(file, owned_file::MAX_SMALL_FILE_KIB).map_err(wrong)? {
         None => Ok(Folders::new()),
-        Some(read) if read.others_may_write() => {
-            Err(wrong(format!("may be written by others (`chmod go-w {}`)", file.display())))
-        }
+        Some(read) if read.others_may_write() => Err(wrong(format!(
+            "can be written by other users (run `chmod go-w {}`)",
+            file.display()
+        ))),
         Some(read) => {
             serde_json::from_str(&read.text).map_err(|err| wrong(format!("is not valid: {err}")))
         }

@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path, provider: Provider) -> Result<StoredKey, String>
     };
     let remark = seen.then(|| {
         let path = path.display();
-        format!("{path} may be read or written by others: run `chmod 600 {path}`.")
+        format!("{path} can be read or written by other users: run `chmod 600 {path}`.")
     });
     Ok(StoredKey { key, remark })
 }

@@ -227,7 +227,10 @@ impl fmt::Display for ChangeError {
                 write!(f, "unknown limit `{name}`; known limits: {}", names.join(", "))
             }
             Self::Fixed(name, value) => {
-                write!(f, "`{name}` has no effect any more: it is always {value}; remove it")
+                write!(
+                    f,
+                    "`{name}` has no effect any more, and is always {value}: remove the limit"
+                )
             }
             Self::NotANumber(value) => write!(f, "`{value}` is not a whole number"),
             Self::TooSmall => write!(f, "a limit is at least {MIN_LIMIT}"),
@@ -348,7 +351,7 @@ const LIMIT_TABLE: &[Limit] = &[
     ),
     limit(
         "web-requests",
-        "requests to one web host within a minute",
+        "requests to one web host in a minute",
         Field::Count(|limits| &mut limits.tools.web_requests),
     ),
     limit(
@@ -408,12 +411,12 @@ const LIMIT_TABLE: &[Limit] = &[
     ),
     limit(
         "undo-bytes",
-        "files as they were before changes, for /restore",
+        "contents of files before changes, for /restore",
         Field::Large(|limits| &mut limits.tools.undo_bytes),
     ),
     limit(
         "tree-entries",
-        "files and directories that the model is told of at first",
+        "files and directories named in the model's instructions",
         Field::Count(|limits| &mut limits.tools.tree_entries),
     ),
     limit(
@@ -443,7 +446,7 @@ const LIMIT_TABLE: &[Limit] = &[
     ),
     limit(
         "a2a-retry-seconds",
-        "time after its turn in which a message is a retry",
+        "time in which the same message is a retry",
         Field::Seconds(|limits| &mut limits.a2a.retry),
     ),
     limit(
@@ -453,7 +456,7 @@ const LIMIT_TABLE: &[Limit] = &[
     ),
     limit(
         "a2a-stuck-seconds",
-        "time that a client may read nothing it is sent",
+        "time before a client that reads nothing is dropped",
         Field::Seconds(|limits| &mut limits.a2a.patience),
     ),
     limit(
@@ -518,27 +521,27 @@ const LIMIT_TABLE: &[Limit] = &[
     ),
     limit(
         "git-snapshot-bytes",
-        "what is pushed to save a workspace, and its files that are not committed",
+        "snapshot of a workspace, and its uncommitted files",
         Field::Large(|limits| &mut limits.git.snapshot_bytes),
     ),
     limit(
         "principal-sessions",
-        "sessions at once of one who has a token",
+        "sessions at once of a person or service",
         Field::Count(|limits| &mut limits.a2a.principal_sessions),
     ),
     limit(
         "principal-turns",
-        "turns at once of one who has a token",
+        "turns at once of a person or service",
         Field::Count(|limits| &mut limits.a2a.principal_turns),
     ),
     limit(
         "principal-requests",
-        "requests a second of one who has a token",
+        "requests a second of a person or service",
         Field::Count(|limits| &mut limits.a2a.principal_requests),
     ),
     limit(
         "principal-daily-tokens",
-        "tokens a day (UTC) of one who has a token",
+        "model tokens a day (UTC) of a person or service",
         Field::Large(|limits| &mut limits.a2a.principal_tokens),
     ),
 ];
@@ -573,7 +576,7 @@ const FIXED_LIMITS: &[Limit] = &[
     ),
     limit(
         "kept-output-bytes",
-        "longer output that is kept for the model to read",
+        "long output that is stored for the model to read",
         Field::Large(|limits| &mut limits.tools.kept_output_bytes),
     ),
     limit("files", "files that one call names", Field::Count(|limits| &mut limits.tools.files)),
@@ -604,17 +607,17 @@ const FIXED_LIMITS: &[Limit] = &[
     ),
     limit(
         "sandbox-head-seconds",
-        "receiving the head of such a request",
+        "receiving the head of a request to this proxy",
         Field::Seconds(|limits| &mut limits.tools.proxy.head_time),
     ),
     limit(
         "sandbox-connect-seconds",
-        "resolving a name for a command, and connecting",
+        "resolving a host for a command in the sandbox, and connecting",
         Field::Seconds(|limits| &mut limits.tools.proxy.connect_time),
     ),
     limit(
         "sandbox-idle-seconds",
-        "silence of a connection of such a command",
+        "silence of a connection of a command in the sandbox",
         Field::Seconds(|limits| &mut limits.tools.proxy.idle),
     ),
     limit(
@@ -719,7 +722,7 @@ mod tests {
     #[test]
     fn a_limit_that_cannot_be_set_any_more_says_its_value() {
         let error = "read-lines=5".parse::<Change>().err().unwrap();
-        let text = "`read-lines` has no effect any more: it is always 2000; remove it";
+        let text = "`read-lines` has no effect any more, and is always 2000: remove the limit";
         assert_eq!(error.to_string(), text);
     }
 

@@ -99,7 +99,7 @@ pub(super) fn accepted_message(credentials: &Credentials, provider: Provider) ->
     credentials.refresh(provider);
     let why = match credentials.set_up(provider) {
         Ok(ResolvedEndpoint { variable: Some(variable), .. }) => {
-            format!("later ones use {variable} as long as that is set.")
+            format!("later sessions use {variable} as long as it is set.")
         }
         Err(UnusableEndpoint::Wrong(why)) => why,
         Ok(_) | Err(UnusableEndpoint::NoKey) => return told,
@@ -119,7 +119,7 @@ pub fn logout(
     }
     credentials.refresh(provider);
     if let Some(variable) = credentials.set_up(provider).ok().and_then(|found| found.variable) {
-        say(out, &format!("{variable} is still set, and is used."));
+        say(out, &format!("{variable} is still set, and its key is used."));
     }
     Ok(())
 }
@@ -132,7 +132,9 @@ fn say_what_wins(credentials: &Credentials, provider: Provider, out: &mut dyn Wr
             if let Some(variable) = found.variable {
                 say(
                     out,
-                    &format!("But {variable} is used instead. Unset it to use the stored key."),
+                    &format!(
+                        "But the key in {variable} is used instead. Unset {variable} to use the stored key."
+                    ),
                 );
             }
         }

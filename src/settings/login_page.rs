@@ -125,12 +125,12 @@ async fn ask(
     // 3. Wait for a key, or for a reason to give up.
     let outcome = tokio::select! {
         () = page.done.cancelled() => Ok(accepted_message(credentials, provider)),
-        () = page.found_elsewhere(), if !replaces => Ok("There is a key now.".to_owned()),
+        () = page.found_elsewhere(), if !replaces => Ok("A key is stored now.".to_owned()),
         why = browser => Err(why),
         () = sleep(Duration::from_mins(MAX_WAIT_MINUTES)) => Err(format!(
             "No key came from the page in the browser within {MAX_WAIT_MINUTES} minutes."
         )),
-        _ = &mut server => Err("The page has ended.".to_owned()),
+        _ = &mut server => Err("The page for the key cannot be served any more.".to_owned()),
     };
     // 4. End the page, and give the browser time to receive the last response.
     page.ending.cancel();
@@ -209,7 +209,8 @@ impl LoginPage {
         tokio::select! {
             accepted = accept(&self.credentials, &self.check, self.provider, key) => accepted?,
             () = self.ending.cancelled() => {
-                return Err(Refusal::Trouble("The time is over: authenticate again.".to_owned()));
+                return Err(Refusal::Trouble("This page is no longer waiting for a key. Log in again where you \
+                    began.".to_owned()));
             }
         };
         self.done.cancel();

@@ -73,7 +73,7 @@ impl TokenStore for TokenFiles {
         if file.others_may_touch() {
             let path = path.display();
             return Err(format!(
-                "{path} can be read by others: run `chmod 600 {path}`, or remove it"
+                "{path} can be read by other users: run `chmod 600 {path}`, or remove the file"
             ));
         }
         Ok(Some(file.text))

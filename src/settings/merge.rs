@@ -124,8 +124,10 @@ impl<'a> Merger<'a> {
         };
         let (layer, state) = match layer {
             Layer::Project => match trust() {
-                Trust::Never => return "of a folder that you have said not to trust",
-                Trust::Unjudged => (Layer::UnjudgedProject, "of a folder that you have not judged"),
+                Trust::Never => return "not used: you have distrusted its folder",
+                Trust::Unjudged => {
+                    (Layer::UnjudgedProject, "not used in full: you have not trusted its folder")
+                }
                 Trust::Trusted => (layer, "read"),
             },
             layer => (layer, "read"),
@@ -301,7 +303,9 @@ impl<'a> Merger<'a> {
             Unjudged::If(harmless) => harmless(&said.value, before),
             Unjudged::No => false,
             Unjudged::Asks if before.is_some() => {
-                let why = format!("`{name}` is ignored: it would replace your own, and {trusted}.");
+                let why = format!(
+                    "`{name}` is ignored: it would replace your own `{name}`, and {trusted}."
+                );
                 self.remark(&said.origin, &why);
                 return false;
             }
@@ -349,8 +353,8 @@ impl<'a> Merger<'a> {
         };
         let origin = said_at(&self.origins, DENIED_DOMAINS);
         Some(format!(
-            "{origin}: `{DENIED_DOMAINS}` does not hold back commands, as `{setting}` gives them the machine's \
-             network; it binds `web_fetch` alone."
+            "{origin}: `{DENIED_DOMAINS}` has no effect on commands, because `{setting}` gives them the \
+             machine's network; it counts for `web_fetch` alone."
         ))
     }
 
@@ -431,7 +435,7 @@ impl<'a> Merger<'a> {
         settings.files = self.files;
         for missing in settings.context.include_directories.extract_if(.., |dir| !dir.is_dir()) {
             settings.remarks.push(format!(
-                "{}: there is no directory {}; it is left out.",
+                "{}: the directory {} does not exist, and is left out.",
                 said_at(&settings.origins, "context.includeDirectories"),
                 missing.display()
             ));
@@ -447,8 +451,8 @@ impl<'a> Merger<'a> {
             let names: Vec<_> = self.without_effect.keys().map(|it| format!("`{it}`")).collect();
             let places: Vec<_> = self.without_effect.values().map(ToString::to_string).collect();
             settings.remarks.push(format!(
-                "Without effect here: {}. tandem has no hooks, skills, extensions or locks \
-                 of an administrator yet: questions and policy rules alone decide what may run ({}).",
+                "These settings have no effect here: {}. tandem has no hooks, skills, extensions or locks of an \
+                 administrator yet: questions and policy rules alone decide what may run ({}).",
                 names.join(", "),
                 places.join(", ")
             ));

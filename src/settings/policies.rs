@@ -23,7 +23,7 @@ const MAX_KIB: u64 = 1024;
 const SAVED_FILE: &str = "saved.toml";
 
 const SAVED_HEADER: &str =
-    "# What questions were answered with for good. `/permissions` lists and removes it.\n";
+    "# Answers that count for good. `/permissions` lists and removes them.\n";
 
 /// Returns the policy that a session begins with: the policy of the settings, and the rules from files, which are read
 /// when they are first needed. `interactive` is `true` if a user can be asked.
@@ -35,7 +35,7 @@ pub fn policy(env: &Env, settings: &Settings, folder: &Path, interactive: bool) 
             setting_with_origins(settings, "security.disableYoloMode")
         ))
     } else if trust(env, folder) == Trust::Never {
-        Some("you have said not to trust this folder".to_owned())
+        Some("you have distrusted this folder".to_owned())
     } else {
         None
     };
@@ -143,7 +143,7 @@ impl PolicyFiles {
         }
         if metadata.mode() & 0o002 != 0 {
             let path = place.path.display();
-            return Err(format!("it may be written by others (`chmod o-w {path}`)"));
+            return Err(format!("other users can write it (run `chmod o-w {path}`)"));
         }
         if place.root && metadata.uid() != 0 {
             return Err("it does not belong to root".to_owned());
@@ -160,9 +160,9 @@ impl PolicyFiles {
     /// Reads a file, which must belong to root if `root` is set. The error says why the file cannot be read.
     fn text(path: &Path, root: bool) -> Result<String, String> {
         let file = owned_file::read(path, MAX_KIB).map_err(|why| format!("it {why}"))?;
-        let file = file.ok_or("it is not there any more")?;
+        let file = file.ok_or("it was removed")?;
         if file.others_may_write() {
-            return Err(format!("it may be written by others (`chmod go-w {}`)", path.display()));
+            return Err(format!("other users can write it (run `chmod go-w {}`)", path.display()));
         }
         if root && fs::metadata(path).is_ok_and(|metadata| metadata.uid() != 0) {
             return Err("it does not belong to root".to_owned());

@@ -22,12 +22,14 @@ pub fn text(settings: &Settings, env: &Env) -> String {
         Some(home) => text.replace(&format!("{home}/"), "~/"),
         None => text.to_owned(),
     };
-    let mut out = String::from("# Where settings are read, the later counts more:\n");
+    let mut out = String::from(
+        "# Files that settings are read from; a later one overrides an earlier one:\n",
+    );
     for (path, state) in &settings.files {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "#   {}  ({state})", short(&path.display().to_string()));
     }
-    out.push_str("# and the environment, and flags.\n\n");
+    out.push_str("# The environment overrides the files, and flags override the environment.\n\n");
     let values = serde_json::to_value(settings).unwrap_or_default();
     for key in KEY_TABLE {
         let value = key.name.split('.').fold(&values, |value, name| &value[name]);
@@ -39,14 +41,14 @@ pub fn text(settings: &Settings, env: &Env) -> String {
         }
     }
     if !settings.remarks.is_empty() {
-        out.push_str("\n# Not followed:\n");
+        out.push_str("\n# Settings that are not followed:\n");
     }
     for remark in &settings.remarks {
         let _ = writeln!(out, "#   {}", short(remark));
     }
     let unread = unread(settings, env);
     if !unread.is_empty() {
-        out.push_str("\n# Without effect:\n");
+        out.push_str("\n# Settings without effect:\n");
     }
     for sentence in unread {
         let _ = writeln!(out, "#   {}", short(&sentence));
@@ -124,7 +126,7 @@ fn in_words(server: &McpServer) -> String {
     words.join(", ")
 }
 
-const UNJUDGED_ORIGIN: &str = "of a folder that you have not judged: you are asked first";
+const UNJUDGED_ORIGIN: &str = "of a folder that you have not trusted: you are asked first";
 
 /// Describes an agent without values that may be secret.
 fn agent_in_words(agent: &A2aAgent) -> String {
@@ -154,5 +156,5 @@ fn models_in_words(server: &ModelServer) -> String {
 fn host(url: &Concealed) -> String {
     let url = reqwest::Url::parse(url.expose()).ok();
     let host = url.as_ref().map(|url| url.origin().ascii_serialization());
-    host.unwrap_or_else(|| "an address that is no URL".to_owned())
+    host.unwrap_or_else(|| "an address that is not a URL".to_owned())
 }

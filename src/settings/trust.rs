@@ -50,7 +50,7 @@ fn rules(env: &Env) -> Vec<(PathBuf, Trust)> {
     let read =
         owned_file::read(&path, owned_file::MAX_SMALL_FILE_KIB).and_then(|file| match file {
             Some(file) if file.others_may_write() => {
-                Err(format!("may be written by others (`chmod go-w {}`)", path.display()))
+                Err(format!("can be written by other users (run `chmod go-w {}`)", path.display()))
             }
             Some(file) => {
                 serde_json::from_str(&file.text).map_err(|err| format!("is not valid: {err}"))

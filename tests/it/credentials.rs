@@ -362,7 +362,7 @@ fn the_log_says_once_what_was_not_read_and_never_a_key() {
         credentials.endpoint(Gemini).unwrap();
     });
     let log = fs::read_to_string(log.path()).unwrap();
-    assert_eq!(log.matches("may be written by others").count(), 1, "{log}");
-    assert_eq!(log.matches("may be read or written by others").count(), 1, "{log}");
+    assert_eq!(log.matches("other users can write it").count(), 1, "{log}");
+    assert_eq!(log.matches("can be read or written by other users").count(), 1, "{log}");
     assert!(!log.contains("secret"), "{log}");
 }

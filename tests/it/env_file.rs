@@ -27,7 +27,7 @@ fn the_first_env_file_counts_and_no_other() {
     }
     let place = place.with("home/repo/sub/.gemini/.env", "OTHER=1");
     let file = place.path("home/repo/sub/.gemini/.env").display().to_string();
-    check_error(&place, &[], &[&file, "was read, and has none"]);
+    check_error(&place, &[], &[&file, "was read, and has no key"]);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn trust_in_a_directory_is_not_trust_in_those_above() {
 fn a_folder_that_is_not_to_be_trusted_gives_nothing() {
     let place = Place::new().with("home/repo/.env", SETTINGS);
     let place = place.judged(&[("home/repo", "DO_NOT_TRUST")]);
-    check_error(&place, &[], &["you have said not to trust its folder"]);
+    check_error(&place, &[], &["you have distrusted its folder"]);
     let place = place.with("home/.gemini/.env", "GEMINI_API_KEY=own");
     check(&place, &[], "API own");
     let place = place.judged(&[("home", "TRUST_FOLDER"), ("home/repo/sub", "DO_NOT_TRUST")]);
@@ -126,11 +126,17 @@ fn check_not_read(place: Place, why: &str) {
 #[test]
 fn an_env_file_that_others_may_write_is_not_read() {
     let place = Place::new().with("home/repo/.env", "GEMINI_API_KEY=secret");
-    check_not_read(place.mode("home/repo/.env", 0o602), "written by others (`chmod go-w");
+    check_not_read(
+        place.mode("home/repo/.env", 0o602),
+        "other users can write it (run `chmod go-w",
+    );
     let place = Place::new().with("home/repo/.env", "GEMINI_API_KEY=secret");
     // Only root can give files away.
     if chown(place.path("home/repo/.env"), None, Some(12345)).is_ok() {
-        check_not_read(place.mode("home/repo/.env", 0o620), "written by others (`chmod go-w");
+        check_not_read(
+            place.mode("home/repo/.env", 0o620),
+            "other users can write it (run `chmod go-w",
+        );
     }
 }
 

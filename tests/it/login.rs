@@ -86,13 +86,16 @@ async fn login_says_that_another_key_wins() {
     let file = place.path(STORED).display().to_string();
     expect![[r#"
         The key is good, and is stored in FILE.
-        But GOOGLE_API_KEY in the environment is used instead. Unset it to use the stored key.
+        But the key in GOOGLE_API_KEY in the environment is used instead. Unset GOOGLE_API_KEY in the environment to use the stored key.
     "#]]
     .assert_eq(&said.replace(&file, "FILE"));
     let place = Place::new().with("home/.env", "GEMINI_API_KEY=mine");
     let (said, _) = log_in(&place.credentials(&[]), &["right-key"]).await;
     let file = place.path("home/.env").display().to_string();
-    assert!(said.contains(&format!("But GEMINI_API_KEY in {file} is used instead")), "{said}");
+    assert!(
+        said.contains(&format!("But the key in GEMINI_API_KEY in {file} is used instead")),
+        "{said}"
+    );
 }
 
 #[tokio::test]
@@ -111,7 +114,7 @@ fn logout_removes_the_key_and_says_what_is_left() {
     logout(&credentials, Gemini, &mut out).unwrap();
     logout(&credentials, Gemini, &mut out).unwrap();
     let file = place.path(STORED).display().to_string();
-    let still = "GEMINI_API_KEY in the environment is still set, and is used.\n";
+    let still = "GEMINI_API_KEY in the environment is still set, and its key is used.\n";
     let expected = format!("The key was removed from {file}.\n{still}No key was stored.\n{still}");
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }

@@ -169,7 +169,7 @@ async fn a_wrong_key_may_be_followed_by_the_right_one() {
     for (form, why) in [
         ("key=bad-key", "`…` is no key &lt;of&gt; mine."),
         ("key=far-key", "could not be checked"),
-        ("key=bad%00key", "has characters in it"),
+        ("key=bad%00key", "has characters that no key has"),
         ("key=", "is empty"),
         ("", "is empty"),
     ] {
@@ -322,7 +322,13 @@ async fn the_page_does_not_wait_for_ever() {
     let error =
         authenticate(&place.credentials(&vars), &api(), Gemini, &|_| true).await.unwrap_err();
     let file = place.path("home/.gemini/.env").display().to_string();
-    expect!["No key came from the page in the browser within 10 minutes. There is no Gemini API key. Set GEMINI_API_KEY in the environment, or run `tandem login` in a terminal, or put a line GEMINI_API_KEY=… into FILE. You get a key at https://aistudio.google.com/apikey. A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a model of Ollama needs none (`--model ollama:MODEL`)."].assert_eq(&error.replace(&file, "FILE"));
+    expect![
+        "No key came from the page in the browser within 10 minutes. There is no Gemini API key. Set \
+         GEMINI_API_KEY in the environment, or run `tandem login` in a terminal, or put a line GEMINI_API_KEY=… \
+         into FILE. You get a key at https://aistudio.google.com/apikey. A key of Anthropic (ANTHROPIC_API_KEY) \
+         or OpenAI (OPENAI_API_KEY) works as well; a model of Ollama needs no key (`--model ollama:MODEL`)."
+    ]
+    .assert_eq(&error.replace(&file, "FILE"));
     assert_eq!(began.elapsed().as_secs(), 600);
 }
 

@@ -119,7 +119,7 @@ fn some_lists_are_added_to_and_others_replaced() {
     let missing = place.path("home/repo/sub/../project").display().to_string();
     let [remark] = settings.remarks() else { panic!("{:?}", settings.remarks()) };
     assert!(
-        remark.ends_with(&format!(":1: there is no directory {missing}; it is left out.")),
+        remark.ends_with(&format!(":1: the directory {missing} does not exist, and is left out.")),
         "{remark}"
     );
     assert_eq!(settings.policy_paths, [place.path("home/user"), place.path("home/project")]);
@@ -267,7 +267,7 @@ fn who_wants_a_guard_that_there_is_not_is_told_so_in_one_sentence() {
             assert_eq!((named, remarks.len()), ("", 0), "{settings}: {remarks:?}");
             continue;
         };
-        let expected = format!("Without effect here: {named}. tandem has no hooks");
+        let expected = format!("These settings have no effect here: {named}. tandem has no hooks");
         assert!(remark.starts_with(&expected) && remark.contains("settings.json:1"), "{remark}");
     }
 }

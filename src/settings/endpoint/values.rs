@@ -18,7 +18,7 @@ pub(crate) fn clean_key(text: &str) -> Result<Secret, &'static str> {
         return Err("is empty");
     }
     if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("has characters in it that are in no key, such as white space: copy it again");
+        return Err("has characters that no key has, such as white space: copy the key again");
     }
     Ok(Secret::new(key))
 }
@@ -111,7 +111,7 @@ pub(super) fn headers(text: &str) -> Result<Vec<(String, String)>, &'static str>
         value.truncate(value.trim_end_matches(',').len());
     }
     if headers.iter().any(|(_, value)| HeaderValue::from_str(value).is_err()) {
-        return Err("has a value with characters in it that no header can have");
+        return Err("has a value with characters that no header can have");
     }
     Ok(headers)
 }

@@ -49,7 +49,7 @@ fn a_project_is_asked_about_and_replaces_nothing() {
     let remarks: Vec<_> =
         settings.remarks().iter().map(|it| it.split_once(".json:1: ").unwrap().1).collect();
     expect![[r#"
-        `a2aServers.reviewer` is ignored: it would replace your own, and counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`).
+        `a2aServers.reviewer` is ignored: it would replace your own `a2aServers.reviewer`, and counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`).
         `a2aServers.other.trust` is ignored: it counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`)."#]]
     .assert_eq(&remarks.join("\n"));
     let executables: Vec<_> =

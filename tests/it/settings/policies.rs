@@ -312,7 +312,9 @@ fn an_answer_that_cannot_be_saved_counts_for_the_session() {
     let place = Place::new().with(SAVED, "").mode(SAVED, 0o666);
     let permissions = permissions(&place);
     let why = permissions.save(serve()).unwrap_err();
-    expect!["it may be written by others (`chmod go-w {home}/.config/tandem/policies/saved.toml`)"]
-        .assert_eq(&shown(&place, &why));
+    expect![
+        "other users can write it (run `chmod go-w {home}/.config/tandem/policies/saved.toml`)"
+    ]
+    .assert_eq(&shown(&place, &why));
     assert_eq!(permissions.allowed(), [serve()]);
 }

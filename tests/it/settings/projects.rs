@@ -166,7 +166,7 @@ fn servers_of_an_unjudged_project_are_marked_and_replace_none_of_the_users() {
     let rule = |remark: &String| remark.split_once(".json").unwrap().1.to_owned();
     let remarks: Vec<_> = remarks.iter().map(rule).collect();
     expect![[r#"
-        :2: `mcpServers.own` is ignored: it would replace your own, and counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`).
+        :2: `mcpServers.own` is ignored: it would replace your own `mcpServers.own`, and counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`).
         :3: `mcpServers.new.trust` is ignored: it counts only in a folder that you trust (`--skip-trust`, or `~/.gemini/trustedFolders.json`)."#]].assert_eq(&remarks.join("\n"));
     // In a folder that the user trusts, the project's settings count.
     let settings = read(&trusted(place));

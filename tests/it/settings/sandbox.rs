@@ -179,7 +179,7 @@ fn hosts_that_are_denied_and_can_be_reached_by_commands_are_named() {
             continue;
         };
         let [remark] = &remarks[..] else { panic!("{settings}: {remarks:?}") };
-        let begins = "settings.json:1: `sandbox.network.deniedDomains` does not hold back commands";
+        let begins = "settings.json:1: `sandbox.network.deniedDomains` has no effect on commands";
         assert!(remark.contains(begins) && remark.contains(why), "{remark}");
     }
     let without = json!({ "tools": { "sandboxNetworkAccess": true } }).to_string();

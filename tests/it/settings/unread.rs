@@ -107,7 +107,10 @@ async fn config(setup: Setup) -> String {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     let home = fs::canonicalize(ran.home.path()).unwrap().display().to_string();
     let shown = ran.stdout.replace(&home, "~");
-    shown.split_once("\n# Without effect:\n").map(|(_, rest)| rest.to_owned()).unwrap_or_default()
+    shown
+        .split_once("\n# Settings without effect:\n")
+        .map(|(_, rest)| rest.to_owned())
+        .unwrap_or_default()
 }
 
 #[tokio::test]

@@ -133,7 +133,7 @@ async fn a_session_has_as_many_turns_as_the_settings_say() {
     let setup = Setup::answers(answers).file(USER, r#"{ "model": { "maxSessionTurns": 1 } }"#);
     let ran = prompt(setup).await;
     assert_eq!(ran.code, Some(53));
-    let why = "The model has been asked 1 times, and `model.maxSessionTurns` in the settings";
+    let why = "Stopped after 1 requests to the model in this session: `model.maxSessionTurns`";
     assert!(ran.stderr.contains(why), "{}", ran.stderr);
 }
 

@@ -151,11 +151,11 @@ fn a_file_that_is_not_the_users_own_small_text_is_not_read() {
     };
     check(
         &Place::new().with(USER, text).mode(USER, 0o602),
-        "may be written by others (`chmod go-w",
+        "can be written by other users (run `chmod go-w",
     );
     let place = Place::new().with(USER, text).mode(USER, 0o620);
     if chown(place.path(USER), None, Some(12345)).is_ok() {
-        check(&place, "may be written by others (`chmod go-w");
+        check(&place, "can be written by other users (run `chmod go-w");
     }
     let place = Place::new();
     fs::create_dir_all(place.path("home/.gemini")).unwrap();
