@@ -103,7 +103,7 @@ impl Ui {
     fn search_prompts(&mut self) {
         self.state.completion = self.sources.search(&self.state.input);
         if self.state.completion.is_none() {
-            self.state.hint = Some("no earlier prompt has this in it".to_owned());
+            self.state.hint = Some("no earlier prompt has this text".to_owned());
         }
     }
 
@@ -305,7 +305,7 @@ impl Ui {
         if let Some(item) = live.find(|item| !item.done && short(item)) {
             item.open = !item.open;
         } else if !self.state.transcript.open_short() {
-            self.state.hint = Some("nothing more was shown in short".to_owned());
+            self.state.hint = Some("nothing else is shown in short".to_owned());
         }
     }
 
@@ -387,7 +387,8 @@ impl Ui {
         let confirmed = self.recent_keys.take_confirmed(turn);
         if !running.own && !confirmed {
             let who = running.by.as_ref().map_or("somebody else".to_owned(), ToString::to_string);
-            self.state.hint = Some(format!("{who} began this turn: {key} again cancels it"));
+            self.state.hint =
+                Some(format!("{who} began this turn: press {key} again to cancel it"));
             self.recent_keys.ask_to_confirm(turn);
             return true;
         }
@@ -431,7 +432,7 @@ impl Ui {
         if !self.cancel("Ctrl+C") {
             self.state.take_input();
         }
-        self.state.hint = Some("Ctrl+C again quits".to_owned());
+        self.state.hint = Some("press Ctrl+C again to quit".to_owned());
     }
 
     /// Lets the user edit the prompt in the external editor.

@@ -91,7 +91,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub async fn run(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
     // After a panic, the state of the screen is dropped with the future, so no code sees it half changed.
     let ran = AssertUnwindSafe(show(setup)).catch_unwind().await;
-    ran.unwrap_or_else(|panic| Err(anyhow!("a fault in the screen ended it: {}", words(&*panic))))
+    ran.unwrap_or_else(|panic| Err(anyhow!("a bug in tandem ended the screen: {}", words(&*panic))))
 }
 
 async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
@@ -144,7 +144,7 @@ fn status_info(setup: &TerminalSetup) -> StatusInfo {
 /// Returns the message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no more is known")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the cause is unknown")
 }
 
 impl Ui {
@@ -274,7 +274,7 @@ impl Ui {
             TerminalInput::Paste(text) => self.pasted(text),
             TerminalInput::PartOfPaste(text) => {
                 self.pasted(text);
-                let hint = "the pasted text had no end: the line may not have all of it";
+                let hint = "the paste was cut off: the prompt may not have all of the text";
                 self.state.hint = Some(hint.to_owned());
             }
         }

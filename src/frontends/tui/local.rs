@@ -26,17 +26,17 @@ impl Local {
 
 /// Names as they are typed, commands, and descriptions for the completion.
 pub(super) const LOCAL_COMMANDS: [(&str, Local, &str); 7] = [
-    ("/auth", Local::Auth, "log in with a key, or take the demonstration"),
+    ("/auth", Local::Auth, "log in with a key, or try the demonstration"),
     ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
-    ("/help", Local::Help, "what matters, on one screen"),
-    ("/mode", Local::Mode, "which approval mode it is; /mode NAME: another one"),
+    ("/help", Local::Help, "the most important keys and commands, on one screen"),
+    ("/mode", Local::Mode, "show the approval mode; /mode NAME: change it"),
     ("/quit", Local::Quit, "leave"),
     (
         "/resume",
         Local::Resume,
-        "go on with another session; /resume WORDS: one with these in its title",
+        "go on with another session; /resume WORDS: one with these words in its title",
     ),
-    ("/rewind", Local::Rewind, "go back to before an earlier prompt, to say it another way"),
+    ("/rewind", Local::Rewind, "go back to before an earlier prompt, to word it in another way"),
 ];
 
 /// Returns the screen's command that the user has typed, and its argument; `None` for text that goes to the session,

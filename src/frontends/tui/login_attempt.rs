@@ -40,7 +40,8 @@ impl LoginAttempt {
 pub(super) async fn step(attempt: &mut Option<LoginAttempt>) -> LoginStep {
     match attempt {
         Some(attempt) => {
-            let fault = || LoginStep::Done(Err("A fault of this program has ended it.".to_owned()));
+            let fault =
+                || LoginStep::Done(Err("The login failed because of a bug in tandem.".to_owned()));
             attempt.steps.recv().await.unwrap_or_else(fault)
         }
         None => std::future::pending().await,

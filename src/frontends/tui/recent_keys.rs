@@ -97,7 +97,7 @@ fn drop_reason(
     if !matches!(focus, Focus::Input { empty: true, .. }) {
         return None;
     }
-    let is_new = "not taken: the question is new; answer after half a second";
+    let is_new = "the key was ignored: the question is new; answer after half a second";
     if let Some(dialog) = state.questions.shown() {
         let answers = answered.is_some() && keys::is_for_question(key, &dialog.keys());
         return answers.then_some(is_new);
@@ -107,5 +107,5 @@ fn drop_reason(
     }
     let (pressed, at) = answered?;
     (key == pressed && at.elapsed() < ANSWER_ECHO)
-        .then_some("not typed into the prompt: the question is answered")
+        .then_some("the key was ignored: it came right after the question was answered")
 }

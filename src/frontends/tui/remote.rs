@@ -120,11 +120,8 @@ impl Remote {
 
     /// Waits for the next news. No news is lost if the future is dropped.
     pub(super) async fn next_notification(&mut self) -> SessionNotification {
-        let fault = || {
-            SessionNotification::Ended(
-                "a fault of this program has ended the connection".to_owned(),
-            )
-        };
+        let fault =
+            || SessionNotification::Ended("a bug in tandem has ended the connection".to_owned());
         self.news.recv().await.unwrap_or_else(fault)
     }
 

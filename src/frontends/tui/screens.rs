@@ -207,7 +207,7 @@ fn asked_command(id: &str) -> Value {
 }
 
 fn asked_edit(id: &str) -> Value {
-    let why = "this mode asks before it changes files";
+    let why = "this mode asks before a call changes files";
     asked(
         edit(id),
         why,
@@ -237,7 +237,7 @@ fn asked_patch(id: &str) -> Value {
     let mut call = call(id, "Edit", title, access);
     call["CallStarted"]["summary"]["diff"] = patch();
     let scopes = json!([{ "allow": "edits" }, { "allow": "tool", "of": "apply_patch" }]);
-    asked(call, "this mode asks before it changes files", json!([]), scopes)
+    asked(call, "this mode asks before a call changes files", json!([]), scopes)
 }
 
 fn done(shown: Value) -> Value {
@@ -414,13 +414,13 @@ fn asked_tool(id: &str) -> Value {
 /// Returns the event of a question about the programs that a folder's own settings name.
 fn asked_programs(id: &str) -> Value {
     let description =
-        "The settings in /work would have this run:\n- MCP server `db`: npx db-server";
+        "The settings in /work name these programs:\n- MCP server `db`: npx db-server";
     let access = json!({ "Other": { "description": description } });
-    let mut event = call(id, "Other", "Use what the settings in /work would run", access);
+    let mut event = call(id, "Other", "Run the programs that the settings in /work name", access);
     event["CallStarted"]["caller"] = json!("Agent");
     event["CallStarted"]["question"] = json!({
         "subject": "folder_programs",
-        "why": "this folder's own settings are not trusted yet; `/permissions trust` changes the answer",
+        "why": "you have not trusted this folder's settings yet; `/permissions trust` changes the answer",
         "rules": [{ "BuiltIn": "unknown-folder" }],
         "commands": [],
         "scopes": [],

@@ -203,7 +203,7 @@ impl ScreenState {
                 self.transcript.close();
                 self.transcript.note(
                     Tone::Error,
-                    format!("Not sent, because the agent ended before: {prompt}"),
+                    format!("This prompt was not sent, because the agent ended first: {prompt}"),
                 );
             }
             return;
@@ -304,8 +304,11 @@ impl ScreenState {
             (self.questions.shown(), matches!(activity, Activity::Retrying(..)))
         {
             let shown = dialog.ready(now) || self.input.is_empty();
-            let waits =
-                if shown { "waiting for an answer" } else { "a question: stop typing to see it" };
+            let waits = if shown {
+                "waiting for an answer"
+            } else {
+                "there is a question: stop typing to see it"
+            };
             return Some(waits.to_owned());
         }
         let for_so_long = |what: &str, since| Some(format!("{what}, {}", seconds(now - since)));
@@ -349,7 +352,8 @@ impl ScreenState {
     /// Sets the hint that says why Ctrl+D does not quit. Called for keys without a meaning.
     pub(super) fn keep_begun(&mut self, key: KeyPress) {
         if key.is_control('d') {
-            self.hint = Some("the begun prompt is kept; Ctrl+C twice quits".to_owned());
+            self.hint =
+                Some("your unfinished prompt is kept; press Ctrl+C twice to quit".to_owned());
         }
     }
 

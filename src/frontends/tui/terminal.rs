@@ -138,8 +138,8 @@ pub(super) fn size() -> (usize, usize) {
 pub(super) fn ensure_usable() -> anyhow::Result<()> {
     anyhow::ensure!(
         kind() != "dumb",
-        "this terminal has no rows that change (TERM=dumb), which a conversation needs: `tandem -p \
-         PROMPT` does without"
+        "this terminal cannot redraw its rows (TERM=dumb), so it cannot show a conversation: use `tandem -p \
+         PROMPT`"
     );
     Ok(())
 }

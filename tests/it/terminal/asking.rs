@@ -17,7 +17,7 @@ fn what_would_hide_in_a_terminal_is_seen_and_is_what_is_written() {
     let content = "import os; os.system('x')\r# harmless\n\u{1b}]0;gone\nseen\u{202e}too\n";
     let Some(terminal) = Terminal::start(writes(content), "") else { return };
     terminal.line("write it");
-    let asked = terminal.until("Hidden characters!");
+    let asked = terminal.until("has hidden characters");
     for line in ["1 +import os; os.system('x')␍# harmless", "2 +␛]0;gone", "3 +seen<U+202E>too"]
     {
         assert!(asked.contains(line), "{line}:\n{asked}");
@@ -111,7 +111,7 @@ fn an_answer_that_is_typed_too_early_is_neither_taken_nor_typed_into_the_prompt(
     for name in ["project/b.txt", "project/c.txt"] {
         terminal.until(name);
         terminal.text("y");
-        let seen = terminal.until("not taken: the question is new");
+        let seen = terminal.until("ignored: the question is new");
         assert!(!seen.contains("begun, not sent"), "{seen}");
         Terminal::wait_for_grace();
         terminal.text("y");
@@ -130,7 +130,7 @@ fn a_prompt_that_is_begun_before_a_question_is_seen_at_it() {
     terminal.text("and th");
     terminal.until("begun, not sent: and th");
     terminal.keys(&["C-d"]);
-    terminal.until("the begun prompt is kept; Ctrl+C twice quits");
+    terminal.until("your unfinished prompt is kept; press Ctrl+C twice to quit");
 }
 
 #[test]

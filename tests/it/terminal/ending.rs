@@ -62,7 +62,7 @@ fn nothing_of_it_is_kept_in_the_scrollback_while_it_is_stopped() {
 fn a_terminal_without_rows_that_change_is_told_of() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent("TERM=dumb", "--model replay");
-    terminal.until("tandem: this terminal has no rows that change (TERM=dumb)");
+    terminal.until("tandem: this terminal cannot redraw its rows (TERM=dumb)");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_panic_gives_the_terminal_back_and_is_told() {
     terminal.line("one");
     terminal.until("Begun.");
     terminal.line("/auth");
-    let seen = terminal.until("ended: a fault in the screen ended it: this is wanted");
+    let seen = terminal.until("ended: a bug in tandem ended the screen: this is wanted");
     assert!(seen.contains("Begun."), "{seen}");
     terminal.check_given_back();
 }

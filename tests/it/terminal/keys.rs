@@ -67,7 +67,7 @@ fn a_key_goes_round_the_modes_and_the_one_without_questions_is_named() {
 fn a_paste_without_an_end_does_not_make_it_deaf() {
     let Some(terminal) = Terminal::start(hanging(), "") else { return };
     terminal.bytes("\x1b[200~half a");
-    terminal.until("the pasted text had no end");
+    terminal.until("the paste was cut off");
     terminal.text(" line");
     terminal.until("› half a line");
     terminal.keys(&["Enter"]);

@@ -17,15 +17,15 @@ const NO_NETWORK: &str = "HTTPS_PROXY=http://127.0.0.1:9";
 fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(NO_NETWORK, "-y");
-    let offered = terminal.until("it needs one of these");
+    let offered = terminal.until("tandem needs one of these");
     for choice in ["› g  Gemini", "a  Anthropic", "o  OpenAI", "l  Ollama", "d  try the demo"] {
         assert!(offered.contains(choice), "{offered}");
     }
     assert!(offered.contains("https://aistudio.google.com/apikey"), "{offered}");
     terminal.keys(&["Escape"]);
-    terminal.until("/auth brings the login back");
+    terminal.until("/auth shows the login again");
     terminal.line("what is this?");
-    terminal.until("What you have said waits until then.");
+    terminal.until("Your prompt waits for the login.");
     terminal.text("d");
     let seen = terminal.until("That is the whole loop");
     assert_eq!(prompts(&seen)[..2], ["/model set replay", "what is this?"]);
@@ -39,14 +39,14 @@ fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() 
 fn a_key_is_typed_unseen_and_nothing_is_kept_that_could_not_be_checked() {
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(NO_NETWORK, "");
-    terminal.until("it needs one of these");
+    terminal.until("tandem needs one of these");
     terminal.text("a");
-    let how = terminal.until("it needs an API key for Anthropic");
+    let how = terminal.until("tandem needs an API key for Anthropic");
     assert!(how.contains("https://platform.claude.com/settings/keys"), "{how}");
     terminal.keys(&["Escape"]);
     terminal.until("› g  Gemini");
     terminal.keys(&["Enter"]);
-    terminal.until("it needs an API key for Gemini");
+    terminal.until("tandem needs an API key for Gemini");
     terminal.keys(&["Down", "Enter"]);
     terminal.until("Key:");
     terminal.tmux(&["set-buffer", "AIza-secret\n"]);
@@ -61,7 +61,7 @@ fn a_key_is_typed_unseen_and_nothing_is_kept_that_could_not_be_checked() {
     terminal.keys(&["Escape"]);
     terminal.until("a  Anthropic");
     terminal.keys(&["Escape"]);
-    terminal.until("/auth brings the login back");
+    terminal.until("/auth shows the login again");
     assert!(terminal.file(".config/tandem/credentials.json").is_none());
     assert!(terminal.file(".config/tandem/history.jsonl").is_none());
 }
@@ -124,7 +124,7 @@ async fn a_key_that_is_refused_is_replaced_and_the_conversation_goes_on() {
     terminal.line("new-key");
     let seen = terminal.until("Going on.");
     assert!(seen.contains("The key is good, and is stored in"), "{seen}");
-    assert!(seen.contains("later ones use GEMINI_API_KEY in the environment"), "{seen}");
+    assert!(seen.contains("later sessions use GEMINI_API_KEY in the environment"), "{seen}");
     assert_eq!(prompts(&seen)[..2], ["say something", "/continue"]);
     assert!(!seen.contains("new-key") && !seen.contains("another-bad"), "{seen}");
     terminal.line("and more");

@@ -172,7 +172,7 @@ fn a_session_is_chosen_before_there_is_one() {
 fn a_fork_is_gone_over_to_and_the_original_stays() {
     let Some(terminal) = Terminal::start(says("Apples it is."), "") else { return };
     terminal.line("/fork");
-    terminal.until("this session stays: nothing has been said yet");
+    terminal.until("this session stays open: nothing has been said yet");
     terminal.keys(&["C-u"]);
     terminal.line("about apples");
     terminal.until("Apples it is.");

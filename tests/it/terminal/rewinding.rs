@@ -33,7 +33,7 @@ fn esc_twice_goes_back_to_before_a_prompt_with_its_files_and_the_prompt_is_there
     terminal.until(HINT);
     assert!(file.exists());
     terminal.keys(&["Escape"]);
-    terminal.until("Esc again goes back");
+    terminal.until("press Esc again");
     terminal.keys(&["Escape"]);
     let seen = terminal.until("Go back to before a prompt");
     assert!(seen.contains("› write a") && seen.contains("  hi"), "{seen}");

@@ -50,5 +50,5 @@ fn what_was_shown_in_short_is_shown_in_full() {
     terminal.keys(&["C-o"]);
     terminal.until("│ 7\n");
     terminal.keys(&["C-o"]);
-    terminal.until("nothing more was shown in short");
+    terminal.until("nothing else is shown in short");
 }

@@ -41,7 +41,7 @@ impl Ui {
             .login_options()
             .map(|login| LoginOffer::new(cause, &login, &self.login.providers(), opened, then));
         if offer.is_none() {
-            let hint = "this session gets its key from where it runs";
+            let hint = "this session gets its key where it runs: log in there";
             self.state.hint = Some(hint.to_owned());
         }
         self.state.offer = offer;
@@ -81,8 +81,8 @@ impl Ui {
                 if let Some(model) = offer.ollama.first().cloned() {
                     return self.take_ollama(&model);
                 }
-                let why = "Ollama does not answer, or has no model: start it, `ollama pull` one, \
-                           and choose it again.";
+                let why = "Ollama does not answer, or has no model: start Ollama, get a model with `ollama \
+                    pull`, and choose Ollama again.";
                 offer.failure = Some(why.to_owned());
                 self.login.look_for_ollama = true;
             }
@@ -191,7 +191,7 @@ impl Ui {
         {
             self.state.input.set(&typed);
         }
-        self.state.hint = Some("/auth brings the login back".to_owned());
+        self.state.hint = Some("/auth shows the login again".to_owned());
     }
 
     /// Returns the offer to log in if keys go to it.

@@ -50,7 +50,10 @@ impl Ui {
                 Ok(Err(AnswerError::AlreadyAnswered { by, .. })) => {
                     Some(format!("{by} has answered already"))
                 }
-                Ok(Err(_)) => Some("nobody waits for this answer any more".to_owned()),
+                Ok(Err(_)) => Some(
+                    "the question is closed: the call does not wait for an answer any more"
+                        .to_owned(),
+                ),
                 Err(why) => {
                     if let Some(dialog) = asked {
                         ui.state.ask_again(dialog, now());

@@ -17,7 +17,7 @@ impl Ui {
     pub(super) fn offer_sessions(&mut self, filter: &str) {
         let Some(stored) = &self.sessions else {
             let why = if self.session.elsewhere().is_some() {
-                "the sessions are where this one runs: `tandem attach --session ID` joins another"
+                "this session runs elsewhere, and so do the others: `tandem attach --session ID` joins another one"
             } else {
                 "sessions are not stored: `TANDEM_SESSIONS` is empty"
             };
@@ -87,7 +87,8 @@ impl Ui {
         let running = self.state.projection.running().is_some();
         let (Some(stored), Some(picker)) = (&self.sessions, &mut self.state.picker) else { return };
         if running {
-            let why = "A turn runs here: wait for its end, or leave this with Esc and cancel it.";
+            let why =
+                "A turn runs here: wait for its end, or press Esc to go back and cancel the turn.";
             return picker.failure = Some(why.to_owned());
         }
         let Some(id) = picker.begin_opening() else { return };
@@ -128,7 +129,8 @@ impl Ui {
     fn go_over(&mut self, id: Reply<String>, typed: &str) {
         let Some(stored) = &self.sessions else { return };
         if self.state.projection.running().is_some() {
-            self.state.hint = Some("a turn runs here: wait for its end, or cancel it".to_owned());
+            self.state.hint =
+                Some("a turn runs here: wait for its end, or cancel the turn".to_owned());
             return self.state.put_back(&[typed.to_owned()]);
         }
         let open = Arc::clone(&stored.open);
@@ -137,7 +139,7 @@ impl Ui {
         self.on_reply(opened.boxed(), move |ui, opened| match opened {
             Ok(()) => ui.quits = Some(Quit::Opened),
             Err(why) => {
-                ui.state.hint = Some(format!("this session stays: {why}"));
+                ui.state.hint = Some(format!("this session stays open: {why}"));
                 ui.state.put_back(&[typed]);
             }
         });

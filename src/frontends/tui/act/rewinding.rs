@@ -13,7 +13,7 @@ impl Ui {
             self.offer_rewind();
         } else if !self.state.earlier.is_empty() {
             self.recent_keys.note_escape();
-            self.state.hint = Some("Esc again goes back to an earlier prompt".to_owned());
+            self.state.hint = Some("press Esc again to go back to an earlier prompt".to_owned());
         }
     }
 

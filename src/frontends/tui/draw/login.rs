@@ -45,7 +45,7 @@ fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
     if matches!(offer.then, NextStep::Say(_))
         && matches!(offer.stage, LoginStage::Choosing | LoginStage::Providers)
     {
-        rows.extend(text("What you have said waits until then.", DIM_STYLE));
+        rows.extend(text("Your prompt waits for the login.", DIM_STYLE));
     }
     if let Some(failure) = &offer.failure {
         rows.extend(text(failure, BAD_STYLE));
@@ -54,7 +54,7 @@ fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
     match &offer.stage {
         LoginStage::Providers => {
             rows.extend(choices(offer, columns));
-            rows.extend(text("Esc leaves it for later; /auth brings it back", DIM_STYLE));
+            rows.extend(text("Esc leaves the login for later; /auth shows it again", DIM_STYLE));
         }
         LoginStage::Choosing => {
             rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM_STYLE));
@@ -63,21 +63,21 @@ fn all_rows(offer: &LoginOffer, columns: usize, now: Millis) -> LiveRows {
                 rows.extend(text("Esc goes back", DIM_STYLE));
                 return LiveRows { rows, cursor };
             }
-            rows.extend(text("Esc leaves it for later; /auth brings it back", DIM_STYLE));
+            rows.extend(text("Esc leaves the login for later; /auth shows it again", DIM_STYLE));
         }
         LoginStage::Typing(input) => {
             rows.extend(text(&format!("Keys are made at {}", offer.made_at), DIM_STYLE));
             let (row, column) = typed(input, columns);
             cursor = Some((rows.len(), column));
             rows.push(row);
-            rows.extend(text("Enter checks it and stores it; Esc goes back", DIM_STYLE));
+            rows.extend(text("Enter checks and stores the key; Esc goes back", DIM_STYLE));
         }
         LoginStage::Checking => rows.push(doing("checking the key", columns, now)),
         LoginStage::Browser(url) => {
             rows.push(doing("waiting for the key from the page in your browser", columns, now));
             if let Some(url) = url {
                 // The address has a row of its own, so that the user can copy it easily.
-                rows.extend(text("If no page has opened, it is at", DIM_STYLE));
+                rows.extend(text("If no page has opened, open this address", DIM_STYLE));
                 rows.extend(text(url, CODE_STYLE));
             }
             rows.extend(text("Esc goes back", DIM_STYLE));
@@ -90,20 +90,20 @@ fn title(offer: &LoginOffer) -> String {
     let whose = &offer.whose;
     match offer.cause {
         OfferReason::Missing if matches!(offer.stage, LoginStage::Providers) => {
-            let runs = if offer.ollama.is_empty() { "" } else { " Ollama runs here." };
-            format!("Welcome to tandem. To answer you, it needs one of these.{runs}")
+            let runs = if offer.ollama.is_empty() { "" } else { " Ollama runs on this machine." };
+            format!("Welcome to tandem. To answer you, tandem needs one of these.{runs}")
         }
         OfferReason::Wanted if matches!(offer.stage, LoginStage::Providers) => {
-            "Log in; what you choose takes the place of what there is.".to_owned()
+            "Log in; your choice takes the place of the present model and key.".to_owned()
         }
         OfferReason::Missing => {
-            format!("Welcome to tandem. To answer you, it needs an API key for {whose}.")
+            format!("Welcome to tandem. To answer you, tandem needs an API key for {whose}.")
         }
         OfferReason::Refused => {
-            format!("{whose} does not accept the key. Another one, or a changed one, may do.")
+            format!("{whose} does not accept the key. Correct the key, or enter another one.")
         }
         OfferReason::Wanted => {
-            format!("Log in with a key for {whose}; it takes the place of the one there is.")
+            format!("Log in with a key for {whose}; the new key takes the place of the stored one.")
         }
     }
 }

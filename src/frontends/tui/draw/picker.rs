@@ -52,14 +52,14 @@ pub(super) fn rows(picker: &Picker, columns: usize, height: usize, now: Millis) 
         below.push(line(&format!("  {}", visible_line(found)), CODE_STYLE));
     }
     match picker.count() {
-        _ if picker.opening => below.push(line("Opening it ...", DIM_STYLE)),
+        _ if picker.opening => below.push(line("Opening the session ...", DIM_STYLE)),
         _ if picker.searching => below.push(line("Searching ...", DIM_STYLE)),
         None => below.push(line("Reading ...", DIM_STYLE)),
         Some(_) if let Some(hits) = picker.hits() => below.push(line(&found(hits), DIM_STYLE)),
         Some((0, 0)) if picker.is_first() => below.push(line("There is no session.", DIM_STYLE)),
         Some((0, 0)) => below.push(line("There is no other session.", DIM_STYLE)),
         Some((0, _)) => below.extend(text(
-            "No session has these words in its title; Ctrl+R searches what was said.",
+            "No session has these words in its title; Ctrl+R searches the conversations.",
             DIM_STYLE,
         )),
         Some((fitting, all)) if fitting < all => {
@@ -103,9 +103,9 @@ fn keys(picker: &Picker, other: &str, columns: usize, height: usize) -> Vec<Line
 /// Returns the number of sessions in which a text was found, in words.
 fn found(hits: usize) -> String {
     match hits {
-        0 => "This was said in no session.".to_owned(),
-        1 => "This was said in 1 session:".to_owned(),
-        hits => format!("This was said in {hits} sessions."),
+        0 => "No session has this text.".to_owned(),
+        1 => "1 session has this text:".to_owned(),
+        hits => format!("{hits} sessions have this text."),
     }
 }
 

@@ -25,15 +25,15 @@ const MAX_REASON_ROWS: usize = 4;
 
 /// Wordings of the effect of Enter in that sentence, from the longest to the shortest.
 const SAYING_HELPS: &[&str] = &[
-    "Enter rejects and tells the model this; Esc goes back",
-    "Enter rejects, saying this; Esc goes back",
+    "Enter rejects the call, and sends this to the model; Esc goes back",
+    "Enter rejects, and sends this text; Esc goes back",
     "Enter rejects; Esc goes back",
 ];
 
 /// Wordings of that effect for a sentence that shares the session.
 const SHARE_HELPS: &[&str] = &[
-    "Enter does this, and the question stays open; Esc goes back",
-    "Enter does this; Esc goes back",
+    "Enter runs this, and the question stays open; Esc goes back",
+    "Enter runs this; Esc goes back",
 ];
 
 /// Minimum number of content rows, including the row that tells the place in them: details are left out until there is

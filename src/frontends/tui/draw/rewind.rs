@@ -16,7 +16,7 @@ pub(super) fn rows(menu: &RewindMenu, columns: usize, height: usize, now: Millis
     let (heading, keys, body) = match (menu.choice, menu.marked()) {
         (Some(marked), Some(prompt)) => (
             format!("Go back to before: {}", title(prompt)),
-            "Enter takes it; Esc goes back to the prompts",
+            "Enter chooses; Esc shows the prompts again",
             choices(prompt, marked, columns),
         ),
         _ => (

@@ -20,7 +20,7 @@ const STATUS_SEPARATOR: &str = " · ";
 pub(super) fn rows(state: &ScreenState, columns: usize, now: Millis) -> Vec<Line<'static>> {
     let mut rows = Vec::new();
     if state.is_lost() {
-        let lost = "The connection to the agent is lost; trying again.";
+        let lost = "The connection to the agent is lost; tandem is trying again.";
         rows.extend(wrap(&[Span::styled(lost, BAD_STYLE)], &Margin::default(), columns));
     }
     if let Some(hint) = &state.hint {

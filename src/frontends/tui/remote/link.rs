@@ -62,7 +62,7 @@ pub(super) async fn open(
     ask: &OpenParams,
 ) -> Result<OpenResult, AttachError> {
     connection.peer.call(OPEN_METHOD, ask).await.map_err(|error| match error {
-        CallError::Gone => AttachError::ForNow(format!("{agent} has hung up")),
+        CallError::Gone => AttachError::ForNow(format!("{agent} has closed the connection")),
         CallError::Refused(error) => AttachError::Final(for_people(&error)),
         CallError::Unreadable(err) => {
             AttachError::Final(format!("the agent on {agent} is another version of tandem: {err}"))
@@ -131,7 +131,7 @@ impl Link {
                         }
                         Err(CallError::Refused(error)) => return Err(for_people(&error)),
                         Err(CallError::Unreadable(err)) => {
-                            return Err(format!("what the agent tells cannot be read: {err}"));
+                            return Err(format!("the agent's message cannot be read: {err}"));
                         }
                     }
                     events = self.events(peer);
@@ -151,7 +151,7 @@ impl Link {
     async fn happened(&mut self, happened: EventsResult<Box<RawValue>>) -> Result<(), String> {
         // Without progress, this task would request the same entries for ever.
         if happened.next <= self.next {
-            return Err("the agent tells the same again and again".to_owned());
+            return Err("the agent sends the same events again and again".to_owned());
         }
         let new = happened.entries.into_iter().filter(|entry| entry.index >= self.next);
         let entries = new.map(read).collect();
@@ -214,7 +214,7 @@ fn call(peer: &Peer, number: u64, ask: &PendingRequest) -> BoxFuture<'static, (u
 
 /// Returns an entry of the log, with a note in place of an event that cannot be read.
 fn read(entry: attach::LogEntry<Box<RawValue>>) -> Entry {
-    let note = |why: &str| Event::Notice(format!("Something happened that is not shown: {why}."));
+    let note = |why: &str| Event::Notice(format!("An event is not shown: {why}."));
     let event = match entry.event.map(|event| serde_json::from_str(event.get())) {
         Some(Ok(Event::Unknown(_)) | Err(_)) => note("the agent is another version of tandem"),
         Some(Ok(event)) => event,

@@ -104,7 +104,7 @@ impl SocketConnection {
             let _ = tokio::join!(served, tokio::io::copy(&mut ours, &mut nobody));
             ended
         });
-        let gone = |_| AttachError::ForNow(format!("{agent} has hung up"));
+        let gone = |_| AttachError::ForNow(format!("{agent} has closed the connection"));
         let peer = peer.await.map_err(gone)?;
         Ok(Self { peer, carrying: AbortOnDropHandle::new(carrying) })
     }
@@ -216,18 +216,18 @@ fn refused(err: &tungstenite::Error, agent: &AttachableAgent) -> AttachError {
     };
     match response.status() {
         StatusCode::UNAUTHORIZED if agent.token.is_some() => AttachError::Final(format!(
-            "the agent on {agent} does not know this token: give the one that it was started \
-                 with, by --a2a-token-file FILE or TANDEM_A2A_TOKEN"
+            "the agent on {agent} does not know this token: give the token that the agent was started with, by \
+             --a2a-token-file FILE or TANDEM_A2A_TOKEN"
         )),
         StatusCode::UNAUTHORIZED => AttachError::Final(format!(
-            "the agent on {agent} wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN"
+            "the agent on {agent} wants a token: give one by --a2a-token-file FILE or TANDEM_A2A_TOKEN"
         )),
         // A proxy sends these too, while the agent behind it is being restarted.
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
             AttachError::ForNow(format!("{agent} is busy: try again later"))
         }
         status => AttachError::Final(format!(
-            "what listens on {agent} lets no terminal attach ({status}): is it a tandem of this \
+            "the program that listens on {agent} lets no terminal attach ({status}): is it a tandem of this \
              version?"
         )),
     }

@@ -31,7 +31,7 @@ fn hosts_that_are_asked_about_together_are_all_there() {
     event["CallStarted"]["caller"] = json!("Agent");
     event["CallStarted"]["question"] = json!({
         "subject": "connection",
-        "why": "`sandbox.network.allowedDomains` does not allow it",
+        "why": "`sandbox.network.allowedDomains` does not name the host",
         "rules": [{ "BuiltIn": "network" }],
         "commands": [],
         "scopes": [{ "allow": "connections", "of": ["a.test", "b.test", "registry.npmjs.org"] }],

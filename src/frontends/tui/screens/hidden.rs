@@ -56,7 +56,7 @@ fn check(stage: Stage, event: Value, outcome: Value, expected: &str) {
     let stage = stage.sized(100, 30).turn("go").see(event).wait(1000);
     let question = shown(&stage);
     assert!(question.contains(expected), "{expected:?} is not in the question:\n{question}");
-    assert!(question.contains("Hidden characters!"), "it is not said:\n{question}");
+    assert!(question.contains("has hidden characters"), "it is not said:\n{question}");
     let closed = json!({ "QuestionClosed": { "call": "1", "answer": null } });
     let card = shown(&stage.see(closed).finished("1", outcome));
     assert!(card.contains(expected), "{expected:?} is not in the card:\n{card}");
@@ -143,11 +143,11 @@ fn a_change_of_line_endings_alone_is_seen() {
     };
     let seen = shown_of("a\n", "a\r\n");
     assert!(seen.contains("1 -a") && seen.contains("1 +a␍"), "{seen}");
-    assert!(seen.contains("Hidden characters!"), "{seen}");
+    assert!(seen.contains("has hidden characters"), "{seen}");
     // If all lines end with CRLF, the title says so once, and the lines do not.
     let seen = shown_of("a\r\n", "b\r\n");
     assert!(seen.contains("+1 -1 CRLF") && seen.contains("1 +b"), "{seen}");
-    assert!(!seen.contains('␍') && !seen.contains("Hidden"), "{seen}");
+    assert!(!seen.contains('␍') && !seen.contains("hidden"), "{seen}");
 }
 
 #[test]

@@ -14,7 +14,12 @@ fn long() -> Value {
     let new: String = (1..=80).map(line).collect();
     let mut edit = call("1", "Edit", "Write a.txt", json!({ "Edit": { "path": "/w/a.txt" } }));
     edit["CallStarted"]["summary"]["diff"] = json!({ "path": "/w/a.txt", "old": null, "new": new });
-    asked(edit, "this mode asks before it changes files", json!([]), json!([{ "allow": "edits" }]))
+    asked(
+        edit,
+        "this mode asks before a call changes files",
+        json!([]),
+        json!([{ "allow": "edits" }]),
+    )
 }
 
 fn scroll(stage: &mut Stage, scroll: Scroll) {
