@@ -46,10 +46,10 @@ use self::work::seconds;
 
 /// A coding agent for your editor and your terminal.
 ///
-/// In a terminal it shows the conversation there; an editor starts it in the project's directory
-/// and speaks ACP with it over standard input and output; with -p it runs one prompt for a
-/// shell. It answers with a language model, runs tools in the project, and asks before it changes
-/// anything. A prompt of `/help` lists its commands.
+/// In a terminal, tandem shows the conversation. An editor starts tandem in the project's directory, and speaks ACP
+/// with it over standard input and output. With -p, tandem runs one prompt for a shell. It answers with a language
+/// model, runs tools in the project, and asks before it changes anything. The prompt `/help` lists the commands of a
+/// session.
 #[derive(Parser)]
 #[command(name = "tandem", version, disable_version_flag = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -65,8 +65,8 @@ pub(crate) struct Cli {
     /// Write logs as text for people, or as a JSON object a line; `TANDEM_LOG_FORMAT` has the same effect
     #[arg(long, value_name = "FORMAT", global = true)]
     pub(crate) log_format: Option<LogFormat>,
-    /// Log in detail, unless `TANDEM_LOG` or `RUST_LOG` is set. In a terminal the logs go to a file,
-    /// whose path is printed
+    /// Log in detail, unless `TANDEM_LOG` or `RUST_LOG` is set. In a terminal the log goes to a file, whose path is
+    /// printed
     #[arg(short, long, global = true)]
     pub(crate) debug: bool,
     /// Print version
@@ -112,9 +112,9 @@ pub(crate) enum Command {
     Sessions(SessionsArgs),
     /// Show all settings and their origins
     Config(ConfigArgs),
-    /// Replay a recorded conversation against an agent, and report where its answers differ
+    /// Replay a recorded conversation against an agent, and report where the agent's answers differ
     Replay(ReplayArgs),
-    /// Run a command in the sandbox that the agent's commands run in, or show what it holds
+    /// Run a command in the sandbox that the agent's commands run in, or show what commands can do in the sandbox
     Sandbox(SandboxArgs),
     /// Print a completion script for a shell
     ///
@@ -133,7 +133,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Replay a recorded conversation against an agent, and report where its answers differ
+/// Replay a recorded conversation against an agent, and report where the agent's answers differ
 ///
 /// The client's lines are sent one after the other, each after all lines of the agent that precede
 /// it in the record. The agent must write the same lines in the same order, compared as JSON: the
@@ -144,8 +144,8 @@ pub(crate) enum Command {
 /// The agent really runs the commands of the record's script: play only records that you trust.
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
-    /// A file written by --record, or one of fixtures/acp. Paths in a record are compared as they
-    /// are, so replay it where it was made; one that begins with a setup brings its workspace
+    /// A file written by --record, or one of fixtures/acp. Paths in a record are compared as they are, so replay
+    /// the record where it was made. A record that begins with a setup brings its workspace
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Show the conversation: what was said, done, asked and answered; in colour in a terminal, unless
@@ -164,7 +164,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) agent: Vec<String>,
 }
 
-/// Run a command in the sandbox that the agent's commands run in, or show what it holds
+/// Run a command in the sandbox that the agent's commands run in, or show what commands can do in the sandbox
 #[derive(Args)]
 pub(crate) struct SandboxArgs {
     /// What the command may write: `read-only` (nothing but /tmp) or `workspace-write` (the working
@@ -179,7 +179,7 @@ pub(crate) struct SandboxArgs {
     /// here
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<Change>,
-    /// The command and its arguments; without one, what the sandbox holds is shown
+    /// The command and its arguments. Without a command, what commands can do in the sandbox is shown
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -197,7 +197,7 @@ pub(crate) struct AttachArgs {
     /// Begin a new session in the working directory (`tandem serve` only)
     #[arg(long)]
     pub(crate) new: bool,
-    /// The token in this file, if the agent wants one; or `TANDEM_A2A_TOKEN`
+    /// Send the token in this file, if the agent wants a token; `TANDEM_A2A_TOKEN` has the same effect
     #[arg(long, value_name = "FILE")]
     pub a2a_token_file: Option<PathBuf>,
     /// Change a limit; may be repeated. Only line-bytes has an effect here
@@ -220,9 +220,9 @@ pub(crate) struct ConfigArgs {
 #[derive(Args)]
 #[expect(clippy::option_option, reason = "a flag whose value may be left out, as clap has it")]
 pub(crate) struct AgentArgs {
-    /// Speak ACP over standard input and output. This is what happens anyway when standard input
-    /// is no terminal; without it, `tandem` in a terminal is for the person there. Editors may pass
-    /// it, or the older names --experimental-acp and --experimental-zed-integration
+    /// Speak ACP over standard input and output. Without this flag, `tandem` speaks ACP when standard input is not
+    /// a terminal, and shows the conversation when it is one. Editors may pass this flag, or the older names
+    /// --experimental-acp and --experimental-zed-integration
     #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
     pub(crate) acp: bool,
     /// Model, permissions and limits.
@@ -247,11 +247,11 @@ pub(crate) struct AgentArgs {
         group = "one_prompt"
     )]
     pub(crate) prompt: Option<String>,
-    /// Go on with the newest conversation of this directory
+    /// Go on with the newest session of this directory
     #[arg(short, long, group = "wanted_session")]
     pub(crate) r#continue: bool,
-    /// Go on with a stored conversation: its id or the beginning of it, its number in `tandem sessions`,
-    /// words of its title, or a checkpoint's tag. Without SESSION, a terminal lets you choose
+    /// Go on with a stored session: its id or the beginning of the id, its number in `tandem sessions`, words of
+    /// its title, or a checkpoint's tag. Without SESSION, a terminal lets you choose
     #[arg(short, long, value_name = "SESSION", num_args = 0..=1, group = "wanted_session")]
     pub(crate) resume: Option<Option<String>>,
     /// Output format of -p: text, json (one object at the end), stream-json (one object a line, as
@@ -291,7 +291,7 @@ Examples:
   tandem --a2a-port 41242               the same, and other agents may join the session
   tandem --acp                          the command for an editor's settings
   tandem --acp --a2a-port 41242         the same, and other agents may join the session
-  tandem -p 'why does the test fail?'   one prompt, for a shell; the answer is all it writes
+  tandem -p 'why does the test fail?'   one prompt, for a shell; only the answer is written
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem -p - < prompt.md               the prompt from standard input
   tandem -c                             go on with the newest session of this directory

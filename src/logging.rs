@@ -45,7 +45,7 @@ impl LogFormat {
         let Some(name) = variable("TANDEM_LOG_FORMAT") else { return Ok(None) };
         let format = Self::from_str(&name, false);
         let format = format.map_err(|_| {
-            anyhow::anyhow!("TANDEM_LOG_FORMAT is {name:?}, and neither `text` nor `json`")
+            anyhow::anyhow!("TANDEM_LOG_FORMAT is {name:?}, and must be `text` or `json`")
         })?;
         Ok(Some(format))
     }
@@ -121,12 +121,12 @@ fn is_owner(metadata: &Metadata<'_>) -> bool {
 
 /// Returns the line that replaces lines that were dropped because the queue was full. The line has their number.
 fn lost_text(lines: usize) -> String {
-    format!("({lines} lines of the log found no room here)\n")
+    format!("({lines} lines of the log were dropped here, because they came too fast)\n")
 }
 
 fn lost_json(lines: usize) -> String {
-    let line = serde_json::json!({ "level": "warn", "target": "tandem", "message": "lines of the log found no \
-        room here", "fields": { "lines": lines } });
+    let line = serde_json::json!({ "level": "warn", "target": "tandem", "message": "lines of the log were \
+        dropped here, because they came too fast", "fields": { "lines": lines } });
     format!("{line}\n")
 }
 

@@ -79,8 +79,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitReason> {
     }
     if !cli.agent.acp && stdin().is_terminal() {
         anyhow::bail!(
-            "standard output is not a terminal, so the conversation has no place: `tandem -p PROMPT` \
-             runs one prompt, and `tandem --help` lists other ways to start"
+            "standard output is not a terminal, so the conversation cannot be shown: `tandem -p PROMPT` runs one \
+             prompt, and `tandem --help` lists other ways to start"
         );
     }
     let end = runtime.block_on(run::editor(&cli.agent));

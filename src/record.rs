@@ -159,7 +159,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
     }
     if found.permissions().mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600)).context(
-            "others may read the file, and that cannot be changed; record to a file of your own",
+            "other users can read the file, and its permissions cannot be changed; record to a file of your own",
         )?;
     }
     file.set_len(0)?;

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 const ABSENT_FLAGS: &[(&[&str], &str)] = &[
     (
         &["--session-id", "--session-file"],
-        "tandem names sessions itself: `--resume SESSION` goes on with one, and `tandem sessions` lists \
+        "tandem gives sessions their ids: `--resume SESSION` goes on with a session, and `tandem sessions` lists \
          them.",
     ),
     (
@@ -38,7 +38,8 @@ const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "serve",
         words: &["token", "check"],
-        answer: "this program was built without the feature `serve`: install one with it, which is the default.",
+        answer: "this program was built without the feature `serve`: install a tandem with this feature, which \
+            is on by default.",
     },
     Subcommand {
         name: "mcp",
@@ -98,8 +99,7 @@ const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "chat",
         words: &[],
-        answer: "`tandem` in a terminal begins a conversation, and `tandem -i PROMPT` begins it with a \
-                 prompt.",
+        answer: "`tandem` in a terminal begins a session, and `tandem -i PROMPT` begins a session with a prompt.",
     },
     Subcommand {
         name: "auth",
@@ -110,8 +110,8 @@ const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "resume",
         words: &["last", "latest"],
-        answer: "`tandem -c` goes on with the newest conversation of this directory, and `tandem -r` lets \
-                 you choose one.",
+        answer: "`tandem -c` goes on with the newest session of this directory, and `tandem -r` lets you choose \
+            a session.",
     },
     Subcommand {
         name: "plugin",
@@ -127,19 +127,19 @@ const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "export",
         words: &[],
-        answer: "`tandem sessions export SESSION` writes a stored conversation.",
+        answer: "`tandem sessions export SESSION` writes a stored session as a document.",
     },
 ];
 
 const UPDATE_HINT: &str =
-    "tandem does not update itself: install a new version the way this one was installed.";
+    "tandem does not update itself: install a new version in the same way as this one.";
 
 #[cfg(not(feature = "serve"))]
 const SET_UP: &str = "`tandem config` shows all settings and their origins.";
 
 #[cfg(feature = "serve")]
-const SET_UP: &str = "`tandem config` shows all settings and their origins, and `tandem serve check` says \
-    what is wrong with the set-up of a server.";
+const SET_UP: &str = "`tandem config` shows all settings and their origins, and `tandem serve check` checks the \
+    set-up of a server.";
 
 const MODELS_HINT: &str = "`tandem -p /model` shows the model, `--model ID` chooses another one, and `tandem --help` \
     says how models are named.";
@@ -147,10 +147,10 @@ const MODELS_HINT: &str = "`tandem -p /model` shows the model, `--model ID` choo
 const ONE_PROMPT: &str = "`tandem -p PROMPT` runs one prompt.";
 
 const LOGIN_HINT: &str =
-    "`tandem login` stores a provider's API key, and `tandem logout` forgets it.";
+    "`tandem login` stores a provider's API key, and `tandem logout` removes the key.";
 
 const EXTENSIONS_HINT: &str = "tandem has no extensions yet. MCP servers (`mcpServers` in `settings.json`), \
-    custom commands (`.gemini/commands/NAME.toml`) and instructions (`GEMINI.md`) work without.";
+    custom commands (`.gemini/commands/NAME.toml`) and instructions (`GEMINI.md`) work without extensions.";
 
 /// The error for a subcommand that tandem does not have, if these arguments begin with one: alone,
 /// or followed by a flag or one of its own words. Anything else is a prompt.

@@ -22,22 +22,22 @@ use super::work::{WorkArgs, seconds};
 pub(crate) enum ServeCommand {
     /// Make, list and revoke the tokens by which `tandem serve` knows people and services
     ///
-    /// As soon as there is a token, a server serves nobody without one, and everybody has sessions of
-    /// their own. A server that runs notices a change at once.
+    /// As soon as there is a token, the server refuses clients without one, and each person or service has sessions
+    /// of their own. A server that runs notices a change at once.
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Tell what is wrong with a set-up before anybody uses it
+    /// Check the set-up of a server before people use the server
     ///
-    /// It takes the flags that the server is to have, and serves nothing. It prints a line for each finding: ok,
-    /// warning or wrong. Exit status: 1 if something is wrong, so that the server would not start, or not work.
+    /// Give the check the same flags as the server. The check serves nothing, and prints a line for each finding:
+    /// ok, warning or wrong. Exit status: 1 if something is wrong, so that the server would not start, or not work.
     Check(Box<ServeArgs>),
 }
 
 /// Serve other agents and tools over A2A, without an editor
 ///
 /// Clients begin sessions of their own, each in a directory or a clone of a git repository that you name here, and
-/// terminals join them with `tandem attach`. The server listens on this machine alone, unless --listen opens it to a
-/// network. `tandem serve check`, with the same flags, says what is wrong before anybody uses it.
+/// terminals join them with `tandem attach`. The server listens on this machine alone, unless --listen opens it to
+/// a network. `tandem serve check`, with the same flags, finds what is wrong with the set-up.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ServeLine {
@@ -52,24 +52,24 @@ pub(crate) struct ServeLine {
 /// A server of sessions for other agents and tools, over A2A.
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Listen on this port of 127.0.0.1; 0 takes any free port, which is printed on standard error. Other
-    /// users of this machine can reach it, too: see --a2a-token-file
+    /// Listen on this port of 127.0.0.1; 0 takes any free port, which is printed on standard error. Other users of
+    /// this machine can reach the port, too: see --a2a-token-file
     #[arg(long, value_name = "PORT", default_value = "41242")]
     pub(crate) port: u16,
     /// Listen on this address, instead of a port of 127.0.0.1: `192.0.2.7:41242`, or `0.0.0.0:41242` or
     /// `[::]:41242` for all addresses of this machine. Clients must then have tokens
     #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The URL by which clients reach the server, if it is not that of the address: by a name, or through a
-    /// proxy. If the URL has a path, the proxy must remove that from requests
+    /// The URL by which clients reach the server, if they use a name or a proxy in place of the address. If the URL
+    /// has a path, the proxy must remove the path from requests
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<PublicUrl>,
-    /// Answer requests for this host name, too, with the port unless that is the usual one; may be
-    /// repeated. Requests for names that are not the server's are refused
+    /// Answer requests for this host name, too; may be repeated. Add the port to the name, unless it is the usual
+    /// one. Requests for other names are refused
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<AllowedHost>,
-    /// Let web pages of this origin (`https://pages.example`) use the server, too; may be repeated. They
-    /// need a token like all others
+    /// Let web pages of this origin (`https://pages.example`) use the server, too; may be repeated. Such pages need
+    /// a token like all other clients
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<AllowedOrigin>,
     /// Serve https, with the certificate in this file (PEM, followed by the intermediate certificates). The
@@ -79,18 +79,16 @@ pub(crate) struct ServeArgs {
     /// The private key of the certificate (PEM, without a passphrase)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Serve a network without TLS, in which everybody between a client and the server can read tokens and
-    /// sessions
+    /// Serve a network without TLS. Everybody between a client and the server can then read tokens and sessions
     #[arg(long)]
     pub(crate) allow_plain_http: bool,
-    /// A directory in or below which sessions may work; may be repeated. A client that names none works in
+    /// A directory in or below which sessions may work; may be repeated. A client that names no directory works in
     /// the first [default: the working directory, unless there is --workspace-git]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace_root: Vec<PathBuf>,
-    /// A git repository that sessions may work in, each in a clone of its own (`https`, `ssh`, or a path), and
-    /// the branch, tag or commit of it that they begin at; may be repeated. After each turn a snapshot is
-    /// pushed to `refs/tandem/SESSION`, so that any server can go on. A client that names no workspace
-    /// works in the first
+    /// A git repository (`https`, `ssh`, or a path) that sessions may work in, each in a clone of its own, and the
+    /// branch, tag or commit that they begin at; may be repeated. After each turn a snapshot is pushed to
+    /// `refs/tandem/SESSION`, so that any server can go on. A client that names no workspace works in the first
     #[arg(long, value_name = "URL[#REV]", requires = "workspaces")]
     pub(crate) workspace_git: Vec<String>,
     /// The directory of the clones of --workspace-git; the same path on each server that shares a database
@@ -106,17 +104,16 @@ pub(crate) struct ServeArgs {
     /// commands in the sandbox
     #[arg(long)]
     pub(crate) allow_auto_execute: bool,
-    /// The file with the tokens of people and services, which `tandem serve token add` makes. As soon as it
-    /// exists, nobody is served without a token [default: the file `serve-tokens.json` in
-    /// `TANDEM_CONFIG_DIR`]
+    /// The file with the tokens of people and services, which `tandem serve token add` makes. As soon as the file
+    /// exists, clients need a token [default: the file `serve-tokens.json` in `TANDEM_CONFIG_DIR`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
-    /// Believe what a proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) says of its
-    /// clients: their addresses, and the host and the scheme that they used (`X-Forwarded-For`, `-Host`, `-Proto`)
+    /// Trust the proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) about its clients: their
+    /// addresses, and the host and the scheme that they used (`X-Forwarded-For`, `-Host`, `-Proto`)
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) trust_proxy: Vec<AddressRange>,
-    /// Take the name of the user from this header of the proxy, which must remove it from what clients send.
-    /// The proxy sends the token of --a2a-token-file, which nobody else may have
+    /// Take the name of the user from this header of the proxy. The proxy must remove this header from requests of
+    /// clients, and must send the token of --a2a-token-file, which no other program may have
     #[arg(long, value_name = "NAME", requires = "trust_proxy")]
     pub(crate) proxy_user_header: Option<String>,
     /// The tenant of the proxy's users
@@ -128,27 +125,27 @@ pub(crate) struct ServeArgs {
     /// Tokens of an OIDC issuer.
     #[command(flatten)]
     pub(crate) oidc: OidcArgs,
-    /// Add a line of JSON to this file for everything that somebody does: begin a session, send a prompt
-    /// (without its text), answer a question, be refused something
+    /// Add a line of JSON to this file for each session that is begun, prompt that is sent (without its text),
+    /// question that is answered, and request that is refused
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
     /// Write the text of prompts into the audit log, too
     #[arg(long, requires = "audit")]
     pub(crate) audit_prompts: bool,
-    /// Maximum time for running work after a signal; a second signal ends it at once. Set it below
-    /// the time after which your service manager kills the process, often 30 seconds
+    /// Maximum time for running work after a signal; a second signal ends the work at once. Set a time below the
+    /// one after which your service manager kills the process, often 30 seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub(crate) drain_timeout: Duration,
-    /// The number of threads that run the sessions; a session is on one of them at a time [default: as
-    /// many as there are processors]
+    /// The number of threads that run the sessions; each session runs on one thread at a time [default: as many as
+    /// there are processors]
     #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
-    /// The turns that go on when the process that ran them was killed: none (`never`); those in which no tool
-    /// call was cut off that may have changed something (`safe`); all, and the model is told of such calls (`always`)
+    /// The turns that go on when their process was killed: none (`never`); turns without a cut-off tool call that
+    /// may have changed something (`safe`); all, and the model is told of such calls (`always`)
     #[arg(long, value_name = "WHICH", default_value = "safe", value_parser = resumed_turns())]
     pub(crate) resume_turns: ResumePolicy,
-    /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside
-    /// `/livez` and `/readyz`), to whoever reaches it
+    /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside `/livez` and
+    /// `/readyz`), to everybody who reaches the address
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
     /// Traces.
@@ -165,15 +162,15 @@ pub(crate) struct ServeArgs {
 /// Access to the agent over A2A, and the addresses that it may call.
 #[derive(Args)]
 pub(crate) struct A2aArgs {
-    /// Serve only those who send the token in this file (`Authorization: Bearer ...`, or `?token=`
-    /// for a WebSocket); `TANDEM_A2A_TOKEN` has the same effect
+    /// Serve only clients that send the token in this file (`Authorization: Bearer ...`, or `?token=` for a
+    /// WebSocket); `TANDEM_A2A_TOKEN` has the same effect
     #[arg(long, value_name = "FILE")]
     pub a2a_token_file: Option<PathBuf>,
     /// Let push notifications go to addresses of this machine
     #[arg(long)]
     pub a2a_webhook_loopback: bool,
-    /// Let MCP servers that clients name be on this machine and in private networks, as they may be
-    /// with --a2a-port anyway. The addresses at which clouds keep the secrets of a machine are never reached
+    /// Let clients name MCP servers on this machine and in private networks; with --a2a-port they always may.
+    /// Addresses at which clouds keep the secrets of a machine are never reached
     #[arg(long)]
     pub a2a_private_servers: bool,
 }

@@ -45,7 +45,7 @@ pub(crate) enum SessionsCommand {
         /// The id or its beginning, the number in the list, or words of the title
         session: String,
     },
-    /// List the sessions in whose prompts or answers a text is, in any case
+    /// List the sessions with a text in their prompts or answers; upper and lower case do not count
     Search {
         /// The text
         #[arg(required = true)]
@@ -65,12 +65,12 @@ pub(crate) enum SessionsCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Copy a session, so that the copy can go another way; prints the copy's id
+    /// Copy a session, so that the copy can go another way, and print the copy's id
     Fork {
         /// The id or its beginning, the number in the list, or words of the title
         session: String,
     },
-    /// Import sessions of Gemini CLI, whose files stay as they are; what was imported before is not imported again
+    /// Import sessions of Gemini CLI, whose files stay as they are. Sessions that were imported before are left out
     Import(ImportArgs),
     /// Delete sessions, after a question
     Delete {
@@ -106,7 +106,7 @@ pub(crate) struct ImportArgs {
     /// Import the sessions of all directories whose paths Gemini CLI knows
     #[arg(short, long)]
     pub(crate) all: bool,
-    /// Import a session that has changed in Gemini CLI since it was imported, as one more session
+    /// If a session has changed in Gemini CLI since it was imported, import it as one more session
     #[arg(long)]
     pub(crate) again: bool,
     /// Write one JSON array

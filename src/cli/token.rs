@@ -8,10 +8,10 @@ use tandem_serve::tokens::PrincipalRole;
 /// Subcommand of `tandem serve token`.
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token for a person or a service, and print it: it is shown this once, and only a hash
-    /// of it is stored
+    /// Make a token for a person or a service, and print the token. It is shown only this once: a hash of it is
+    /// stored
     Add {
-        /// The person or service. One that has a token gets another, for another device
+        /// The person or service. A person with a token gets one more, for instance for another device
         name: String,
         /// The tenant; sessions can be shared only within one
         #[arg(long, value_name = "TENANT", default_value = "default")]
@@ -24,23 +24,23 @@ pub(crate) enum TokenCommand {
         #[command(flatten)]
         file: TokensFile,
     },
-    /// List the tokens, without what they are
+    /// List the tokens' names, but not the tokens themselves
     List {
-        /// List revoked ones, too
+        /// List revoked tokens, too
         #[arg(short, long)]
         all: bool,
         /// The file of the tokens
         #[command(flatten)]
         file: TokensFile,
     },
-    /// Revoke all tokens of a person or a service, or one of them; streams that are open with it end
+    /// Revoke all tokens of a person or a service, or one token; streams that are open with a revoked token end
     Revoke {
         /// The person or service
         name: String,
         /// The tenant
         #[arg(long, value_name = "TENANT", default_value = "default")]
         tenant: String,
-        /// Only the token of this id, as the list has it
+        /// Revoke only the token with this id, as in the list
         #[arg(long, value_name = "ID")]
         id: Option<String>,
         /// The file of the tokens

@@ -17,8 +17,7 @@ pub(crate) struct WorkArgs {
     /// and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
     pub(crate) model: Option<String>,
-    /// The thinking level, for models that have one, such as LOW, MEDIUM or HIGH [default: the
-    /// model's own]
+    /// The thinking level, for models that have levels, such as LOW, MEDIUM or HIGH [default: the model's own]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<String>,
     /// The tools that run without a question: default (reading), `auto_edit` (also changing files),
@@ -28,18 +27,18 @@ pub(crate) struct WorkArgs {
     /// The same as --approval-mode yolo. Commands stay in the sandbox: see --sandbox
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub(crate) yolo: bool,
-    /// The sandbox that commands run in: `read-only`, `workspace-write`, `danger-full-access` (none), or
-    /// without a mode as the approval mode has it, which is the default
+    /// The sandbox that commands run in: `read-only`, `workspace-write`, or `danger-full-access` (no sandbox).
+    /// Without MODE, the approval mode decides, which is the default
     #[arg(short, long, value_name = "MODE", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) sandbox: Option<SandboxChoice>,
-    /// More files of policy rules, or directories of them; commas between, or repeated
+    /// More files of policy rules, or directories of such files; commas between, or repeated
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) policy: Vec<PathBuf>,
-    /// Files of policy rules that outrank all of your own, or directories of them; commas between, or
+    /// Files of policy rules that outrank all of your own rules, or directories of such files; commas between, or
     /// repeated
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) admin_policy: Vec<PathBuf>,
-    /// Tools, or beginnings of commands, that need no question: `run_shell_command(git status)`
+    /// Tools that need no question, or commands that begin with these words: `run_shell_command(git status)`
     #[arg(long, value_name = "TOOL", value_delimiter = ',')]
     pub(crate) allowed_tools: Vec<String>,
     /// Trust the workspace for this run: its own settings count

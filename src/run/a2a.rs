@@ -159,7 +159,7 @@ pub(super) fn metrics_address(serve: &ServeArgs) -> anyhow::Result<Option<Socket
         address.ip() == own.ip() || address.ip().is_unspecified() || own.ip().is_unspecified();
     anyhow::ensure!(
         address.port() == 0 || address.port() != own.port() || !is_same_ip,
-        "{address} of `--metrics` is where clients are served ({own}): give the metrics another port"
+        "`--metrics` and the server have the same address ({address}, {own}): give the metrics another port"
     );
     Ok(Some(address))
 }
@@ -198,8 +198,7 @@ pub(super) fn proxy(serve: &ServeArgs, has_token: bool) -> anyhow::Result<Option
     let Some(header) = &serve.proxy_user_header else { return Ok(None) };
     anyhow::ensure!(
         has_token,
-        "every program of this machine could say that it is the proxy: give the proxy a token, with \
-         --a2a-token-file"
+        "every program of this machine could claim to be the proxy: give the proxy a token, with --a2a-token-file"
     );
     let (addresses, tenant) = (serve.trust_proxy.clone(), serve.proxy_tenant.clone());
     TrustedProxy::new(addresses, header, tenant).map(Some).map_err(anyhow::Error::msg)

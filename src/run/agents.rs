@@ -22,7 +22,9 @@ fn config(name: &str, agent: &A2aAgent) -> AgentConfig {
     let bearer = token.map(|token| ("Authorization".to_owned(), format!("Bearer {token}")));
     let wrong = match (url, unset) {
         ("", _) => Some("it has no `url`".to_owned()),
-        (_, Some(variable)) => Some(format!("its `token` names {variable}, which is not set")),
+        (_, Some(variable)) => {
+            Some(format!("its `token` names the variable {variable}, which is not set"))
+        }
         _ => None,
     };
     AgentConfig {

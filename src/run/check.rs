@@ -101,7 +101,7 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
 fn check_model(findings: &mut Findings, factory: &SessionFactory, settings: &Settings) {
     let Some((model, _)) = findings.checked("model", factory.model(settings)) else { return };
     match model.ready() {
-        Ok(()) => findings.ok("model", format!("{} can be asked", model.id())),
+        Ok(()) => findings.ok("model", format!("{} is ready", model.id())),
         Err(error) => findings.wrong("model", error.to_string()),
     }
 }
@@ -111,10 +111,10 @@ fn check_directories(findings: &mut Findings, workspaces: &Workspaces) {
     for root in directories.roots() {
         let shown = root.display();
         match access(root, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
-            Ok(()) => findings.ok("directories", format!("{shown} can be worked in")),
+            Ok(()) => findings.ok("directories", format!("sessions can work in {shown}")),
             Err(_) => findings.warn(
                 "directories",
-                format!("{shown} cannot be changed by this user: sessions can only read there"),
+                format!("this user cannot write in {shown}: sessions can only read there"),
             ),
         }
     }
@@ -129,13 +129,13 @@ async fn check_repositories(findings: &mut Findings, workspaces: &Workspaces) {
             findings.wrong("git", format!("{origin} cannot be read: {why}"));
             continue;
         }
-        let later = "; whether it has this commit shows when the first session begins";
+        let later = "; the first session will show if the repository has this commit";
         let later = if repository.is_at_commit() { later } else { "" };
         findings.ok("git", format!("{origin} can be read{later}"));
         let url = &origin.url;
         match git.check_push(repository).await {
             Ok(()) => {
-                let later = "what its hooks and rules refuse shows with the first snapshot";
+                let later = "the first snapshot will show if hooks or rules refuse the push";
                 findings.ok("git", format!("{url} lets this user push; {later}"));
             }
             Err(why) => {
@@ -152,7 +152,8 @@ async fn check_sandbox(
     limits: &Limits,
 ) {
     let Some(setup) = parts::sandbox(settings, factory.env(), &limits.tools) else {
-        return findings.warn("sandbox", "the settings switch it off: commands run without one");
+        return findings
+            .warn("sandbox", "the settings switch the sandbox off: commands run without one");
     };
     let Ok(workspace) = tandem_host::workspace::Workspace::new(factory.directory(), &[]) else {
         return;
@@ -162,11 +163,11 @@ async fn check_sandbox(
     if let Some(why) = sandbox.refusal(&probe) {
         findings.wrong("sandbox", format!("commands are refused: {why}"));
     } else if let Some(sandbox) = &probe.sandbox {
-        findings.ok("sandbox", format!("commands run in one ({})", sandbox.mechanism()));
+        findings.ok("sandbox", format!("commands run in a sandbox ({})", sandbox.mechanism()));
     } else {
         let why = probe.passed_over.iter().map(|it| format!("{}: {}", it.mechanism, it.why));
         let why = why.collect::<Vec<_>>().join("; ");
-        findings.warn("sandbox", format!("commands run without one ({why})"));
+        findings.warn("sandbox", format!("commands run without a sandbox ({why})"));
     }
 }
 
@@ -188,7 +189,9 @@ async fn check_access(findings: &mut Findings, serve: &ServeArgs, factory: &Sess
     {
         findings.ok(
             "proxy",
-            format!("names its users in {header}, and must take that out of what clients send"),
+            format!(
+                "names its users in {header}, and must remove this header from requests of clients"
+            ),
         );
     }
     if let Some(oidc) = findings.checked("oidc", a2a::oidc(&serve.oidc)).flatten() {
@@ -214,13 +217,16 @@ fn check_tokens(
     if file.exists() {
         if let Some(list) = findings.checked("tokens", tandem_serve::tokens::read(&file)) {
             let count = list.iter().filter(|token| token.revoked.is_none()).count();
-            findings.ok("tokens", format!("{count} of people and services in {}", file.display()));
+            findings.ok(
+                "tokens",
+                format!("{count} tokens of people and services in {}", file.display()),
+            );
         }
         return true;
     }
     if serve.tokens.is_some() && are_others {
-        let text = format!("{} does not exist: nobody is served by it", file.display());
-        findings.warn("tokens", text + "; `tandem serve token add` makes it");
+        let text = format!("{} does not exist, so no client has a token", file.display());
+        findings.warn("tokens", text + "; `tandem serve token add NAME` makes the file");
     }
     false
 }
@@ -233,10 +239,11 @@ fn check_network(findings: &mut Findings, serve: &ServeArgs, is_asked: bool) {
     if !is_asked && problems.is_empty() {
         let text = match &serve.tokens {
             Some(file) => format!("{} does not exist", file.display()),
-            None => "there is none".to_owned(),
+            None => "there is no token".to_owned(),
         };
-        let text =
-            text + ": whoever reaches the port has all sessions; see `tandem serve token add`";
+        let text = text
+            + ": everybody who reaches the port can use all sessions; make tokens with `tandem serve token add \
+                NAME`";
         findings.warn("token", text);
     }
     for problem in problems {
@@ -251,7 +258,7 @@ fn check_network(findings: &mut Findings, serve: &ServeArgs, is_asked: bool) {
 async fn check_issuer(findings: &mut Findings, oidc: &OidcOptions) {
     let issuer = &oidc.issuer;
     match oidc.check_issuer().await {
-        Ok(()) => findings.ok("oidc", format!("tokens of {issuer} count")),
+        Ok(()) => findings.ok("oidc", format!("tokens of {issuer} are accepted")),
         Err(why) => {
             findings.wrong("oidc", format!("the keys of {issuer} cannot be fetched: {why:#}"));
         }
@@ -267,22 +274,20 @@ fn check_certificate(findings: &mut Findings, serve: &ServeArgs) {
     let (begin, end) = (day(certificate.begin()), day(certificate.end()));
     match certificate.state(Timestamp::now()) {
         CertificateState::Good => {
-            findings.ok("tls", format!("the certificate in {shown} counts until {end}"));
+            findings.ok("tls", format!("the certificate in {shown} is valid until {end}"));
         }
         CertificateState::EndsSoon => {
-            findings.warn("tls", format!("the certificate in {shown} ends on {end}: renew it"));
+            findings.warn("tls", format!("the certificate in {shown} expires on {end}: renew it"));
         }
         CertificateState::Expired => findings.wrong(
             "tls",
-            format!(
-                "the certificate in {shown} has ended on {end}, and clients refuse it: renew it"
-            ),
+            format!("the certificate in {shown} expired on {end}, and clients refuse it: renew it"),
         ),
         CertificateState::NotYet => findings.wrong(
             "tls",
             format!(
-                "the certificate in {shown} counts from {begin} on, and clients refuse it: look at \
-                 this machine's clock, or get another"
+                "the certificate in {shown} is not valid before {begin}, and clients refuse it: look at this \
+                 machine's clock, or get another certificate"
             ),
         ),
     }
@@ -303,10 +308,14 @@ fn check_certificate(findings: &mut Findings, serve: &ServeArgs) {
 fn check_secret(findings: &mut Findings, subject: &'static str, file: &Path) {
     let shown = file.display();
     match fs::metadata(file).map(|metadata| metadata.permissions().mode()) {
-        Ok(mode) if mode & 0o077 != 0 => findings
-            .warn(subject, format!("others can read or change {shown}: `chmod 600 {shown}`")),
-        Ok(_) => findings.ok(subject, format!("{shown} is this user's alone")),
-        Err(error) => findings.wrong(subject, format!("cannot look at {shown}: {error}")),
+        Ok(mode) if mode & 0o077 != 0 => findings.warn(
+            subject,
+            format!("other users can read or change {shown}: run `chmod 600 {shown}`"),
+        ),
+        Ok(_) => findings.ok(subject, format!("only this user can read {shown}")),
+        Err(error) => {
+            findings.wrong(subject, format!("the permissions of {shown} cannot be read: {error}"))
+        }
     }
 }
 
@@ -324,7 +333,9 @@ fn check_files(findings: &mut Findings, limits: &Limits) {
         let (most, wanted) = (most.unwrap_or_default(), connections + OTHER_FILES);
         findings.warn(
             "open files",
-            format!("{most} may be open, and {connections} connections need about {wanted}: raise `ulimit -n`"),
+            format!(
+                "{most} files may be open, and {connections} connections need about {wanted}: raise `ulimit -n`"
+            ),
         );
     }
 }
@@ -363,7 +374,7 @@ async fn check_store(
 /// Checks that the directory of stored sessions can be written.
 fn check_sessions(findings: &mut Findings, directory: Option<PathBuf>) {
     let Some(directory) = directory else {
-        return findings.warn("sessions", "none is stored: they end with the server");
+        return findings.warn("sessions", "sessions are not stored: they end with the server");
     };
     // The directory may not exist yet: it is made with the first session. So its nearest existing ancestor is checked.
     let existing = directory.ancestors().find(|directory| directory.exists());

@@ -23,7 +23,7 @@ use tokio::process::Command;
 /// Runs a command in the sandbox; without a command, describes the sandbox.
 pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
     if args.mode == SandboxMode::DangerFullAccess {
-        bail!("`{}` is no sandbox; run the command without tandem", args.mode);
+        bail!("`{}` runs commands without a sandbox; run the command without tandem", args.mode);
     }
     let env = env()?;
     let settings = read_settings(&env, env.directory(), &[]);
@@ -70,7 +70,7 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         // If standard error is closed there is nobody to tell.
         let _ = writeln!(
             stderr(),
-            "tandem: the command made {}, which other programs run by themselves; it was moved to {}",
+            "tandem: the command made {}, which other programs run by themselves; tandem has moved the file to {}",
             path.display(),
             to.display()
         );

@@ -29,8 +29,8 @@ fn sandbox(name: &String, server: &McpServer, tools: &ToolsSettings) -> ServerSa
 
 fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
     let from = server.entry.origin.as_ref().map(ToString::to_string).unwrap_or_default();
-    let held = "is not used yet: its folder's settings name it, and nobody has said to trust them \
-        (`/permissions trust`)";
+    let held = "is not used yet: this folder's settings name it, and you have not trusted them (`/permissions \
+        trust`)";
     let (mut reach, mut oauth) = (reach(server, directory), OAuth::default());
     if !server.oauth.is_null() {
         match serde_json::from_value(server.oauth.clone()) {
@@ -41,8 +41,8 @@ fn config(name: &str, server: &McpServer, directory: &Path) -> ServerConfig {
     let provider = server.auth_provider_type.as_deref().unwrap_or(DISCOVERY_TYPE);
     if provider != DISCOVERY_TYPE && matches!(reach, ServerReach::Http { .. }) {
         reach = ServerReach::Wrong(format!(
-            "its `authProviderType`, {provider:?}, is not known here: give it a token in its \
-             `headers`, or log in to it without that"
+            "its `authProviderType`, {provider:?}, is not supported: put a token into its `headers`, or remove \
+             `authProviderType` and log in"
         ));
     }
     ServerConfig {

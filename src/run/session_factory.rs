@@ -308,7 +308,7 @@ async fn load(sessions: &Sessions, id: &str) -> anyhow::Result<Leased<LoadedSess
         id = fork(&**store, &id).await?.id;
     }
     let loaded = sessions.load(&id, Vec::new(), |_| ()).await;
-    loaded.map_err(|error| anyhow!(error.to_string()))?.context("the session is gone")
+    loaded.map_err(|error| anyhow!(error.to_string()))?.context("the session has ended")
 }
 
 /// The choices for a session that is about to be made.

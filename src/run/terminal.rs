@@ -29,7 +29,7 @@ use tandem_tui as tui;
 const OLLAMA_LIST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Reason for the end of a session that other clients see when the person in the terminal switches to another session.
-const TERMINAL_LEFT: &str = "the terminal has gone over to another session";
+const TERMINAL_LEFT: &str = "the terminal has switched to another session";
 
 /// Serves a person in the terminal until the person quits: the first session, and then each session that the person
 /// switches to.

@@ -144,13 +144,13 @@ async fn repositories_are_said_to_be_right_or_what_is_wrong_with_them() {
     say("ext::id", 1).await;
     expect![[r#"
         ok       git: ~/a.git can be read
-        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
+        ok       git: ~/a.git lets this user push; the first snapshot will show if hooks or rules refuse the push
         ok       git: ~/a.git#main can be read
-        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
+        ok       git: ~/a.git lets this user push; the first snapshot will show if hooks or rules refuse the push
         ok       git: ~/a.git#v1 can be read
-        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
-        ok       git: ~/a.git#cccccccccccccccccccccccccccccccccccccccc can be read; whether it has this commit shows when the first session begins
-        ok       git: ~/a.git lets this user push; what its hooks and rules refuse shows with the first snapshot
+        ok       git: ~/a.git lets this user push; the first snapshot will show if hooks or rules refuse the push
+        ok       git: ~/a.git#cccccccccccccccccccccccccccccccccccccccc can be read; the first session will show if the repository has this commit
+        ok       git: ~/a.git lets this user push; the first snapshot will show if hooks or rules refuse the push
         wrong    git: ~/a.git#mai cannot be read: it has no branch or tag `mai`
         wrong    git: ~/a.git#heads/main cannot be read: it has no branch or tag `heads/main`
         wrong    git: ~/none.git cannot be read: `git ls-remote`: fatal: '~/none.git' does not appear to be a git repository; fatal: Could not read from remote repository.; Please make sure you have the correct access rights; and the repository exists.
@@ -203,42 +203,42 @@ async fn a_database_is_said_to_be_right_or_what_it_lacks() {
         ok       database: the tables are made at the first start of `tandem serve`
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
-        ok       database: what it acknowledges is kept
+        ok       database: events that it acknowledges survive a crash
         # with tables
         ok       database: it answers, and is Postgres N
         ok       database: its encoding is UTF8
         ok       database: the tables (version 1) are there, and can be used
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
-        ok       database: what it acknowledges is kept
+        ok       database: events that it acknowledges survive a crash
         # without rights
         ok       database: it answers, and is Postgres N
         ok       database: its encoding is UTF8
         wrong    database: the user lacks rights in the schema `tandem`: delete on batch, insert on session; grant them, as `docs/deploy/roles.sql` does
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
-        ok       database: what it acknowledges is kept
+        ok       database: events that it acknowledges survive a crash
         # careless
         ok       database: it answers, and is Postgres N
         ok       database: its encoding is UTF8
         ok       database: the tables (version 1) are there, and can be used
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
-        warning  database: `synchronous_commit` is off: when its machine fails, the last events are lost that clients have seen; set it to on
+        warning  database: `synchronous_commit` is off: if the database's machine fails, the last events that clients have seen are lost; set `synchronous_commit` to on
         # of a newer tandem
         ok       database: it answers, and is Postgres N
         ok       database: its encoding is UTF8
         wrong    database: the database `NAME` at 127.0.0.1:PORT: a newer tandem made its tables (version 1000, and this program knows 1); update tandem
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
-        warning  database: `synchronous_commit` is off: when its machine fails, the last events are lost that clients have seen; set it to on
+        warning  database: `synchronous_commit` is off: if the database's machine fails, the last events that clients have seen are lost; set `synchronous_commit` to on
         # of one script
         ok       database: it answers, and is Postgres N
         wrong    database: its encoding is LATIN1, and a session with other characters cannot be saved: make a database with `createdb --encoding=UTF8 --template=template0 NAME`
         ok       database: the tables are made at the first start of `tandem serve`
         ok       database: a connection stays one connection
         ok       database: notifications come (LISTEN, NOTIFY)
-        ok       database: what it acknowledges is kept
+        ok       database: events that it acknowledges survive a crash
         # not there
         wrong    database: the database `none` at 127.0.0.1:1: it cannot be reached (Connection refused (os error 111)); is it running, and is its address right?
     "#]].assert_eq(&port.replace_all(&said, "127.0.0.1:PORT"));

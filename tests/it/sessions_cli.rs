@@ -460,8 +460,11 @@ fn which_session_is_to_be_resumed_must_be_said_where_nobody_can_be_asked() {
     let place = Place::new();
     place.talk("one", "first");
     let refused = place.prompt(json!([]), &["-p", "two", "-r"]);
-    expect!["tandem: which session is not said; `tandem sessions` lists those of this directory, `--resume NUMBER` goes on with one of them, and `--continue` with the newest\n"]
-        .assert_eq(&refused.err);
+    expect![
+        "tandem: no session is named; `tandem sessions` lists those of this directory, `--resume NUMBER` goes on \
+         with one of them, and `--continue` with the newest\n"
+    ]
+    .assert_eq(&refused.err);
     assert_eq!((refused.code, &*refused.out), (Some(42), ""));
     let editor = place.prompt(json!([]), &["--acp", "--resume"]);
     assert_eq!((editor.code, &*editor.out, editor.err), (Some(2), "", refused.err));
