@@ -118,7 +118,7 @@ impl Agent {
 
 /// Returns the addresses at which the card may be.
 fn places(url: &str) -> Result<Vec<Url>, String> {
-    let url = Url::parse(url).map_err(|err| format!("its `url` is no address: {err}"))?;
+    let url = Url::parse(url).map_err(|err| format!("its `url` is not a URL: {err}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("its `url` begins with {}:, not http: or https:", url.scheme()));
     }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn other_addresses_are_refused() {
         check("file:///etc/passwd", Err("its `url` begins with file:, not http: or https:"));
-        check("", Err("its `url` is no address: relative URL without a base"));
+        check("", Err("its `url` is not a URL: relative URL without a base"));
     }
 
     #[test]

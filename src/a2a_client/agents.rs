@@ -43,7 +43,7 @@ pub struct AgentStatus {
 }
 
 /// State of an agent that needs the user's consent.
-const NOT_TRUSTED: &str = "not used yet: its folder's settings name it, and nobody has said to trust them \
+const NOT_TRUSTED: &str = "not used yet: this folder's settings name it, and you have not trusted them \
     (`/permissions trust`)";
 
 impl Agents {
@@ -84,8 +84,9 @@ impl Agents {
     pub async fn reload(self: &Arc<Self>) -> Result<(), String> {
         let load = Arc::clone(&self.load);
         let configs = tokio::task::spawn_blocking(move || load()).await;
-        let configs =
-            configs.map_err(|_| "the settings were not read: the log says more".to_owned())?;
+        let configs = configs.map_err(|_| {
+            "the settings were not read: the log (`--log-file`) says more".to_owned()
+        })?;
         let agents = configs.into_iter().map(|config| Agent::new(config, self.limits.clone()));
         *self.agents.lock() = agents.collect();
         self.started.store(false, Ordering::Relaxed);
@@ -121,7 +122,7 @@ impl Agents {
                     format!("ready (A2A {version})")
                 } else {
                     format!(
-                        "card read (A2A {version}); whether it takes the token shows with a call"
+                        "card read (A2A {version}); the first call will show if the agent accepts the token"
                     )
                 };
                 (Some(card), phase)

@@ -93,14 +93,16 @@ impl Tool for CallAgent {
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
         let CallAgentArgs { agent, message, context } = parse(args)?;
         if message.trim().is_empty() {
-            return Err(ToolError::invalid_args("`message` says nothing."));
+            return Err(ToolError::invalid_args("`message` is empty."));
         }
         let context = context.map(|context| context.trim().to_owned()).filter(|it| !it.is_empty());
         if context
             .as_ref()
             .is_some_and(|it| it.len() > MAX_ID_BYTES || it.contains(char::is_control))
         {
-            return Err(ToolError::invalid_args("`context` is none that an agent has given."));
+            return Err(ToolError::invalid_args(
+                "`context` must be one that an earlier answer has named.",
+            ));
         }
         let label = one_line(&format!("Ask {agent}: {}", message.trim()), MAX_LABEL_CHARS);
         let summary = Summary::new(label);
@@ -299,12 +301,12 @@ fn answer(
     };
     let context = task.context.as_deref().or(context);
     let state = match task.state {
-        TaskState::InputRequired => "It waits for an answer.",
-        TaskState::Failed => "Its task has failed.",
-        TaskState::Rejected => "It has refused the task.",
-        TaskState::Canceled => "Its task was cancelled there.",
+        TaskState::InputRequired => "The agent waits for an answer.",
+        TaskState::Failed => "The agent's task has failed.",
+        TaskState::Rejected => "The agent has refused the task.",
+        TaskState::Canceled => "The agent's task was cancelled where the agent runs.",
         TaskState::AuthRequired => {
-            "It wants a login first, which has to be made there or with its `token`."
+            "The agent wants a login first: log in at the agent, or set its `token` in the settings."
         }
         TaskState::Submitted | TaskState::Working | TaskState::Completed | TaskState::Unknown => "",
     };

@@ -89,7 +89,7 @@ pub(super) struct CheckedCard {
 impl CheckedCard {
     /// Reads a card that came from the address `from`. The error says what is wrong with the card.
     pub(super) fn read(card: Value, from: &Url) -> Result<Self, String> {
-        let card = AgentCard::deserialize(card).map_err(|_| "its card is no JSON object")?;
+        let card = AgentCard::deserialize(card).map_err(|_| "its card is not a JSON object")?;
         let Interface { url, binding, version } = interface(&card)?;
         let endpoint = within(url, from)?;
         let skills = card.skills.iter();
@@ -141,7 +141,8 @@ fn interface(card: &AgentCard) -> Result<Interface<'_>, String> {
 /// An address of the server's own machine is replaced by one on that server: a server behind a tunnel or a proxy may
 /// know only its local address.
 fn within(url: &str, from: &Url) -> Result<Url, String> {
-    let named = from.join(url).map_err(|err| format!("the address in its card is none: {err}"))?;
+    let named =
+        from.join(url).map_err(|err| format!("the address in its card is not a URL: {err}"))?;
     if named.origin() == from.origin() {
         return Ok(named);
     }
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_card_without_a_way_is_refused() {
-        check(json!([]), Err("no JSON object"));
+        check(json!([]), Err("not a JSON object"));
         check(json!({}), Err("names no address"));
         check(json!({ "url": 5 }), Err("names no address"));
         check(

@@ -65,7 +65,7 @@ impl Confirmation {
             tool: tool.clone(),
             label: one_line(&format!("{agent} asks: {label}"), MAX_LABEL_CHARS),
             description: format!(
-                "The agent `{agent}` at {address} asks before it uses `{tool}` there:\n{description}"
+                "The agent `{agent}` at {address} asks before it uses its tool `{tool}`:\n{description}"
             ),
             danger: *danger,
         }

@@ -83,7 +83,7 @@ impl Exchange {
         match answer? {
             Answer::Result(result) => {
                 if result.is_none() {
-                    let why = "it answered with something that is neither a task nor a message";
+                    let why = "its answer is neither a task nor a message";
                     return Err(RequestFailure::Odd(why.to_owned()));
                 }
                 self.take(result.as_ref());
@@ -112,8 +112,7 @@ impl Exchange {
                 break Ok(());
             }
             if self.task.lock().id.is_none() {
-                let why =
-                    "the connection was lost before it said which task it works at; it may work on";
+                let why = "the connection was lost before the agent named its task; the agent may still be working";
                 break Err(RequestFailure::Connection(why.to_owned()));
             }
             sleep(backoff.delay(failures.max(idle) + 1)).await;

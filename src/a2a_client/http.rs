@@ -239,7 +239,7 @@ impl ResultStream {
                 event.map_err(|_| RequestFailure::TooLong(self.bytes))?
             {
                 let envelope = serde_json::from_slice::<Value>(&data).map_err(|_| {
-                    RequestFailure::Odd("it sent an event that is no JSON".to_owned())
+                    RequestFailure::Odd("it sent an event that is not JSON".to_owned())
                 })?;
                 let id = id.map(ToOwned::to_owned);
                 let update = result(self.binding, envelope)?;
@@ -271,7 +271,7 @@ fn enveloped(mut envelope: Fields) -> Result<Option<StreamEvent>, RequestFailure
         return Err(RequestFailure::Rpc { code: error.take_or_default("code"), message });
     }
     let result = envelope.0.get_mut("result").map(Value::take);
-    let none = || RequestFailure::Odd("it sent something that is no answer of JSON-RPC".to_owned());
+    let none = || RequestFailure::Odd("its answer is not one of JSON-RPC".to_owned());
     result.ok_or_else(none).map(|result| StreamEvent::deserialize(result).ok())
 }
 
@@ -312,7 +312,7 @@ async fn successful(
 async fn json_of(response: Response, most: usize, time: Duration) -> Result<Value, RequestFailure> {
     let body = body_of(response, most, time).await?;
     serde_json::from_slice(&body)
-        .map_err(|_| RequestFailure::Odd("it answered with something that is no JSON".to_owned()))
+        .map_err(|_| RequestFailure::Odd("its answer is not JSON".to_owned()))
 }
 
 async fn body_of(

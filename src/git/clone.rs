@@ -140,7 +140,7 @@ fn link_all(
         let linked = statat(&into, &*name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(linked.st_mode) != FileType::RegularFile {
             unlinkat(&into, &*name, AtFlags::empty())?;
-            return Err(wrong("an object in `.git/objects` is no file"));
+            return Err(wrong("an object in `.git/objects` is not a file"));
         }
     }
     Ok(())

@@ -216,7 +216,7 @@ fn configuration(origin: &GitOrigin, head: &CloneHead) -> String {
 /// Moves a new clone to the place where the session works. The directory itself stays, because programs may run in it.
 fn put_in_place(Paths { clone, new, .. }: &Paths) -> io::Result<()> {
     if !fs::symlink_metadata(clone)?.is_dir() {
-        return Err(io::Error::other(format!("{} is no directory", clone.display())));
+        return Err(io::Error::other(format!("{} is not a directory", clone.display())));
     }
     // The old `.git` is removed first, and the new one moved last. A clone with a `.git` counts as whole, and an
     // interrupted clone must not count as whole.

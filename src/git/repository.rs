@@ -67,7 +67,7 @@ impl FromStr for Repository {
             return Err("after `#` comes the name of a branch or a tag, or the id of a commit");
         }
         if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err("a URL has no spaces");
+            return Err("a URL must not have spaces");
         }
         let (url, protocol, credentials) = read(url)?;
         Ok(Self { origin: GitOrigin { url, revision }, protocol, credentials })
@@ -99,7 +99,7 @@ fn read(url: &str) -> Result<(String, &'static str, Option<UrlCredentials>), &'s
     };
     let mut parsed = Url::parse(url).map_err(|_| URL_FORMS)?;
     if protocol == "ssh" && parsed.password().is_some() {
-        return Err("an ssh URL has no password: give the node a key");
+        return Err("an ssh URL must not have a password: give the node a key");
     }
     if !protocol.starts_with("http")
         || (parsed.username().is_empty() && parsed.password().is_none())

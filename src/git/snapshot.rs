@@ -45,7 +45,7 @@ impl Snapshot {
         let branch = message.lines().find_map(|line| line.strip_prefix(BRANCH_TRAILER));
         let branch = branch.filter(|branch| is_branch(branch)).map(ToOwned::to_owned);
         let tree =
-            read_lists("tree ").ok_or("the snapshot in the repository is none of tandem's")?;
+            read_lists("tree ").ok_or("the snapshot in the repository was not made by tandem")?;
         Ok(Self { tree, head: CloneHead { branch, commit: read_lists("parent ") } })
     }
 
@@ -125,8 +125,8 @@ pub(crate) async fn check_size(
 
 fn too_large(GitLimits { snapshot_bytes, .. }: GitLimits) -> String {
     format!(
-        "it would push more than {snapshot_bytes} bytes; delete what need not be saved, or name it in `.gitignore` \
-         (`--limit git-snapshot-bytes=N` allows more)"
+        "more than {snapshot_bytes} bytes would be pushed; delete files that need not be saved, or name them in \
+         `.gitignore` (`--limit git-snapshot-bytes=N` allows more)"
     )
 }
 

@@ -147,10 +147,11 @@ impl SavedWorkspace for GitWorkspace {
         let before = std::mem::replace(&mut state.left_out, taken.left_out);
         let (files, most) = (taken.left_out, self.limits.file_bytes);
         let remark = (files > 0 && files != before).then(|| {
-            let files = if files == 1 { "1 file is".to_owned() } else { format!("{files} files are") };
+            let files =
+                if files == 1 { "1 file is".to_owned() } else { format!("{files} files are") };
             format!(
-                "{files} not saved with the workspace, and not there when another node goes on: more than \
-                 {most} bytes each (`--limit git-file-bytes=N` allows more)."
+                "{files} larger than {most} bytes, and not saved with the workspace: another node that goes on \
+                 will not have such files (`--limit git-file-bytes=N` allows more)."
             )
         });
         let snapshot = state.saved.as_ref().map(|(_, commit)| SavedPlace {
@@ -239,12 +240,12 @@ fn lost_turns(
     }
     if past.count > 0 && beginning.is_some() {
         return Some(format!(
-            "The workspace is a new clone of {origin}, because no snapshot of it was found: what earlier turns \
-             changed is not in it. Look at the files before you go on."
+            "The workspace is a new clone of {origin}, because no snapshot of the workspace was found: the \
+             changes of earlier turns are missing. Look at the files before you go on."
         ));
     }
     past.was_interrupted.then(|| {
-        "The workspace is as it was before the turn that was interrupted: what that one had changed is lost. \
+        "The workspace is as it was before the turn that was interrupted: the changes of that turn are lost. \
          Look at the files before you go on."
             .to_owned()
     })

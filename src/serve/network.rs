@@ -42,8 +42,8 @@ impl NetworkOptions {
         let mut problems = Vec::new();
         if !are_callers_asked && (!is_loopback || elsewhere.is_some()) {
             problems.push(format!(
-                "everybody who reaches {} could use this server: make tokens with `tandem serve token add \
-                 NAME`, or give --a2a-token-file",
+                "everybody who reaches {} could use this server: make tokens with `tandem serve token add NAME`, \
+                 or give a file with --a2a-token-file",
                 self.url(address)
             ));
         }
@@ -66,8 +66,8 @@ impl NetworkOptions {
         }
         if address.ip().is_unspecified() && self.public_url.is_none() {
             problems.push(format!(
-                "{address} is no address that clients could be told: say by --public-url how they reach \
-                 this server"
+                "{address} is not an address that clients can use: give the URL by which they reach this server, \
+                 with --public-url"
             ));
         }
         problems
@@ -103,7 +103,7 @@ impl FromStr for PublicUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no URL such as https://tandem.example/");
+        let wrong = || format!("`{text}` is not a URL such as https://tandem.example/");
         let mut url = Url::parse(text).map_err(|_| wrong())?;
         let is_plain = matches!(url.scheme(), "http" | "https")
             && url.username().is_empty()
@@ -152,7 +152,9 @@ impl FromStr for AllowedHost {
         let host = url.map(|url| url.origin().ascii_serialization());
         let is_same = |host: &String| authority(host) == text.to_ascii_lowercase();
         host.filter(is_same).map(|host| Self(authority(&host).to_owned())).ok_or_else(|| {
-            format!("`{text}` is no name of a host such as tandem.example or tandem.example:8443")
+            format!(
+                "`{text}` is not the name of a host such as tandem.example or tandem.example:8443"
+            )
         })
     }
 }
@@ -165,7 +167,8 @@ impl FromStr for AllowedOrigin {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no origin of web pages such as https://pages.example");
+        let wrong =
+            || format!("`{text}` is not the origin of web pages, such as https://pages.example");
         let origin = Url::parse(text).map_err(|_| wrong())?.origin();
         let origin = origin.ascii_serialization();
         // Browsers send the origin in this exact form, and it is compared byte by byte.

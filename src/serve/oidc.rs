@@ -76,16 +76,16 @@ impl OidcOptions {
     /// Returns the options, or an error that says why they are wrong.
     pub fn checked(self) -> Result<Self, String> {
         let url = check_url(&self.issuer);
-        let url = url.map_err(|why| format!("`{}` is no issuer: {why}", self.issuer))?;
+        let url = url.map_err(|why| format!("`{}` is not an issuer: {why}", self.issuer))?;
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(format!("`{}` is no issuer: it has a query", self.issuer));
+            return Err(format!("`{}` is not an issuer: it has a query", self.issuer));
         }
         if self.audience.iter().any(String::is_empty) || self.audience.is_empty() {
             return Err("the audience is empty".to_owned());
         }
         if !PrincipalId::is_name(&self.tenant) {
             return Err(format!(
-                "`{}` is no tenant: letters, digits and `._@+-`, at most 64",
+                "`{}` is not a tenant: use letters, digits and `._@+-`, at most 64",
                 self.tenant
             ));
         }
@@ -135,9 +135,9 @@ impl Oidc {
         if token.len() > LONGEST_TOKEN {
             return Err(OidcError::Invalid(format!("it has more than {LONGEST_TOKEN} bytes")));
         }
-        let header = decode_header(token).map_err(|_| invalid("it is no JWT that can be read"))?;
+        let header = decode_header(token).map_err(|_| invalid("it cannot be read as a JWT"))?;
         if !TOKEN_ALGORITHMS.contains(&header.alg) {
-            return Err(invalid("its algorithm is none of RS256, PS256, ES256 and EdDSA"));
+            return Err(invalid("its algorithm is not one of RS256, PS256, ES256 and EdDSA"));
         }
         let Header { alg, kid, crit: None, .. } = header else {
             return Err(invalid("it has critical extensions, which are not known"));
@@ -188,7 +188,7 @@ fn claim_of<'a>(claims: &'a Value, claim: &str) -> Option<&'a Value> {
 /// clock have no effect.
 fn remaining_lifetime(expires: &Value) -> Result<Duration, String> {
     let expires = expires.as_f64().and_then(|at| Duration::try_from_secs_f64(at).ok());
-    let expires = expires.ok_or("its `exp` is no time")?;
+    let expires = expires.ok_or("its `exp` is not a time")?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let left = expires.saturating_add(CLOCK_LEEWAY).saturating_sub(now.unwrap_or_default());
     // An expiry in the far future would overflow `Instant`; a year is as good as no expiry.
@@ -199,7 +199,7 @@ fn remaining_lifetime(expires: &Value) -> Result<Duration, String> {
 fn why(kind: &ErrorKind) -> &'static str {
     match kind {
         ErrorKind::ExpiredSignature => "it has expired",
-        ErrorKind::ImmatureSignature => "it does not count yet",
+        ErrorKind::ImmatureSignature => "it is not valid yet",
         ErrorKind::InvalidIssuer => "it is of another issuer",
         ErrorKind::InvalidAudience => "it is for another audience",
         ErrorKind::InvalidSignature => "its signature is wrong",

@@ -343,7 +343,7 @@ impl TokenFile {
                 known.stamp = None;
                 // A file that existed before still makes tokens necessary.
                 if self.list.borrow().is_some() {
-                    self.clear_tokens(&mut known, "it is gone");
+                    self.clear_tokens(&mut known, "the file was removed");
                 }
             }
             Err(err) => {

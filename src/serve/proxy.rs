@@ -22,7 +22,7 @@ impl FromStr for AddressRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no address and no range such as 10.0.0.0/8");
+        let wrong = || format!("`{text}` is neither an address nor a range such as 10.0.0.0/8");
         let (address, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
         let first: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if first.is_ipv4() { 32 } else { 128 };
@@ -64,10 +64,10 @@ impl TrustedProxy {
     /// Describes a proxy: its addresses, the header in which it names the user, and the users' tenant. The
     /// error says which of these is wrong.
     pub fn new(addresses: Vec<AddressRange>, header: &str, tenant: String) -> Result<Self, String> {
-        let name = header.parse().map_err(|_| format!("`{header}` is no name of a header"))?;
+        let name = header.parse().map_err(|_| format!("`{header}` is not the name of a header"))?;
         if !PrincipalId::is_name(&tenant) {
             return Err(format!(
-                "`{tenant}` is no tenant: letters, digits and `._@+-`, at most 64"
+                "`{tenant}` is not a tenant: use letters, digits and `._@+-`, at most 64"
             ));
         }
         Ok(Self { addresses, header: name, tenant })

@@ -52,7 +52,7 @@ impl std::str::FromStr for PrincipalRole {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let role = [Self::Member, Self::Admin].into_iter().find(|role| role.name() == name);
-        role.ok_or_else(|| format!("`{name}` is no role; the roles are member and admin"))
+        role.ok_or_else(|| format!("`{name}` is not a role; the roles are member and admin"))
     }
 }
 
@@ -223,7 +223,7 @@ pub fn revoke(
 fn check_name(what: &str, name: &str) -> anyhow::Result<()> {
     ensure!(
         PrincipalId::is_name(name),
-        "`{name}` is no {what}: letters, digits and `._@+-`, at most 64"
+        "`{name}` is not a {what}: use letters, digits and `._@+-`, at most 64"
     );
     Ok(())
 }
@@ -247,7 +247,7 @@ fn change<T>(
     let text = serde_json::to_string_pretty(&Content { version: FORMAT_VERSION, tokens })?;
     ensure!(
         text.len() as u64 <= LARGEST_FILE,
-        "there is no room for another token in {}; delete revoked ones from it",
+        "{} has no room for another token; delete revoked tokens from the file",
         path.display()
     );
     replace(path, &text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -145,7 +145,7 @@ impl PostgresStore {
     fn check_node(&self) -> Result<(), StoreError> {
         match self.life {
             Some(_) => Ok(()),
-            None => Err(self.shared.database.error("its sessions are only looked at from here")),
+            None => Err(self.shared.database.error("its sessions can only be read from here")),
         }
     }
 

@@ -129,7 +129,7 @@ fn is_wanted() -> anyhow::Result<bool> {
         Some(other) => anyhow::bail!("OTEL_TRACES_EXPORTER is {other:?}, and not otlp or none"),
     }
     let url = Url::parse(&endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    anyhow::ensure!(url.is_some(), "{name} is no address that begins with http: or https:");
+    anyhow::ensure!(url.is_some(), "{name} is not an address that begins with http: or https:");
     if let Some((protocol, name)) = exporter_variable("PROTOCOL") {
         anyhow::ensure!(
             protocol == "http/protobuf",
@@ -141,8 +141,9 @@ fn is_wanted() -> anyhow::Result<bool> {
 
 fn timeout() -> anyhow::Result<Duration> {
     let Some((text, name)) = exporter_variable("TIMEOUT") else { return Ok(DEFAULT_TIMEOUT) };
-    let millis =
-        text.parse().with_context(|| format!("{name} is {text:?}, and no milliseconds"))?;
+    let millis = text
+        .parse()
+        .with_context(|| format!("{name} is {text:?}, and not a number of milliseconds"))?;
     Ok(Duration::from_millis(millis))
 }
 

@@ -338,7 +338,7 @@ fn not_an_object(text: &str) -> Error {
         Ok(_) if text.trim_start().starts_with('[') => {
             Error::invalid_request("batches are not part of this protocol: send one message a line")
         }
-        Ok(_) => Error::invalid_request("a message is a JSON object"),
+        Ok(_) => Error::invalid_request("a message must be a JSON object"),
     }
 }
 

@@ -73,7 +73,7 @@ pub struct NoMessages;
 
 impl fmt::Display for NoMessages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the first line is text and no message")
+        f.write_str("the first line is text and not a message")
     }
 }
 
@@ -245,7 +245,7 @@ impl RpcConnection {
             let written = self.outbox.written();
             let room = timeout(WRITE_STALL_TIMEOUT, self.outbox.room_for_answers(MAX_UNREAD)).await;
             if room.is_err() && self.outbox.written() == written {
-                anyhow::bail!("the peer sends and reads nothing: it is hung up on");
+                anyhow::bail!("the peer sends and reads nothing: the connection is closed");
             }
         }
         Ok(())

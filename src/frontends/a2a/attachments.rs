@@ -81,14 +81,14 @@ pub(super) fn read<'a>(
     }
     let bytes: String = text(&file.base64)?.split_ascii_whitespace().collect();
     let Ok(bytes) = BASE64_STANDARD.decode(bytes) else {
-        return Some(refused(name, kind, "its content is no base64"));
+        return Some(refused(name, kind, "its content is not base64"));
     };
     if let Some(media) = Media::encode(kind, &bytes) {
         return Some(Attachment::Taken(vec![PromptPart::Media(media)]));
     }
     let base = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if Media::types().any(|known| known == base) {
-        return Some(refused(name, kind, "its content is not of its type"));
+        return Some(refused(name, kind, "its content does not match its type"));
     }
     let text = str::from_utf8(&bytes).ok().filter(|text| !text.contains('\0'));
     let Some(text) = text else {
@@ -134,7 +134,7 @@ fn quote(name: &str, kind: &str, content: &str, max_chars: usize) -> String {
     let mut quoted = format!("\nThe attached file {}:\n{}\n", titled(name, kind), fence(shown, ""));
     if !rest.is_empty() {
         let missing = rest.chars().count();
-        quoted += &format!("[{missing} more characters of it were left out.]\n");
+        quoted += &format!("[{missing} more characters of the file were left out.]\n");
     }
     quoted
 }

@@ -25,7 +25,7 @@ pub(super) async fn body(server: &A2aServer, request: Request) -> Result<Vec<u8>
             let message = format!("a body has at most {most} bytes\n");
             Err((StatusCode::PAYLOAD_TOO_LARGE, message).into_response())
         }
-        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response()),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not arrive\n").into_response()),
     }
 }
 

@@ -53,7 +53,7 @@ impl CardKey {
             (Pair::P256(pair), "ES256", public)
         } else {
             let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| {
-                format!("it is no key for ECDSA with P-256, and none for Ed25519; {MAKE_KEY}")
+                format!("it is a key neither for ECDSA with P-256 nor for Ed25519; {MAKE_KEY}")
             })?;
             let x = encoded(pair.public_key());
             (Pair::Ed25519(pair), "EdDSA", json!({ "crv": "Ed25519", "kty": "OKP", "x": x }))

@@ -31,7 +31,7 @@ const AWAITING_ACTION: &str = "AWAITING_ACTION_CONFIRMATION";
 const FIRST_STEP_TIME: Duration = Duration::from_secs(1);
 
 /// End of the message about a command that cannot start.
-const NOT_BEGUN: &str = "Nothing was begun, so there is no execution id.";
+const NOT_BEGUN: &str = "The command was not started, so it has no execution id.";
 
 /// The list of commands (RFC 3.3, `GetAllSlashCommandsResponse`).
 #[derive(Serialize)]

@@ -35,8 +35,8 @@ use tandem_wire::jsonrpc::Error;
 pub(super) const CATCHING_UP: Duration = Duration::from_secs(3);
 
 /// Text before a question that is asked a second time.
-const NO_ANSWER: &str =
-    "The message is no answer to the question that is open, and was not taken: answer this first.";
+const NO_ANSWER: &str = "The message was not taken, because a question is open and the message does not answer \
+    it. Answer the question first:";
 
 /// A session, and the state that the A2A server holds for the session.
 pub(super) struct SessionContext {

@@ -37,7 +37,7 @@ pub(super) fn envelope(body: &[u8]) -> Result<ReceivedCall, InvalidCall> {
     let request = match IncomingMessage::read(body) {
         Ok(IncomingMessage::Request(request)) => request,
         Ok(IncomingMessage::Response(_)) => {
-            let error = Error::new(Error::INVALID_REQUEST, "Invalid request: it has no `method`");
+            let error = Error::new(Error::INVALID_REQUEST, "Invalid request: `method` is missing");
             return Err(InvalidCall::new("null", error));
         }
         Ok(IncomingMessage::Bare(_, invalid)) | Err(invalid) => {
@@ -49,7 +49,10 @@ pub(super) fn envelope(body: &[u8]) -> Result<ReceivedCall, InvalidCall> {
     };
     let id = raw(request.id.as_deref());
     if id.starts_with(['{', '[', 't', 'f']) {
-        let error = Error::new(Error::INVALID_REQUEST, "Invalid request: `id` is no id");
+        let error = Error::new(
+            Error::INVALID_REQUEST,
+            "Invalid request: `id` must be a string, a number or null",
+        );
         return Err(InvalidCall::new("null", error));
     }
     if id.len() > LONGEST_ID {

@@ -50,7 +50,7 @@ pub(super) async fn keep_out_web_pages(
     let names = &server.network.names;
     let scheme = client.scheme.as_deref().unwrap_or(server.network.scheme);
     if !host.is_some_and(|host| names.has_host(host, scheme)) || uri.authority().is_some() {
-        let why = format!("this server is called {}\n", names.list());
+        let why = format!("requests must name this server's host, which is {}\n", names.list());
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
     let origin = only(headers, &ORIGIN);
@@ -125,7 +125,7 @@ fn refusal(
         AccessError::Unavailable => {
             return busy::response("the keys of the tokens' issuer cannot be fetched\n");
         }
-        AccessError::Invalid(why) => format!("the token does not count: {why}\n"),
+        AccessError::Invalid(why) => format!("the token is not accepted: {why}\n"),
         _ => "the token is missing or wrong\n".to_owned(),
     };
     let challenge = if has_token { INVALID_TOKEN } else { BEARER_CHALLENGE };

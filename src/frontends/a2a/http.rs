@@ -86,7 +86,7 @@ pub(super) fn without_empty_segments(mut request: Request) -> Request {
 /// Handles a request if there is room for it, and names the active extension in the response.
 async fn begin(State(server): State<Arc<A2aServer>>, request: Request, next: Next) -> Response {
     if server.ending.draining() {
-        return busy::response("nothing new begins, because the agent ends\n");
+        return busy::response("the agent is ending, and takes no new requests\n");
     }
     let Ok(_in_flight) = server.in_flight.try_acquire() else {
         return busy::response("too many requests at once\n");

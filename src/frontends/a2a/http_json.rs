@@ -103,7 +103,7 @@ impl Call {
         };
         let Some(method) = a2a::Method::all().find(is_named) else {
             if self.verb == Method::POST {
-                let message = "a task has the actions `:cancel` and `:subscribe`";
+                let message = "a task has only the actions `:cancel` and `:subscribe`";
                 return failure(&Error::new(Error::METHOD_NOT_FOUND, message));
             }
             // The text after the colon is no action: an id may itself contain a colon.

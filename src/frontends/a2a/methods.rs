@@ -125,7 +125,8 @@ impl A2aServer {
             Dialect::V1 => error::UNSUPPORTED_OPERATION,
             _ => error::EXTENDED_CARD_NOT_CONFIGURED,
         };
-        let message = "there is no extended card: this server knows its callers by no token";
+        let message =
+            "there is no extended card: this server has no tokens by which it knows its callers";
         Err(Error::new(code, message))
     }
 }
@@ -185,7 +186,7 @@ fn place(id: &str) -> Result<FramePosition, Error> {
     let place = id.split_once('.').and_then(|(index, n)| {
         Some(FramePosition { index: index.parse().ok()?, n: n.parse().ok()? })
     });
-    place.ok_or_else(|| error::invalid_params(format!("`{id}` is no `eventId`")))
+    place.ok_or_else(|| error::invalid_params(format!("`{id}` is not an `eventId`")))
 }
 
 /// Returns the reply of a single result.

@@ -81,9 +81,12 @@ fn obey(server: Arc<A2aServer>, order: Order) -> BoxFuture<'static, Option<Order
         // A panic must not keep the other node waiting for its reply, nor stop the loop that carries out
         // other orders.
         let obeyed = AssertUnwindSafe(server.obey(&order)).catch_unwind().await;
-        let reply = OrderReply::of(
-            obeyed.unwrap_or_else(|_| Err(Error::internal("the owner of the session panicked"))),
-        );
+        let reply = OrderReply::of(obeyed.unwrap_or_else(|_| {
+            Err(Error::internal(
+                "the owner of the session failed because of a bug in \
+                tandem",
+            ))
+        }));
         if matches!(reply, OrderReply::Failed(_)) && server.check_open().is_err() {
             // This server is ending, so the session gets a new owner soon. A failed order had no effect, and
             // the next owner may be able to carry it out.
@@ -132,7 +135,7 @@ impl A2aServer {
     async fn obey(self: &Arc<Self>, order: &Order) -> Result<OrderReply, Error> {
         let CallOrder { call, principal, origin, address, trace } =
             serde_json::from_str(&order.body)
-                .map_err(|error| other_version("it does not know this call", &error))?;
+                .map_err(|error| other_version("it cannot read this request", &error))?;
         let order = Some(order.key.clone());
         let trace = TraceContext::read(|name| trace.get(name).map(String::as_str));
         let caller = CallOrigin { origin, principal, last_event: None, trace, order };

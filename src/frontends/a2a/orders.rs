@@ -193,7 +193,7 @@ impl A2aServer {
             Ok(OrderReply::Failed(error)) => Err(error),
             Ok(reply) => Ok(reply),
             Err(error) => Err(other_version(
-                "it has done what was asked, and its reply is unknown here",
+                "it has carried out the request, and this node cannot read its reply",
                 &error,
             )),
         }

@@ -187,7 +187,7 @@ fn lane(context: &SessionContext, key: &str) -> String {
 }
 
 fn not_there(key: &str) -> Error {
-    Error::new(error::TASK_NOT_FOUND, format!("there is no such configuration: {key}"))
+    Error::new(error::TASK_NOT_FOUND, format!("there is no push configuration {key}"))
 }
 
 /// Returns a stored configuration of a session.

@@ -155,7 +155,7 @@ fn bare_message(body: &Fields, attachment_chars: usize) -> Result<Sent, Error> {
         let content = match answer {
             Some(answer) => SentContent::Answers(vec![answer]),
             None if message.parts.is_empty() => {
-                return Err(error::invalid_params("`userMessage` says nothing"));
+                return Err(error::invalid_params("`userMessage` is empty"));
             }
             None => content(&message.parts, attachment_chars, &mut files)?,
         };
@@ -270,9 +270,7 @@ fn content(
                 says_something = true;
                 (said, None)
             }
-            Attachment::Beside(said) => {
-                (said, Some("say in words what to do with such a file".to_owned()))
-            }
+            Attachment::Beside(said) => (said, Some("describe the request in words".to_owned())),
             Attachment::Refused { note, why } => (vec![note], Some(why)),
         };
         prompt.extend(said);
@@ -306,7 +304,7 @@ fn attachment(
 ) -> Result<Attachment, Error> {
     let file = part.file.as_ref().filter(|_| matches!(part.kind.as_deref(), Some("file") | None));
     file.and_then(|file| attachments::read(file, max_chars, files)).ok_or_else(|| {
-        error::invalid_params(format!("`message.parts[{n}]` is no text, data or file part"))
+        error::invalid_params(format!("`message.parts[{n}]` is not a text, data or file part"))
     })
 }
 
@@ -321,7 +319,7 @@ fn confirmation(data: Fields) -> Result<Option<ToolCallConfirmation>, Error> {
     let option = answer.selected_option_id.as_str();
     if option != YES_WORD && !ALL_OPTIONS.contains(&option) {
         let known = ALL_OPTIONS.join(", ");
-        return Err(error::invalid_params(format!("`{option}` is no option: {known}")));
+        return Err(error::invalid_params(format!("`{option}` is not an option: {known}")));
     }
     Ok(Some(answer))
 }

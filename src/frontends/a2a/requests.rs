@@ -184,7 +184,7 @@ impl ListTasks {
         let artifacts = params.flag("includeArtifacts").unwrap_or(false);
         let state = params.text("status").or_else(|| params.text("state"));
         let state = state.map(|name| {
-            let unknown = || error::invalid_params(format!("`{name}` is no state of a task"));
+            let unknown = || error::invalid_params(format!("`{name}` is not a state of a task"));
             TaskState::named(name).ok_or_else(unknown)
         });
         let state = state.transpose()?;

@@ -302,8 +302,7 @@ impl A2aServer {
             && *id != shared.id
         {
             return Err(error::invalid_params(format!(
-                "context {id} is not known, and this agent begins no other: leave `contextId` \
-                 out, or send {}",
+                "there is no context {id}, and this agent has one context only: leave `contextId` out, or send {}",
                 shared.id
             )));
         }

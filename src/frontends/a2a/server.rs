@@ -242,7 +242,7 @@ impl A2aServer {
     /// Fails if the server is ending, so that no new turn begins.
     pub(super) fn check_open(&self) -> Result<(), Error> {
         if self.ending.draining() {
-            let why = "nothing new begins, because the agent ends";
+            let why = "the agent is ending, and takes no new requests";
             return Err(error::unavailable(why));
         }
         Ok(())

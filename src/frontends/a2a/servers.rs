@@ -44,7 +44,8 @@ pub(super) fn of_settings(settings: &Fields) -> Vec<ServerConfig> {
     let servers = settings.object("mcpServers").unwrap_or_default().0.into_iter();
     let server = servers.map(|(name, server)| {
         let wrong = |why| {
-            let reach = ServerReach::Wrong(format!("{SERVER_ORIGIN} describes it wrongly: {why}"));
+            let reach =
+                ServerReach::Wrong(format!("its description by {SERVER_ORIGIN} is wrong: {why}"));
             ServerConfig::new(&name, reach, SERVER_ORIGIN)
         };
         McpServerEntry::deserialize(server).map_or_else(wrong, |entry| entry.config(&name))

@@ -168,7 +168,7 @@ impl Streaming {
 }
 
 /// Reason for ending the streams of a client whose token was revoked.
-pub(super) const TOKEN_REVOKED: &str = "the token does not count any more";
+pub(super) const TOKEN_REVOKED: &str = "the token is not valid any more";
 
 /// Returns the error for the reader of a session that is not shared with the reader any more.
 pub(super) fn not_shared() -> Error {

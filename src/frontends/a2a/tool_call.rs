@@ -113,7 +113,7 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
         };
         words += &format!("- {word}`{}`: {}\n", option.id, option.name);
     }
-    words + "Anything else is no answer: the question stays open, and is asked again.\n"
+    words + "Any other text is not an answer: the question stays open, and is asked again.\n"
 }
 
 /// Returns the text with each line indented, so that no line can pass for a part of the surrounding text.

@@ -133,13 +133,13 @@ pub(super) fn answer(
         if question.is_permitted_for_good(&answer) && !caller.principal.changes_for_all() {
             let instead = if question.subject == QuestionSubject::FolderPrograms {
                 format!(
-                    "trusts the programs of a folder: answer `{CANCEL_OPTION}` to work without them"
+                    "can trust the programs of a folder: answer `{CANCEL_OPTION}` to work without the programs"
                 )
             } else {
-                format!("saves a rule: answer `{ALWAYS_OPTION}`")
+                format!("can save a rule: answer `{ALWAYS_OPTION}`")
             };
             return Err(error::invalid_params(format!(
-                "this answer would count for everybody here, so only the operator {instead}"
+                "this answer would count for everybody at this server, so only the operator {instead}"
             )));
         }
         let session = context.session()?;
@@ -259,7 +259,8 @@ fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirma
             let ways = open.iter().map(|started| format!("`{said} {}`", started.call.id));
             let ways = ways.collect::<Vec<_>>().join(" or ");
             let count = open.len();
-            let message = format!("{count} questions are open: say to which that is, {ways}");
+            let message =
+                format!("{count} questions are open: name the one that you answer, with {ways}");
             Err(error::invalid_params(message))
         }
         _ => Ok(None),
@@ -274,15 +275,17 @@ fn read_answer(
     let plain = [ONCE_OPTION, YES_WORD].contains(&given.selected_option_id.as_str());
     if given.new_content.is_some() && !(edit && plain) {
         let message =
-            format!("`new_content` goes with `{ONCE_OPTION}`, and with a change of a file");
+            format!("`new_content` is allowed only with `{ONCE_OPTION}`, for a change of a file");
         return Err(error::invalid_params(message));
     }
     match tool_call::answer(question, &given.selected_option_id) {
         Some(Answer::Once { .. }) => Ok(Answer::Once { edited: given.new_content.clone() }),
         Some(answer) => Ok(answer),
         None => {
-            let message =
-                format!("`{}` is not offered for {}", given.selected_option_id, given.tool_call_id);
+            let message = format!(
+                "the option `{}` is not offered for {}",
+                given.selected_option_id, given.tool_call_id
+            );
             Err(error::invalid_params(message))
         }
     }
@@ -295,8 +298,8 @@ fn stale(given: &ToolCallConfirmation, error: &AnswerError) -> Error {
             format!("already answered by {by}: {}", answer.decision().label())
         }
         AnswerError::Withdrawn => "the turn was cancelled".to_owned(),
-        AnswerError::NotAsked => "nothing was asked about it".to_owned(),
-        AnswerError::NotOffered => "that was not offered".to_owned(),
+        AnswerError::NotAsked => "the call has no question".to_owned(),
+        AnswerError::NotOffered => "the question does not offer this answer".to_owned(),
     };
     let message = format!("tool call {} is not awaiting confirmation ({why})", given.tool_call_id);
     error::invalid_params(message).with(json!({ "tool_call_id": given.tool_call_id }))

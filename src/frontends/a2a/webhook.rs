@@ -143,7 +143,8 @@ impl Lanes {
             if !self.make_room(&delivery.session) {
                 return Err(Full { why: "there are too many webhooks", count });
             }
-            crowded = Some(Full { why: "those of a session with many make room", count });
+            crowded =
+                Some(Full { why: "notifications of a session with many were dropped", count });
         }
         self.opened += 1;
         let (key, session) = (delivery.key.clone(), delivery.session.clone());
@@ -202,7 +203,10 @@ impl Lane {
             return Ok(());
         }
         self.full += 1;
-        Err(Full { why: "old ones make room, the webhook is slow", count: self.full })
+        Err(Full {
+            why: "old notifications were dropped, because the webhook is slow",
+            count: self.full,
+        })
     }
 
     fn pop(&mut self) -> Option<Delivery> {

@@ -379,13 +379,13 @@ impl SocketClient {
             }
             Some(Ok(Message::Text(text))) => Ok(text.as_str().to_owned()),
             Some(Ok(Message::Binary(_))) => {
-                Err(self.out.close(UNSUPPORTED_CODE, "frames are text").await)
+                Err(self.out.close(UNSUPPORTED_CODE, "frames must be text").await)
             }
             // The WebSocket library answers pings.
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(String::new()),
             Some(Err(err)) => {
                 tracing::debug!("a WebSocket ended: {err}");
-                let over = self.out.close(TOO_BIG, "the frame is too large, or no frame").await;
+                let over = self.out.close(TOO_BIG, "the frame is too large, or not a frame").await;
                 // If the connection closed while the client still sends, it would be reset, and the client
                 // might lose the reason.
                 tokio::time::sleep(LINGER_TIME).await;
@@ -408,7 +408,7 @@ impl SocketClient {
         let call = match serde_json::from_str::<Value>(text) {
             Ok(Value::Object(call)) => Fields(call),
             Ok(_) => {
-                let error = Error::new(Error::INVALID_REQUEST, "a message is a JSON object");
+                let error = Error::new(Error::INVALID_REQUEST, "a message must be a JSON object");
                 return self.out.fail("null", &error).await;
             }
             Err(err) => {

@@ -89,7 +89,8 @@ impl FileLease {
         if end < size {
             cut(&file, dir, end, size)?;
             repaired = Some(format!(
-                "The last {} bytes of the session were not written to their end, and are left out; they are in {}.",
+                "The last write of the session was cut off. Its {} bytes are left out of the session, and are in \
+                 {}.",
                 size - end,
                 dir.join(TORN_LOG).display()
             ));
@@ -222,7 +223,7 @@ impl LogWriter {
         }
         // A deleted file still accepts writes, but its data is gone when the process ends.
         if self.file.metadata()?.nlink() == 0 {
-            return Err(StoreError::Lost("somebody has removed its file"));
+            return Err(StoreError::Lost("its file was removed"));
         }
         Ok(())
     }

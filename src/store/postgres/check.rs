@@ -241,14 +241,14 @@ async fn safety(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError>
     for (column, name) in [(0, "fsync"), (1, "full_page_writes")] {
         if !get::<bool>(&row, column)? {
             doubts.push(Doubtful(format!(
-                "`{name}` is off: when its machine fails, the database may be damaged; set it to on"
+                "`{name}` is off: if the database's machine fails, the database may be damaged; set `{name}` to on"
             )));
         }
     }
     if !get::<bool>(&row, 2)? {
         doubts.push(Doubtful(
-            "`synchronous_commit` is off: when its machine fails, the last events are lost that \
-             clients have seen; set it to on"
+            "`synchronous_commit` is off: if the database's machine fails, the last events that clients have \
+             seen are lost; set `synchronous_commit` to on"
                 .to_owned(),
         ));
     }
@@ -267,7 +267,7 @@ async fn safety(database: &Database) -> Result<Vec<DatabaseFinding>, StoreError>
         )));
     }
     if doubts.is_empty() {
-        doubts.push(Good("what it acknowledges is kept".to_owned()));
+        doubts.push(Good("events that it acknowledges survive a crash".to_owned()));
     }
     Ok(doubts)
 }

@@ -305,9 +305,9 @@ fn class(code: &SqlState) -> &str {
 /// the caller at once, and the caller may retry within its own time limit.
 const PASSING_ERRORS: [(&str, &str); 6] = [
     ("08", "the connection broke"),
-    ("40", "the statement met another one (deadlock, serialization)"),
+    ("40", "the statement conflicts with another one (deadlock, serialization)"),
     ("53", "there is no room on the disk, in memory, or for another connection"),
-    ("55", "another one holds a lock for longer than `lock_timeout`"),
+    ("55", "another client holds a lock for longer than `lock_timeout`"),
     ("57", "the database starts or ends, or `statement_timeout` is over"),
     ("58", "the database's disk cannot be read or written"),
 ];

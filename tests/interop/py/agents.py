@@ -143,7 +143,7 @@ async def conversation(streams):
     async with serving(streams) as (agent, url):
         first, asked = await Run(url, [{'message': 'one'}, {'message': 'ask'}]).results()
         must('You said: one\n</agent_output>' in first, first)
-        must('Which file?' in asked and 'It waits for an answer.' in asked, asked)
+        must('Which file?' in asked and 'The agent waits for an answer.' in asked, asked)
         context = agent.contexts[-1]
         must(f'with the context `{context}`' in asked, asked)
         (again,) = await Run(url, [{'message': 'two', 'context': agent.contexts[0]}]).results()

@@ -198,7 +198,10 @@ async fn without_a_token_a_terminal_may_do_what_any_client_may() {
     let mut seat = Seat::open(it.client, "a").await;
     let shell = json!({ "number": 1, "parts": [{ "Shell": "touch made" }] });
     let why = seat.refused("attach/prompt", shell).await;
-    assert_eq!(why, "only an agent with a token (--a2a-token-file) takes this from here");
+    assert_eq!(
+        why,
+        "attached terminals can do this only if the agent has a token: start the agent with --a2a-token-file"
+    );
     assert_eq!(seat.refused("attach/setMode", json!({ "mode": "yolo" })).await, why);
     seat.prompt(1, text("hi")).await;
     seat.turn().await;

@@ -55,7 +55,8 @@ async fn what_the_editor_asks_for_is_shown_as_it_streams_and_cancelled_from_here
         let seen = terminal.wait("the answer", |seen| seen.matches("More").count() == turn + 1);
         assert_eq!(prompts(&seen)[turn + 1], "[editor] hang");
         terminal.keys(&[key]);
-        let seen = terminal.until(&format!("the editor began this turn: {name} again cancels it"));
+        let seen =
+            terminal.until(&format!("the editor began this turn: press {name} again to cancel it"));
         assert_eq!(seen.matches("Cancelled.").count(), turn, "{seen}");
         terminal.keys(&[key]);
         terminal.wait("the end", |seen| seen.matches("Cancelled.").count() == turn + 1);
@@ -94,7 +95,7 @@ async fn who_is_asked_can_say_with_whom_the_session_is_shared_and_the_question_s
     terminal.text("/");
     terminal.until("Enter rejects");
     terminal.text("share bob answer");
-    terminal.until("Enter does this, and the question stays open");
+    terminal.until("Enter runs this, and the question stays open");
     terminal.keys(&["Enter"]);
     // A session of an editor has no owner, so it cannot be shared.
     let seen = terminal.until("This session cannot be shared");
@@ -178,14 +179,14 @@ async fn only_with_a_token_commands_are_run_from_here_and_the_mode_is_changed() 
     let it = shared(&writes()).await;
     let Some(terminal) = attach(it.client.port, "") else { return };
     terminal.line("!touch made");
-    terminal.until("only an agent with a token");
+    terminal.until("only if the agent has a token");
     terminal.keys(&["C-u", "BTab"]);
-    let seen = terminal.until("only an agent with a token");
+    let seen = terminal.until("only if the agent has a token");
     assert!(seen.contains("· default ·"), "{seen}");
     let it = shared(&writes().var("TANDEM_A2A_TOKEN", "the-token")).await;
     let Some(terminal) = wide() else { return };
     terminal.agent("", &format!("attach {}", it.client.port));
-    terminal.until("wants a token: --a2a-token-file FILE, or TANDEM_A2A_TOKEN");
+    terminal.until("wants a token: give one by --a2a-token-file FILE");
     fs::write(terminal.home.path().join("project/token"), "wrong\n").unwrap();
     terminal.agent("", &format!("attach {} --a2a-token-file token", it.client.port));
     terminal.until("does not know this token");
@@ -300,7 +301,7 @@ async fn a_connection_that_is_lost_is_made_again_and_nothing_is_missing_or_there
     it.editor.answer_to(id).await;
     terminal.until("› [editor] before");
     between.cut();
-    terminal.until("The connection to the agent is lost; trying again.");
+    terminal.until("The connection to the agent is lost; tandem is trying again.");
     let id = it.editor.prompt("meanwhile").await;
     it.editor.answer_to(id).await;
     terminal.line("not sent");

@@ -166,7 +166,7 @@ async fn two_processes_find_each_other_by_their_settings() {
     assert!(!wrong.stdout.contains("another-secret"));
     let unset = here.run().await;
     assert!(
-        unset.stdout.contains("`token` names $REVIEWER_TOKEN, which is not set"),
+        unset.stdout.contains("`token` names the variable $REVIEWER_TOKEN, which is not set"),
         "{}",
         unset.stdout
     );

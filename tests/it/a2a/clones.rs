@@ -297,7 +297,7 @@ async fn what_is_too_large_to_be_saved_is_not_pushed_until_it_is_less() {
     ]);
     let setup = setup.without_sandbox().arg("--limit").arg("git-snapshot-bytes=100000");
     let server = served(&remote, &setup).await;
-    let text = "it would push more than 100000 bytes; delete what need not be saved";
+    let text = "more than 100000 bytes would be pushed; delete files that need not be saved";
     let pushed = || git(&remote.path, &["for-each-ref", "--format=%(objectname)", "refs/tandem"]);
     completed(server.client, "write").await;
     assert_eq!((logs(&server).matches(text).count(), &*pushed()), (1, ""));
@@ -336,7 +336,7 @@ async fn what_an_interrupted_turn_changed_is_said_to_be_lost() {
     completed(second.client, "hi").await;
     let clone = remote.clone_in("b");
     assert!(clone.join("saved.txt").exists() && !clone.join("lost.txt").exists());
-    let text = "what that one had changed is lost";
+    let text = "the changes of that turn are lost";
     assert!(kept(&database, "Notice").contains(text));
     assert!(kept(&database, "ToldNext").contains(text), "the model is told");
     // The session has gone on at the second node, so the older clone of the first node is brought to the session's
@@ -517,7 +517,7 @@ async fn a_repository_that_cannot_be_cloned_is_said_and_no_credentials_with_it()
     let task = turn(server.client, "hi").await;
     assert_eq!(task["status"]["state"], "failed", "{task}");
     let why = task["status"]["message"]["parts"][0]["text"].as_str().unwrap();
-    assert!(why.starts_with("The workspace is not there: `git fetch`: "), "{why}");
+    assert!(why.starts_with("The workspace could not be brought back: `git fetch`: "), "{why}");
     assert!(why.ends_with("`/continue` tries again."), "{why}");
     let said = server.said.lock().unwrap().clone();
     for text in [why, &*logs(&server), &*said] {
@@ -534,7 +534,7 @@ async fn an_untracked_file_that_is_too_large_is_left_out_and_that_is_said_once()
     let server = served(&remote, &setup.arg("--limit").arg("git-file-bytes=1000")).await;
     completed(server.client, "change").await;
     completed(server.client, "hi").await;
-    let said = "1 file is not saved with the workspace";
+    let said = "1 file is larger than";
     assert_eq!(logs(&server).matches(said).count(), 1);
     let names = git(&remote.path, &["ls-tree", "--name-only", &remote.snapshot()]);
     assert!(names.contains("small.txt") && !names.contains("large.bin"), "{names}");

@@ -162,11 +162,11 @@ async fn what_another_service_answers_is_not_read_out() {
     const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
     unread(|| (StatusCode::NOT_FOUND, SECRET).into_response(), "HTTP 404").await;
     unread(|| (StatusCode::INTERNAL_SERVER_ERROR, SECRET).into_response(), "HTTP 500").await;
-    unread(|| SECRET.into_response(), "no message of MCP").await;
+    unread(|| SECRET.into_response(), "not a message of MCP").await;
     let json = || (JSON, json!({ "key": SECRET }).to_string()).into_response();
-    unread(json, "no message of MCP").await;
+    unread(json, "not a message of MCP").await;
     let kind = || ([("content-type", SECRET)], "x").into_response();
-    unread(kind, "no message of MCP").await;
+    unread(kind, "not a message of MCP").await;
     let bad =
         || (StatusCode::BAD_REQUEST, JSON, json!({ "key": SECRET }).to_string()).into_response();
     unread(bad, "HTTP 400").await;

@@ -36,7 +36,7 @@ fn check_ended(last: &Value) {
     let status = if status.is_null() { &last["status"] } else { status };
     assert!(["canceled", "TASK_STATE_CANCELED"].contains(&status["state"].as_str().unwrap()));
     let why = status["message"]["parts"][0]["text"].as_str().unwrap_or_default();
-    assert_eq!(why, "Ended before it was done, because the agent ends.", "{last}");
+    assert_eq!(why, "Ended early, because the agent ends.", "{last}");
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_turn_that_ends_in_time_ends_as_ever_and_nothing_new_begins() {
     terminate(&it.child);
     refuses(it.client).await;
     let refused = socket.call(2, "message/send", prompt("more")).await;
-    expect!["nothing new begins, because the agent ends; try again in 5 s"]
+    expect!["the agent is ending, and takes no new requests; try again in 5 s"]
         .assert_eq(refused["error"]["message"].as_str().unwrap());
     let gate = it.home.path().join("workspace/gate");
     tokio::task::spawn_blocking(move || std::fs::write(gate, "now\n")).await.unwrap().unwrap();
@@ -109,7 +109,7 @@ async fn a_server_that_ends_loads_no_session_and_says_that_the_call_can_be_repea
     terminate(&it.child);
     refuses(it.client).await;
     let refused = socket.call(2, "tasks/get", json!({ "id": "stored" })).await;
-    expect!["nothing new begins, because the agent ends; try again in 5 s"]
+    expect!["the agent is ending, and takes no new requests; try again in 5 s"]
         .assert_eq(refused["error"]["message"].as_str().unwrap());
     let unknown = socket.call(3, "tasks/get", json!({ "id": "nobodys" })).await;
     assert_eq!(unknown["error"]["code"], -32001, "{unknown}");
@@ -134,7 +134,7 @@ async fn nobody_connects_to_a_server_that_ends_and_who_is_connected_is_told_to_c
     timeout(HANG, kept.read_to_string(&mut rest)).await.unwrap().unwrap();
     let (_, later) = rest.split_once("HTTP/1.1 503 Service Unavailable").expect(&rest);
     assert!(later.contains("retry-after: 1") && later.contains("connection: close"), "{later}");
-    assert!(later.ends_with("nothing new begins, because the agent ends\n"), "{later}");
+    assert!(later.ends_with("the agent is ending, and takes no new requests\n"), "{later}");
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ fn check_asked_back(task: &Value, said: &str) {
     let state = task["status"]["state"].as_str().unwrap();
     assert!(["input-required", "TASK_STATE_INPUT_REQUIRED"].contains(&state), "{said}: {task}");
     let asked = question(&task["status"]);
-    assert!(asked.starts_with("The message is no answer"), "{said}: {asked}");
+    assert!(asked.starts_with("The message was not taken"), "{said}: {asked}");
     assert!(asked.contains("Allow it?"), "{said}: {asked}");
     assert!(!task["history"].to_string().contains(&format!("\"{said}\"")), "{said}: {task}");
 }

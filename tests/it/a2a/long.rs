@@ -45,7 +45,8 @@ async fn the_editor_a_client_and_a_terminal_see_that_a_conversation_was_compress
     "#]]
     .assert_eq(&sizes.replace_all(&thoughts, "Nk"));
     expect![
-        "The newest messages are as they were, and so is what you said; the rest is a summary."
+        "A summary takes the place of the older messages. The newest messages and your own words stay as they \
+         were."
     ]
     .assert_eq(&crate::agent::text(&read));
     let events: Vec<Value> = socket.events(ends).await;
@@ -67,20 +68,20 @@ async fn whoever_watches_is_asked_whether_a_model_that_repeats_itself_may_go_on(
     let described = &question["params"]["confirmation"]["description"];
     expect![[r#"
         The model repeats itself: the same text again and again.
-        It has been told so, and has not stopped. Shall it go on?
+        The model has been told, and has not stopped. Let the model go on?
 
-        Asked because the model has been told, and goes on [built-in rule repetition]
+        Asked because the model has been told that it repeats itself, and goes on [built-in rule repetition]
 
         - Allow: Yes, go on
         - Reject: No, end the turn"#]]
     .assert_eq(described.as_str().unwrap());
     if let Some(terminal) = &terminal {
-        terminal.until("Shall it go on?");
+        terminal.until("Let the model go on?");
     }
     let events = socket.events(asks).await;
     let asked = tool_call(events.last().unwrap());
     let request = &asked["confirmation_request"];
-    assert_eq!(request["title"], "Go on, although the model repeats itself", "{request}");
+    assert_eq!(request["title"], "Let the model go on, although it repeats itself", "{request}");
     assert!(
         request["options"].to_string().contains("going on when the model repeats"),
         "{request}"

@@ -213,7 +213,7 @@ async fn an_order_of_a_newer_node_is_carried_out_if_it_is_known_and_refused_if_n
     for unknown in [of(json!({ "Invented": { "a": 1 } })), json!(["Invented"])] {
         let reply = order(&newer, &written.id, &unknown).await;
         let why = reply["Failed"]["message"].as_str().unwrap();
-        assert!(why.contains("another version of tandem: it does not know this call"), "{why}");
+        assert!(why.contains("another version of tandem: it cannot read this request"), "{why}");
     }
     until_sql(&written.database, "select count(*) from tandem.inbox", "0").await;
 }
@@ -231,6 +231,6 @@ async fn a_reply_of_a_newer_node_that_is_not_known_is_said_to_be_none() {
     newer.reply(&orders[0], r#"{"Invented":{"a":1}}"#).await.unwrap();
     let (code, why) = timeout(HANG, sent).await.unwrap().unwrap();
     assert_eq!(code, -32603);
-    assert!(why.contains("another version of tandem: it has done what was asked"), "{why}");
+    assert!(why.contains("another version of tandem: it has carried out the request"), "{why}");
     until_sql(&written.database, "select count(*) from tandem.inbox", "0").await;
 }

@@ -194,7 +194,7 @@ fn an_agent_that_answers_nonsense_is_left() {
                 agent.tell(0, &[]);
                 agent.stay();
             },
-            "tandem: the agent tells the same again and again",
+            "tandem: the agent sends the same events again and again",
         ),
         (
             |agent| {
@@ -203,7 +203,7 @@ fn an_agent_that_answers_nonsense_is_left() {
                 agent.answer(&call, json!([]));
                 agent.stay();
             },
-            "tandem: what the agent tells cannot be read",
+            "tandem: the agent's message cannot be read",
         ),
     ];
     for (act, why) in nonsense {
@@ -289,7 +289,7 @@ fn nothing_that_an_agent_tells_is_hidden_or_obeyed() {
         agent.stay();
     };
     let Some(terminal) = attach(vec![act]) else { return };
-    let seen = terminal.until("Hidden characters!");
+    let seen = terminal.until("has hidden characters");
     for line in [
         "› a␍b␛[2Jc",
         "Allow this? Write a\\nb",

@@ -41,7 +41,7 @@ async fn always_is_offered_in_several_scopes_with_the_rule_that_asks() {
     let (task, asked) = question(&it).await;
     assert_eq!(
         asked["confirmation_request"]["prompt"],
-        "Allow it? `touch` is not known to only read [built-in rule read-only]"
+        "Allow it? `touch` is not on the list of commands that only read [built-in rule read-only]"
     );
     assert_eq!(asked["confirmation_request"]["title"], "Run touch a && touch b");
     let once_and_always = ["proceed_once", "proceed_always", "proceed_always_exact"];

@@ -233,7 +233,7 @@ async fn a_token_that_is_revoked_does_not_count_and_its_streams_end() {
     let (name, told) = last.unwrap();
     assert_eq!((name.as_str(), &told["id"]), ("error", &json!(1)), "{told}");
     let why = told["error"]["message"].as_str().unwrap();
-    assert!(why.contains("the token does not count any more"), "{told}");
+    assert!(why.contains("the token is not valid any more"), "{told}");
     assert_eq!(socket.frame().await, Err(1008));
     assert_eq!(terminal.frame().await, Err(1008));
     assert_eq!(bob.get("/listCommands").await.status, 200);
@@ -312,14 +312,14 @@ async fn what_counts_for_everybody_is_the_operators() {
     let alice = it.member("alice");
     let said = alice.result("message/send", in_context("a", prompt("/memory add be bad"))).await;
     let said = said["artifacts"][0]["parts"][0]["text"].as_str().unwrap();
-    assert!(said.starts_with("Nothing was added: this counts for everybody"), "{said}");
+    assert!(said.starts_with("Nothing was added: this would count for everybody"), "{said}");
     let asked = alice.begin("a").await;
     let data = &asked["status"]["message"]["parts"][1]["data"];
     let options = data["confirmation_request"]["options"].to_string();
     assert!(options.contains("proceed_always_and_save"), "{options}");
     let save = answer(&data["tool_call_id"], "proceed_always_and_save");
     let (code, why) = alice.error("message/send", within(&json!("a"), save)).await;
-    assert_eq!((code, why.contains("only the operator saves a rule")), (-32602, true), "{why}");
+    assert_eq!((code, why.contains("only the operator can save a rule")), (-32602, true), "{why}");
     let always = answer(&data["tool_call_id"], "proceed_always");
     let done = alice.result("message/send", within(&json!("a"), always)).await;
     assert_eq!(done["status"]["state"], "completed");
@@ -334,7 +334,7 @@ async fn the_programs_of_a_folder_are_trusted_by_the_operator_alone() {
     let data = &asked["status"]["message"]["parts"][1]["data"];
     let yes = answer(&data["tool_call_id"], "proceed_always_and_save");
     let (code, why) = alice.error("message/send", within(&json!("a"), yes)).await;
-    assert_eq!((code, why.contains("only the operator trusts")), (-32602, true), "{why}");
+    assert_eq!((code, why.contains("only the operator can trust")), (-32602, true), "{why}");
     let no = answer(&data["tool_call_id"], "cancel");
     let done = alice.result("message/send", within(&json!("a"), no)).await;
     assert_eq!(done["status"]["state"], "completed", "{done}");
@@ -371,5 +371,5 @@ async fn a_proxy_with_the_servers_token_says_who_its_users_are() {
     assert!(status(&[&carol.header(), "X-User: alice"]).await.1.contains(r#""totalSize":0"#));
     let open = hello().arg("serve").arg("--trust-proxy").arg("127.0.0.1");
     let ran = open.arg("--proxy-user-header").arg("X-User").run().await;
-    assert!(ran.stderr.contains("could say that it is the proxy"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("could claim to be the proxy"), "{}", ran.stderr);
 }

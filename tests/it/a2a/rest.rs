@@ -215,7 +215,7 @@ async fn a_command_over_json_rpc_has_a_task_of_its_own() {
         let found = socket.call(2, "command/execute", json!({ "commandPath": path })).await;
         assert_eq!(found["result"]["status"], "FAILED_TO_START", "{path}");
         let why = found["result"]["message"].as_str().unwrap();
-        assert!(why.ends_with("Nothing was begun, so there is no execution id."), "{why}");
+        assert!(why.ends_with("The command was not started, so it has no execution id."), "{why}");
         assert_eq!(found["result"]["execution_id"], "");
     }
 }

@@ -76,8 +76,8 @@ async fn its_question_is_shown_here_and_the_answer_is_sent() {
     assert!(is_question(asked) && asked.caller == Caller::Agent);
     assert_eq!(asked.summary.label, "reviewer asks: make test");
     let description = format!(
-        "The agent `reviewer` at {} asks before it uses `run_shell_command` there:\n\
-         In /there:\nmake test\nAllow it?",
+        "The agent `reviewer` at {} asks before it uses its tool `run_shell_command`:\nIn /there:\nmake \
+         test\nAllow it?",
         agent.url
     );
     let (agent_name, tool) = ("reviewer".to_owned(), "run_shell_command".to_owned());

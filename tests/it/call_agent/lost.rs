@@ -97,7 +97,7 @@ async fn a_server_that_has_gone_for_good_is_a_call_that_fails() {
     // The agent had not yet told its task id, so there is no task to follow.
     let agent = FakeAgent::new(card_03(), |_| lost(&[])).await;
     let error = Stage::new(agent.config(), vec![ask("go")]).turn().await.error();
-    assert!(error.contains("before it said which task it works at"), "{error}");
+    assert!(error.contains("before the agent named its task"), "{error}");
     assert_eq!(agent.made().len(), 1);
 }
 

@@ -21,8 +21,8 @@ async fn a_wrong_card_is_a_call_that_fails() {
         let error = with_card(move |_| card()).await;
         assert_eq!(error, format!("The agent `reviewer`: {expected}."));
     };
-    check(|| "<html>".into_response(), "it answered with something that is no JSON").await;
-    check(|| body(json!([1])), "its card is no JSON object").await;
+    check(|| "<html>".into_response(), "its answer is not JSON").await;
+    check(|| body(json!([1])), "its card is not a JSON object").await;
     check(|| body(json!({})), "its card names no address").await;
     check(|| "x".repeat(2 << 20).into_response(), "it sent more than 1048576 bytes at once").await;
     let elsewhere = || body(json!({ "url": "https://evil.test/rpc" }));
@@ -46,12 +46,11 @@ async fn wrong_answers_are_calls_that_fail() {
         let error = Stage::new(agent.config(), vec![ask("go")]).turn().await.error();
         assert_eq!(error, format!("The agent `reviewer`: {expected}."));
     };
-    let nothing = "it answered with something that is neither a task nor a message";
+    let nothing = "its answer is neither a task nor a message";
     check(|| result(Value::Null), nothing).await;
     check(|| result(json!({ "task": 5 })), nothing).await;
-    check(|| body(json!({ "jsonrpc": "2.0" })), "it sent something that is no answer of JSON-RPC")
-        .await;
-    check(|| "<html>".into_response(), "it answered with something that is no JSON").await;
+    check(|| body(json!({ "jsonrpc": "2.0" })), "its answer is not one of JSON-RPC").await;
+    check(|| "<html>".into_response(), "its answer is not JSON").await;
     check(
         || (StatusCode::INTERNAL_SERVER_ERROR, "oh\nno").into_response(),
         "it answered with HTTP 500: oh no",
@@ -59,7 +58,7 @@ async fn wrong_answers_are_calls_that_fail() {
     .await;
     check(
         || raw(vec![Step::Send("data: {broken\n\n".to_owned())]),
-        "it sent an event that is no JSON",
+        "it sent an event that is not JSON",
     )
     .await;
     check(

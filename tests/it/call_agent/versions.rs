@@ -140,7 +140,7 @@ async fn a_question_in_words_is_the_answer_and_the_next_message_answers_it() {
         <agent_output>
         Which file?
         </agent_output>
-        It waits for an answer.
+        The agent waits for an answer.
         To go on in this conversation, call it with the context `c`."#]]
     .assert_eq(&text);
     assert_eq!(stage.turn().await.text(), answered("Done.", "c"));
@@ -163,11 +163,11 @@ async fn a_task_that_fails_is_a_call_that_fails() {
         <agent_output>
         No disk.
         </agent_output>
-        Its task has failed.
+        The agent's task has failed.
         To go on in this conversation, call it with the context `c`."#]]
     .assert_eq(&failed);
     assert!(why("rejected", "no").await.contains("has refused the task"));
-    assert!(why("canceled", "no").await.contains("was cancelled there"));
+    assert!(why("canceled", "no").await.contains("was cancelled where"));
     assert!(why("auth-required", "no").await.contains("wants a login first"));
 }
 
@@ -237,12 +237,15 @@ async fn wrong_arguments_reach_nobody() {
             json!({ "agent": "nobody", "message": "a" }),
             "Unknown agent `nobody`. Known agents: reviewer.",
         ),
-        (json!({ "agent": "reviewer", "message": " " }), "`message` says nothing."),
+        (json!({ "agent": "reviewer", "message": " " }), "`message` is empty."),
         (json!({ "agent": "reviewer" }), "missing field `message`"),
-        (json!({ "agent": "reviewer", "message": "a", "context": "a\nb" }), "`context` is none"),
+        (
+            json!({ "agent": "reviewer", "message": "a", "context": "a\nb" }),
+            "`context` must be one",
+        ),
         (
             json!({ "agent": "reviewer", "message": "a", "context": "x".repeat(9999) }),
-            "`context` is none",
+            "`context` must be one",
         ),
     ] {
         let stage = Stage::new(agent.config(), vec![calls("call_agent", args)]);
@@ -265,7 +268,7 @@ async fn an_agent_of_the_projects_settings_waits_for_consent() {
     let other = AgentConfig { name: "other".to_owned(), needs_consent: false, ..held.clone() };
     let stage = Stage::of_all(vec![held, other], limits(), Mode::Plan, vec![ask("go")]);
     let error = stage.turn().await.error();
-    assert!(error.contains("nobody has said to trust them"), "{error}");
+    assert!(error.contains("you have not trusted them"), "{error}");
     assert!(agent.made().is_empty());
 }
 
@@ -291,14 +294,14 @@ async fn agents_are_listed_with_their_skills() {
     let mut with_token = agent.config();
     with_token.headers = vec![("Authorization".to_owned(), "Bearer wr0ng".to_owned())];
     expect![[r#"
-        **reviewer**: card read (A2A 0.3); whether it takes the token shows with a call · Reads code. · URL · named by a test
+        **reviewer**: card read (A2A 0.3); the first call will show if the agent accepts the token · Reads code. · URL · named by a test
         - Review: Finds faults.
     "#]]
     .assert_eq(&list(with_token, "/agents").await);
     let mut held = agent.config();
     (held.needs_consent, held.description) = (true, Some("Mine.".to_owned()));
     expect![[r#"
-        **reviewer**: not used yet: its folder's settings name it, and nobody has said to trust them (`/permissions trust`) · Mine. · URL · named by a test
+        **reviewer**: not used yet: this folder's settings name it, and you have not trusted them (`/permissions trust`) · Mine. · URL · named by a test
     "#]]
     .assert_eq(&list(held, "/agents").await);
     let mut wrong = agent.config();

@@ -35,14 +35,14 @@ fn a_webhook_in_the_open_is_accepted_and_shown_without_its_path() {
 
 #[test]
 fn what_is_no_address_of_a_web_server_is_refused() {
-    check("", false, Err("address is none"));
-    check("/hook", false, Err("address is none"));
-    check("http://", false, Err("address is none"));
-    check("http://1.2.3.4.5/", false, Err("address is none"));
-    check("ftp://example.com/", false, Err("not by ftp"));
-    check("file:///etc/passwd", false, Err("not by file"));
-    check("javascript:alert(1)", false, Err("not by javascript"));
-    check("unix:/run/docker.sock", false, Err("not by unix"));
+    check("", false, Err("address is not a URL"));
+    check("/hook", false, Err("address is not a URL"));
+    check("http://", false, Err("address is not a URL"));
+    check("http://1.2.3.4.5/", false, Err("address is not a URL"));
+    check("ftp://example.com/", false, Err("not with ftp"));
+    check("file:///etc/passwd", false, Err("not with file"));
+    check("javascript:alert(1)", false, Err("not with javascript"));
+    check("unix:/run/docker.sock", false, Err("not with unix"));
     check("https://user@example.com/", false, Err("user name"));
     check("https://user:secret@example.com/", false, Err("user name"));
     check("https://:secret@example.com/", false, Err("user name"));
@@ -104,15 +104,15 @@ fn addresses_inside_a_network_are_refused_even_where_loopback_is_allowed() {
         ("[64:ff9b::10.0.0.1]", "another form of 10.0.0.1"),
         ("[64:ff9b::7f00:1]", "another form of 127.0.0.1"),
         // Addresses of IPv4 in unusual forms.
-        ("0xa9fea9fe", "169.254.169.254: that is a link-local"),
-        ("2852039166", "169.254.169.254: that is a link-local"),
-        ("0xa.1", "10.0.0.1: that is a private"),
-        ("012.0.0.1", "10.0.0.1: that is a private"),
-        ("192.168.257", "192.168.1.1: that is a private"),
-        ("0", "0.0.0.0: that is an unspecified"),
-        ("%31%30.0.0.1", "10.0.0.1: that is a private"),
-        ("１０。0。0。1", "10.0.0.1: that is a private"),
-        ("10.0.0.1.", "10.0.0.1: that is a private"),
+        ("0xa9fea9fe", "169.254.169.254, because this host is a link-local"),
+        ("2852039166", "169.254.169.254, because this host is a link-local"),
+        ("0xa.1", "10.0.0.1, because this host is a private"),
+        ("012.0.0.1", "10.0.0.1, because this host is a private"),
+        ("192.168.257", "192.168.1.1, because this host is a private"),
+        ("0", "0.0.0.0, because this host is an unspecified"),
+        ("%31%30.0.0.1", "10.0.0.1, because this host is a private"),
+        ("１０。0。0。1", "10.0.0.1, because this host is a private"),
+        ("10.0.0.1.", "10.0.0.1, because this host is a private"),
     ] {
         for allow_loopback in [false, true] {
             check(&format!("http://{host}/hook"), allow_loopback, Err(why));

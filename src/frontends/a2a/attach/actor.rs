@@ -27,8 +27,8 @@ use tandem_wire::jsonrpc::{Error, Params};
 pub(super) const NOT_SHARED: &str = "the session is not shared with you any more";
 
 /// Message to a user other than the operator who types a command (`!ls`).
-const NO_OWN_COMMANDS: &str = "`!` runs a command as the user of the server, without a sandbox, and is only for the \
-                               operator; ask the agent to run it";
+const NO_OWN_COMMANDS: &str = "`!` runs a command as the user of the server, without a sandbox, and is only for \
+    the operator; ask the agent to run the command";
 
 /// Maximum number of file names in one response.
 const FILES_NAMED: usize = 20_000;
@@ -217,7 +217,8 @@ impl Actor<'_> {
     /// and may then do only what any A2A client may: prompt, cancel and answer questions.
     fn trusted(&self) -> Result<(), Error> {
         let trusted = self.caller.principal != Principal::Anyone;
-        let why = "only an agent with a token (--a2a-token-file) takes this from here";
+        let why = "attached terminals can do this only if the agent has a token: start the agent with \
+            --a2a-token-file";
         if trusted { Ok(()) } else { Err(refused(why)) }
     }
 }

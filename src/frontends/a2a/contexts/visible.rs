@@ -100,7 +100,7 @@ impl<'a> VisibleContexts<'a> {
             return Ok(());
         }
         let SessionRight::Shared(role) = right else { return Ok(()) };
-        let why = "the role in which the session is shared does not allow it";
+        let why = "the role in which the session is shared does not allow this";
         let what = match need {
             SessionRight::Shared(need) => need.name(),
             SessionRight::Own => "own",
@@ -112,7 +112,7 @@ impl<'a> VisibleContexts<'a> {
                  owner for `/share`"
             ),
             SessionRight::Own => {
-                format!("the session is shared with you to {role}, and only its owner does this")
+                format!("the session is shared with you to {role}, and only its owner can do this")
             }
         };
         Err(Error::new(error::UNSUPPORTED_OPERATION, message))

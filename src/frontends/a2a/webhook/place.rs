@@ -34,14 +34,15 @@ pub fn check(url: &str, allow_loopback: bool) -> Result<WebhookUrl, String> {
         return Err(format!("The webhook's address is longer than {MAX_URL_BYTES} bytes."));
     }
     let mut url =
-        Url::parse(url).map_err(|error| format!("The webhook's address is none: {error}."))?;
+        Url::parse(url).map_err(|error| format!("The webhook's address is not a URL: {error}."))?;
     if !matches!(url.scheme(), "http" | "https") {
         let scheme = url.scheme();
-        return Err(format!("A webhook is called by http or https, not by {scheme}."));
+        return Err(format!(
+            "The webhook's address must begin with http: or https:, not with {scheme}:."
+        ));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        let why = "A webhook's address has no user name and no password in it: credentials are \
-                   sent in headers.";
+        let why = "The webhook's address must not have a user name or a password: credentials are sent in headers.";
         return Err(why.to_owned());
     }
     url.set_fragment(None);
@@ -61,8 +62,9 @@ impl WebhookUrl {
 
     /// Checks a host that is an IP address, or a name that is known without resolving it.
     pub(super) fn check_host(&self, reach: Reach) -> Result<(), String> {
-        net::judge_host(&self.0, reach)
-            .map_err(|why| format!("A webhook may not be at {}: that is {why}.", self.host()))
+        net::judge_host(&self.0, reach).map_err(|why| {
+            format!("A webhook may not be at {}, because this host is {why}.", self.host())
+        })
     }
 }
 

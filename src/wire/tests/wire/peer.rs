@@ -65,7 +65,8 @@ async fn a_peer_that_asks_and_never_reads_is_hung_up_on() {
     }
     let served = tokio::time::timeout(Duration::from_secs(100), connection.served).await;
     let why = served.expect("it waits for ever").unwrap().unwrap_err();
-    expect!["the peer sends and reads nothing: it is hung up on"].assert_eq(&why.to_string());
+    expect!["the peer sends and reads nothing: the connection is closed"]
+        .assert_eq(&why.to_string());
     let mut asked = 0;
     while connection.calls.recv().await.is_some() {
         asked += 1;

@@ -82,7 +82,7 @@ async fn what_a_clone_says_of_its_head_is_not_followed_out_of_it() {
             format!("rm .git/refs/heads/main; ln -s {elsewhere} .git/refs/heads/main"),
             "The workspace is not saved: the clone cannot be read",
         ),
-        ("rm .git/HEAD; mkfifo .git/HEAD".to_owned(), "is no file"),
+        ("rm .git/HEAD; mkfifo .git/HEAD".to_owned(), "is not a file"),
         (
             "mv .git \"$HOME/moved\"; ln -s \"$HOME/moved\" .git".to_owned(),
             "The workspace is not saved: the clone cannot be read",
@@ -127,7 +127,7 @@ async fn objects_of_another_repository_are_not_pushed() {
     );
     let remote = Remote::new();
     let log = attacked(&remote, &changes(&attack)).await;
-    assert!(log.contains("an object in `.git/objects` is no file"), "{log}");
+    assert!(log.contains("an object in `.git/objects` is not a file"), "{log}");
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ async fn each_algorithm_with_a_public_key_counts_and_no_other() {
         encoded(header("none", &keys[0]).to_string()),
         encoded(claims.to_string())
     );
-    refused(&it, &unsigned, "it is no JWT").await;
+    refused(&it, &unsigned, "it cannot be read as a JWT").await;
     // The token is signed by HMAC with a public key as the secret: everybody can read that key.
     let message = format!(
         "{}.{}",
@@ -113,8 +113,8 @@ async fn a_token_counts_for_this_server_at_its_time_alone() {
         (with("sub", json!("x".repeat(20_000))), "more than 16384 bytes"),
         (stranger.token(&issuer.claims("alice")), "its signature"),
         (Key::new("b", "ES256").token(&issuer.claims("alice")), "no such key"),
-        ("not.a.jwt".to_owned(), "no JWT"),
-        ("nonsense".to_owned(), "no JWT"),
+        ("not.a.jwt".to_owned(), "cannot be read as a JWT"),
+        ("nonsense".to_owned(), "cannot be read as a JWT"),
     ] {
         refused(&it, &bad, why).await;
     }
@@ -271,8 +271,11 @@ async fn what_cannot_be_an_issuer_is_said_at_the_start() {
     let audience = ["--oidc-audience", "tandem"];
     for (options, why) in [
         (vec!["--oidc-issuer", "http://id.example.com"], "it must be https"),
-        (vec!["--oidc-issuer", "nonsense"], "is no issuer"),
-        (vec!["--oidc-issuer", "https://id.example.com", "--oidc-tenant", "a b"], "is no tenant"),
+        (vec!["--oidc-issuer", "nonsense"], "is not an issuer"),
+        (
+            vec!["--oidc-issuer", "https://id.example.com", "--oidc-tenant", "a b"],
+            "is not a tenant",
+        ),
         (vec!["--oidc-issuer", "https://id.example.com", "--oidc-admin", "x"], "CLAIM=VALUE"),
     ] {
         let setup = hello().arg("serve").arg("--port").arg("0");

@@ -294,7 +294,7 @@ async fn the_audit_log_says_who_did_what_and_who_approved_what() {
             "session acme alice a",
             "prompt acme alice a; /share bob answer",
             "prompt acme alice a",
-            "denied acme bob a; drive; the role in which the session is shared does not allow it",
+            "denied acme bob a; drive; the role in which the session is shared does not allow this",
             "answer acme bob write_file-1; Write a.txt; allowed; a",
             "denied acme bob /listCommands; the token is revoked",
             "cancel acme alice a",

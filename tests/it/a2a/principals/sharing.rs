@@ -63,7 +63,7 @@ async fn a_role_says_what_may_be_done() {
     assert_eq!(driven["status"]["state"], "input-required", "{driven}");
     check(&bob, [0, -32602, 0, NOT_ALLOWED]).await;
     let said = bob.say("a", "/share carol drive").await;
-    assert_eq!(said, "Only `alice`, who owns the session, shares it.");
+    assert_eq!(said, "Only `alice`, the owner of the session, can share it.");
     say(&alice, "/unshare bob").await;
     check(&bob, [NOT_FOUND; 4]).await;
     for other in &others {
@@ -103,7 +103,7 @@ async fn a_prompt_that_is_refused_leaves_the_session_as_it_was() {
     notified["configuration"] =
         json!({ "pushNotificationConfig": { "url": "https://example.org/" } });
     let (code, why) = bob.error("message/send", notified).await;
-    assert_eq!((code, why.contains("only its owner does this")), (NOT_ALLOWED, true), "{why}");
+    assert_eq!((code, why.contains("only its owner can do this")), (NOT_ALLOWED, true), "{why}");
     let servers =
         async || alice.get("/tasks/a/metadata").await.json()["metadata"]["mcpServers"].clone();
     assert_eq!(servers().await, json!([]));
@@ -274,7 +274,7 @@ async fn what_cannot_be_shared_says_why() {
     assert_eq!(said("/share alice").await, "Not shared: `alice` owns the session.");
     assert_eq!(
         said("/share bob own").await,
-        "Not shared: `own` is no role; the roles are watch, answer and drive."
+        "Not shared: `own` is not a role; the roles are watch, answer and drive."
     );
     assert_eq!(said("/unshare bob").await, "The session is not shared with `bob`.");
     said("/share bob").await;
