@@ -25,14 +25,14 @@ pub fn read_at(
     // The kind of the file is looked at before the file is opened, because opening a device can have effects.
     let found = statat(&directory, path, follow)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return Err(wrong("it is no file"));
+        return Err(wrong("it is not a file"));
     }
     // The file may be replaced after the check. Without `NONBLOCK`, opening a pipe would wait for its other end;
     // without `NOCTTY`, opening a terminal could make it this process's controlling terminal.
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(directory, path, flags, Mode::empty())?);
     contents(&file, most).map_err(|unread| match unread {
-        Unread::NoFile(_) => wrong("it is no file"),
+        Unread::NoFile(_) => wrong("it is not a file"),
         Unread::TooLong(_) => wrong("it is too long"),
         Unread::Failed(error) => error,
     })

@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Notice beside a question in which hidden characters are written out.
-pub const HIDDEN_NOTICE: &str = "Hidden characters! They are written out, as ␍ or <U+202E>.";
+pub const HIDDEN_NOTICE: &str =
+    "This text has hidden characters. They are written out, as ␍ or <U+202E>.";
 
 /// Returns the text with hidden characters written out: control characters as pictures (`␍`, `␛`),
 /// the others by code point (`<U+202E>`). Tabs and line feeds stay.

@@ -25,7 +25,9 @@ pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Er
         _ => None,
     };
     let number = number.and_then(|number| usize::try_from(number).ok());
-    number.map(Some).ok_or_else(|| D::Error::custom(format!("{value} is no whole number from 0")))
+    number
+        .map(Some)
+        .ok_or_else(|| D::Error::custom(format!("{value} is not a whole number from 0")))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]
@@ -117,10 +119,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_an_error() {
-        check(json!({ "n": -1 }), Err("-1 is no whole number from 0"));
-        check(json!({ "n": 1.5 }), Err("1.5 is no whole number from 0"));
-        check(json!({ "n": 1e300 }), Err("1e+300 is no whole number from 0"));
-        check(json!({ "n": [1] }), Err("[1] is no whole number from 0"));
+        check(json!({ "n": -1 }), Err("-1 is not a whole number from 0"));
+        check(json!({ "n": 1.5 }), Err("1.5 is not a whole number from 0"));
+        check(json!({ "n": 1e300 }), Err("1e+300 is not a whole number from 0"));
+        check(json!({ "n": [1] }), Err("[1] is not a whole number from 0"));
         check(json!({ "f": 1 }), Err("1 is neither true nor false"));
         check(json!({ "l": [1] }), Err("invalid type: integer `1`, expected a string"));
     }

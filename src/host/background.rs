@@ -196,8 +196,7 @@ impl Background {
         if running >= self.most {
             let most = self.most;
             return Err(io::Error::other(format!(
-                "{most} commands run in the background, and no more may; \
-                 list_background_processes names them"
+                "{most} commands run in the background, which is the limit; list_background_processes names them"
             )));
         }
         Ok(())

@@ -439,7 +439,7 @@ impl CommandSandbox {
         if profile.writes_roots {
             let writable = profile.writable.iter().map(KnownPath::path);
             section("Writable", roots.chain(writable).collect());
-            section("Read-only in there", profile.protected.iter().map(|path| &**path).collect());
+            section("Read-only in these", profile.protected.iter().map(|path| &**path).collect());
         } else {
             section("Read-only", roots.collect());
         }
@@ -454,9 +454,9 @@ impl CommandSandbox {
             section(&title, home.readable.iter().map(PathBuf::as_path).collect());
         }
         let sockets = profile.reachable_sockets.iter().map(KnownPath::path);
-        section("Sockets of programs outside that can be connected to", sockets.collect());
+        section("Sockets of programs outside that commands can connect to", sockets.collect());
         let sockets = profile.foreign_sockets.iter().map(PathBuf::as_path);
-        section("Sockets of programs outside that cannot", sockets.collect());
+        section("Sockets of programs outside that commands cannot connect to", sockets.collect());
         section("Not readable", profile.hidden.iter().map(|path| &**path).collect());
         text.push_str(&self.describe_network(&probe));
         Ok(text)
@@ -497,14 +497,14 @@ impl CommandSandbox {
             let without = "To run commands without a sandbox, start tandem with `--sandbox danger-full-access`";
             let remedy = match &self.setup.demand {
                 Some(SandboxDemand { is_readable: false, .. }) => {
-                    "Correct it, or start tandem with `--sandbox`, which counts more"
+                    "Correct the setting, or start tandem with `--sandbox`, which overrides it"
                 }
                 _ => without,
             };
             return Some(format!("Commands are refused: {why}. {remedy}."));
         }
         let why = why_none(probe);
-        Some(format!("Commands run without a sandbox, and are asked about as without one: {why}"))
+        Some(format!("Commands run without a sandbox, so you are asked about more of them: {why}"))
     }
 
     /// Returns the reason why commands and servers are refused: the user demands a sandbox, and there is none. `None`
@@ -515,9 +515,7 @@ impl CommandSandbox {
             return Some(format!("the value of `tools.sandbox` is not understood ({place})"));
         }
         let none = probe.sandbox.is_none();
-        none.then(|| {
-            format!("none of the sandboxes works that {place} asks for: {}", why_none(probe))
-        })
+        none.then(|| format!("no sandbox that {place} asks for works here: {}", why_none(probe)))
     }
 
     /// Returns whether a sandbox works here; `false` if that has not been found out yet.
@@ -614,9 +612,8 @@ impl CommandSandbox {
         *told = unclear;
         if !new.is_empty() {
             tell(format!(
-                "{} could not be searched wholly for files that other programs run by themselves: commands in \
-                 the sandbox cannot write there. It is because a directory cannot be listed, or because there \
-                 is too much in it.",
+                "Commands in the sandbox cannot write in {}: a directory there cannot be listed or has too many \
+                 files, so tandem cannot find all files that other programs run by themselves.",
                 new.join(", ")
             ));
         }
@@ -1011,8 +1008,8 @@ struct MovedFiles {
 /// Returns a message for people about new files that stay because their directory is new, too.
 fn about_staying(paths: &[PathBuf]) -> String {
     format!(
-        "{} came up with a new directory. Other programs run such files by themselves: look at it before you work \
-         there. Later commands in the sandbox cannot change it.",
+        "{} appeared with a new directory. Other programs run such files by themselves: look at the file before \
+         you work there. Later commands in the sandbox cannot change the file.",
         listed(paths)
     )
 }

@@ -379,7 +379,7 @@ fn irregular(path: &Path, found: FileKind) -> ToolError {
             format!("{path} is a directory; name a file in it."),
         );
     }
-    let message = format!("{path} is no regular file (but a device, a pipe or a socket).");
+    let message = format!("{path} is not a regular file, but a device, a pipe or a socket.");
     ToolError::new("not_a_regular_file", message)
 }
 

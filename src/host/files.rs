@@ -87,7 +87,7 @@ pub fn too_large(path: &Path, size: u64, max: u64) -> ToolError {
 /// Returns the error for a file that now lies behind a link.
 pub fn moved(path: &Path) -> ToolError {
     let message = format!(
-        "{} is behind a link that was not there when this call began; it was left alone. Try again.",
+        "{} is behind a link that was made after this call began; the file was left alone. Try again.",
         path.display()
     );
     ToolError::new("file_changed", message)
@@ -96,8 +96,8 @@ pub fn moved(path: &Path) -> ToolError {
 /// Returns the error for a file whose content is no longer the content that a change was made for.
 pub fn changed(path: &Path) -> ToolError {
     let message = format!(
-        "{} has changed since this change was worked out; nothing was written. Read it again \
-         with read_file, then try again.",
+        "{} has changed since this edit was prepared; nothing was written. Read the file again with read_file, \
+         then try again.",
         path.display()
     );
     ToolError::new("file_changed", message)

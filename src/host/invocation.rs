@@ -70,8 +70,8 @@ impl Invocation {
             if edited.is_none() {
                 return run(cx).boxed();
             }
-            let message = "Nothing was changed: of a change of several files, or one that removes or \
-                moves a file, the user cannot edit the text.";
+            let message = "Nothing was changed: the text cannot be edited where a call changes several files, or \
+                removes or moves a file.";
             std::future::ready(Err(ToolError::new("not_editable", message))).boxed()
         });
         Self { summary, access: Access::Edit { path, others }, run }

@@ -51,7 +51,7 @@ pub fn one_fact(fact: &str) -> Result<String, ToolError> {
         .collect();
     let fact = words.join(" ").trim_start_matches(['-', ' ']).to_owned();
     match fact.chars().count() {
-        0 => Err(ToolError::invalid_args("`fact`: there is nothing in it to remember")),
+        0 => Err(ToolError::invalid_args("`fact` is empty")),
         1..=MAX_CHARS => Ok(fact),
         chars => Err(ToolError::invalid_args(format_args!(
             "`fact`: {chars} characters are more than the limit of {MAX_CHARS}"

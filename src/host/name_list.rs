@@ -29,7 +29,7 @@ impl NameList {
     pub fn new(rows: BTreeMap<String, String>) -> Result<Self, String> {
         let mut list = Self::default();
         for (name, why) in rows {
-            let row = NameRow::new(&name, why).ok_or_else(|| format!("{name:?} is no row"))?;
+            let row = NameRow::new(&name, why).ok_or_else(|| format!("{name:?} is not a row"))?;
             if row.last.contains('*') {
                 list.patterns.push(row);
             } else {

@@ -149,7 +149,10 @@ impl Preimages {
         };
         let left = left.get_or_insert_with(|| self.max.saturating_sub(used()));
         let Some(remains) = left.checked_sub(id.bytes) else {
-            return Err(format!("more than {} bytes would be kept (limit undo-bytes)", self.max));
+            return Err(format!(
+                "more than {} bytes would be stored (`--limit undo-bytes=N` allows more)",
+                self.max
+            ));
         };
         write_whole(&file, content).map_err(|err| err.to_string())?;
         *left = remains;
@@ -186,14 +189,15 @@ impl Preimages {
                 Err(err) => Err(format!("cannot be removed: {err}")),
             },
             Preimage::Kept(id) => {
-                let lost = |why| format!("cannot be put back: its earlier content: {why}");
+                let lost =
+                    |why| format!("cannot be put back: its earlier content cannot be read: {why}");
                 let then = self.get(id).await.map_err(lost)?;
                 let written =
                     files.write(path, now.as_deref(), &then, &CancellationToken::new()).await;
                 written.map(drop).map_err(|error| format!("cannot be put back: {}", error.message))
             }
             Preimage::Lost(why) => {
-                Err(format!("cannot be put back: its content was not kept: {why}"))
+                Err(format!("cannot be put back: its earlier content was not stored: {why}"))
             }
         }
     }

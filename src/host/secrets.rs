@@ -60,7 +60,7 @@ impl Secrets {
     pub fn why(&self, path: &Path) -> Option<&'static str> {
         let is_except = self.0.except.get().is_some_and(|dir| path.starts_with(dir));
         if !is_except && self.own_paths().iter().any(|dir| path.starts_with(dir)) {
-            return Some("this agent keeps its keys and its state there");
+            return Some("tandem keeps its keys and its state there");
         }
         let lists = &*SECRET_NAMES;
         lists.secret.why(path).filter(|_| !lists.public.names(path, false))

@@ -99,8 +99,8 @@ impl RunningCommand {
     pub fn exceeded_memory(&self) -> Option<String> {
         let limit = self.exceeded.get()?;
         Some(format!(
-            "The command was ended: it and what it has started took more memory than the {limit} bytes that \
-             they may have in the sandbox."
+            "The command was ended: its processes took more memory than the {limit} bytes that they may have in \
+             the sandbox."
         ))
     }
 

@@ -38,7 +38,7 @@ impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge(most) => write!(f, "it is larger than {} MiB", most >> 20),
-            Self::Foreign => f.write_str("it is no session of Gemini CLI"),
+            Self::Foreign => f.write_str("it is not a session of Gemini CLI"),
             Self::BeingWritten => {
                 f.write_str("Gemini CLI is writing it; import it again when that is done")
             }

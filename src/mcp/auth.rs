@@ -261,5 +261,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err("the tokens cannot be reached".to_owned()))
+    done.unwrap_or_else(|_| {
+        Err("the tokens cannot be read because of a bug in tandem; the log (`--log-file`) says more"
+            .to_owned())
+    })
 }

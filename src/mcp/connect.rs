@@ -56,8 +56,8 @@ const STREAM_RECONNECT_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_secs(1), Duration::from_secs(16));
 
 /// Message about a server whose program is not the program to which the user has agreed.
-const CHANGED_ERROR: &str = "is not started: what its folder's settings run has changed since you agreed to it. You are \
-    asked again with your next prompt, or say so with `/permissions trust`";
+const CHANGED_ERROR: &str = "is not started: the programs that its folder's settings name have changed since you \
+    trusted them. You are asked again with your next prompt; `/permissions trust` trusts them now";
 
 /// The connection to a server that is ready.
 pub(super) struct LiveConnection {
@@ -343,7 +343,9 @@ fn trouble(error: &ClientInitializeError, discover: bool, is_confined: bool) -> 
         {
             ReachError::OtherWay
         }
-        ClientInitializeError::ConnectionClosed(_) => ReachError::Passing("it hung up".to_owned()),
+        ClientInitializeError::ConnectionClosed(_) => {
+            ReachError::Passing("it closed the connection".to_owned())
+        }
         // Some servers that require a login do not say so in the protocol's way.
         other => match in_short(other, is_confined) {
             why if why.contains("HTTP 401") => ReachError::Login("requires a login".to_owned()),
@@ -357,7 +359,7 @@ fn trouble(error: &ClientInitializeError, discover: bool, is_confined: bool) -> 
 fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
     match error {
         ClientInitializeError::JsonRpcError(said) if is_confined => {
-            format!("it refuses to begin (error {})", said.code.0)
+            format!("it refuses to initialize (error {})", said.code.0)
         }
         ClientInitializeError::TransportError { error, .. } if is_confined => {
             discreet(&*error.error)

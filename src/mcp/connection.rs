@@ -189,8 +189,7 @@ impl ServerConnection {
     fn broke_off(&self, failure: RequestError) -> RequestError {
         if matches!(failure, RequestError::Gone) && !self.peer.is_transport_closed() {
             return RequestError::Other(
-                "it broke off its answer, or the answer was too long (`--limit \
-                 mcp-message-bytes=N`)"
+                "it broke off its answer, or the answer was too long (`--limit mcp-message-bytes=N` allows more)"
                     .to_owned(),
             );
         }

@@ -17,8 +17,8 @@ use super::http::NetworkPolicy;
 use super::hub::Load;
 
 /// Hint at the sandbox, which follows the reason why a server does not work.
-const SANDBOX_HINT: &str = "it runs in the sandbox, which may be why: `/sandbox` shows what it can do \
-    there, and `tools.sandboxExcludedServers` in your own settings names servers that run outside";
+const SANDBOX_HINT: &str = "the server runs in the sandbox, which may be the cause: `/sandbox` shows what the \
+    sandbox allows, and servers that `tools.sandboxExcludedServers` in your own settings names run outside";
 
 /// Parts that all servers of a session share.
 pub(super) struct HubContext {
@@ -82,7 +82,11 @@ impl HubContext {
         }
         let is_required = config.sandbox == ServerSandbox::Required;
         let Some(sandbox) = &self.sandbox else {
-            return if is_required { Err(required("this session has none")) } else { Ok(None) };
+            return if is_required {
+                Err(required("this session has no sandbox"))
+            } else {
+                Ok(None)
+            };
         };
         let probe = sandbox.probe().await;
         if probe.sandbox.is_some() || sandbox.refusal(&probe).is_some() {
@@ -126,8 +130,8 @@ impl HubContext {
 /// Returns the reason why a server is not started if its own settings demand a sandbox, and what to do about it.
 fn required(why_none: &str) -> String {
     format!(
-        "not started: its settings ask for a sandbox (`sandbox`), and none works here ({why_none}). Make one \
-         work, or have it run without one: take `sandbox` out, or name the server in \
-         `tools.sandboxExcludedServers` in your own settings; then `/mcp reload`"
+        "not started: its settings ask for a sandbox (`sandbox`), and no sandbox works here ({why_none}). To run \
+         the server without a sandbox, remove `sandbox` from its settings, or name the server in \
+         `tools.sandboxExcludedServers` in your own settings; then run `/mcp reload`"
     )
 }

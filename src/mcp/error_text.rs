@@ -11,7 +11,7 @@ use tandem_net as net;
 const ERROR_CHARS: usize = 300;
 
 /// Text for an answer that is not an MCP message.
-pub(super) const NO_MESSAGE: &str = "it answers with no message of MCP";
+pub(super) const NO_MESSAGE: &str = "its answer is not a message of MCP";
 
 /// Returns the reason why a server that a peer has named cannot be used, without any part of its answer: the server
 /// may be any service, and the peer must not be able to read it through this program.
@@ -45,7 +45,7 @@ fn unconnected(error: &reqwest::Error) -> String {
     }
     let why = match error {
         error if net::refused(error).is_some() => {
-            "what its name leads to is not where clients' servers may be"
+            "its name leads to an address where servers that clients name may not be"
         }
         error if error.is_timeout() => "it does not answer in time",
         error if error.is_connect() => "nothing answers there",

@@ -22,9 +22,9 @@ const MAX_REDIRECTS: usize = 5;
 const OLD_TRANSPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Text about a server that speaks only the old transport.
-pub(super) const OLD_TRANSPORT_ERROR: &str = "it speaks only HTTP with SSE, which the protocol had before 2025 and \
-    which is not spoken here: use its address for streamable HTTP (often `/mcp`), or a bridge, such \
-    as the program `mcp-remote`";
+pub(super) const OLD_TRANSPORT_ERROR: &str = "it speaks only the old transport HTTP with SSE, which tandem does \
+    not support: use its address for streamable HTTP (often `/mcp`), or a bridge, such as the program \
+    `mcp-remote`";
 
 /// Headers of a request.
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
@@ -65,7 +65,7 @@ impl NetworkPolicy {
 
 /// Returns a client for the server at this address, which sends requests nowhere else.
 pub(super) fn client(url: &str, network: &NetworkPolicy) -> Result<Client, String> {
-    let url = Url::parse(url).map_err(|err| format!("its address is none: {err}"))?;
+    let url = Url::parse(url).map_err(|err| format!("its address is not a URL: {err}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("its address begins with {}:, not http: or https:", url.scheme()));
     }

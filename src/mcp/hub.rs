@@ -396,8 +396,7 @@ impl Hub {
         let paste = format!("`/mcp auth {name} ADDRESS`");
         let Some(landing) = landing else {
             return Ok(format!(
-                "Log in to `{name}` at {address}\n\nThen run {paste} with the address that your \
-                 browser ends up at."
+                "Log in to `{name}` at {address}\n\nThen run {paste} with the address of the browser's last page."
             ));
         };
         say(format!(
@@ -428,14 +427,14 @@ impl Hub {
         let begun = begun.ok_or_else(|| {
             format!("No login to `{name}` has begun: run `/mcp auth {name}` first.")
         })?;
-        let not_one = "That is no address that a browser ends up at after a login: it lacks \
-            `state`, or both `code` and `error`. Copy the whole address of the last page.";
+        let not_one = "This is not the address of the last page of a login: it lacks `state`, or both `code` and \
+            `error`. Copy the whole address from your browser.";
         let callback = Url::parse(address.trim()).ok().as_ref().and_then(Callback::from_address);
         let callback = callback.ok_or_else(|| not_one.to_owned())?;
         if callback.state != begun.state() {
             return Err(format!(
-                "That address is of another login than the last that was begun for `{name}`. Run \
-                 `/mcp auth {name}` to begin another, and use the address of its page."
+                "This address belongs to an earlier login to `{name}`. Run `/mcp auth {name}` to begin a new \
+                 login, and use the address of its last page."
             ));
         }
         let finished = begun.finish(callback, &self.context.logins.store).await;

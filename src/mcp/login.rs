@@ -52,7 +52,7 @@ pub(super) async fn wait(
 }
 
 pub(super) fn nobody_logs_in(name: &str) -> String {
-    format!("`{name}` is no web service, so there is no login.")
+    format!("`{name}` is not reached over HTTP, so it has no login.")
 }
 
 /// Finds out where the user logs in, and registers this program there. Also returns the listener for the browser,
@@ -67,7 +67,7 @@ pub(super) async fn begin(
     };
     if has_token(headers) {
         return Err(format!(
-            "`{name}` has an `Authorization` in its settings' `headers`: remove that first."
+            "`{name}` has an `Authorization` among the `headers` of its settings: remove that header first."
         ));
     }
     // Building this client checks the address, and sets up what the client of rmcp needs.
@@ -110,8 +110,8 @@ pub(super) async fn begin(
     Ok((PendingLogin { manager, got, server, is_confined, address, metadata, client }, landing))
 }
 
-const UNKNOWN_CLIENT_HINT: &str = "this program could not register there; if you have a client id for it, \
-    set it in the settings (`oauth`, `clientId`)";
+const UNKNOWN_CLIENT_HINT: &str = "tandem could not register there as a client; if you have a client id, set it \
+    in the settings (`oauth`, `clientId`)";
 
 /// Returns the endpoints in the settings, if they are complete.
 fn configured_endpoints(oauth: &OAuth) -> Option<AuthorizationMetadata> {
@@ -149,7 +149,7 @@ fn wanted_redirect(oauth: &OAuth) -> Option<&str> {
 /// Checks the address of a login page before it is opened in a browser. A server could name any address, and the
 /// program that opens pages also opens programs.
 fn checked(address: &str) -> Result<Url, String> {
-    let wrong = "the address of its login page is no web page.";
+    let wrong = "the address of its login page is not a URL.";
     let url = Url::parse(address).map_err(|_| wrong.to_owned())?;
     let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     match url.scheme() {
@@ -190,7 +190,7 @@ impl PendingLogin {
             .await;
         exchanged.map_err(|err| failed(why(&err, self.is_confined)))?;
         let got = self.got.load().await.ok().flatten();
-        let credentials = got.ok_or_else(|| failed("no token came".to_owned()))?;
+        let credentials = got.ok_or_else(|| failed("its answer has no token".to_owned()))?;
         let resource = Some(self.query("resource")).filter(|it| !it.is_empty());
         let record = StoredLogin {
             server: self.server.clone(),
@@ -212,7 +212,7 @@ fn why(error: &AuthError, is_confined: bool) -> String {
         return why;
     }
     tracing::debug!("a login has failed: {why}");
-    "what it answers is no part of a login".to_owned()
+    "its answer is not part of a login".to_owned()
 }
 
 fn brief(said: &str) -> String {

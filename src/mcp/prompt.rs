@@ -40,7 +40,7 @@ pub(super) fn text(result: GetPromptResult) -> Result<PromptText, String> {
         said.media.extend(gathered.into_media());
     }
     if said.text.trim().is_empty() && said.media.is_empty() {
-        return Err("The prompt says nothing.".to_owned());
+        return Err("The prompt is empty.".to_owned());
     }
     Ok(said)
 }

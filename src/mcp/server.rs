@@ -227,10 +227,12 @@ impl ServerHandle {
         let name = &self.config.name;
         match &self.config.reach {
             ServerReach::Http { headers, .. } if has_token(headers) => format!(
-                "{why}: it does not take the `Authorization` of its `headers`; correct that in the \
-                 settings, then `/mcp reload`"
+                "{why}: it refuses the `Authorization` among its `headers`; correct this header in the settings, \
+                 then run `/mcp reload`"
             ),
-            _ => format!("{why}: run `/mcp auth {name}`, or give it a token in its `headers`"),
+            _ => format!(
+                "{why}: run `/mcp auth {name}`, or put a token into its `headers` in the settings"
+            ),
         }
     }
 
@@ -274,7 +276,7 @@ impl ServerHandle {
         let mut live = connect(&self.config, &self.context, &self.changes, discover).await?;
         match Offer::read(&live.connection, &self.config, &self.context.limits).await {
             Some(offer) => Ok((live, offer)),
-            None => Err(ReachError::Passing(live.body.end("it hung up").await)),
+            None => Err(ReachError::Passing(live.body.end("it closed the connection").await)),
         }
     }
 
@@ -300,7 +302,7 @@ impl ServerHandle {
             () = listen(&connection, &self.changes) => {}
         }
         self.changes.send_modify(|changes| changes.known = changes.said);
-        body.end("it hung up").await
+        body.end("it closed the connection").await
     }
 
     /// Sets the phase, and the lists if they have changed.

@@ -314,8 +314,9 @@ impl WorkingFiles {
             });
             self.files[to].moved_from = Some(from);
         } else if new == old {
-            let message =
-                format!("Nothing to change: {relative} says already what it would say after this.");
+            let message = format!(
+                "Nothing to change: {relative} already has the text that it would have after this patch."
+            );
             return Err(ToolError::new("edit_no_change", message));
         }
         self.files[to].now = Some(new);

@@ -46,7 +46,7 @@ impl Original {
             return Err(ToolError::new(
                 "not_text",
                 format!(
-                    "{} is not a text file. To replace it by one, remove it first.",
+                    "{} is not a text file. To replace it by a text file, remove it first.",
                     path.display()
                 ),
             ));
@@ -56,9 +56,9 @@ impl Original {
             return Err(ToolError::new(
                 "not_text",
                 format!(
-                    "{} looks like {format}, but some of its bytes are not. Writing it as text \
-                     would change them, so it was left alone. Change it with a command that works \
-                     on bytes, or convert it first.",
+                    "{} looks like {format}, but some of its bytes are not. Writing the file as text would \
+                     change these bytes, so the file was left alone. Change the file with a command that works \
+                     on bytes, or convert the file first.",
                     path.display()
                 ),
             ));

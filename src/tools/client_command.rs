@@ -76,8 +76,8 @@ impl FollowedCommand<'_> {
             Some(Ok(exit)) => exit,
             Some(Err(why)) => {
                 let message = format!(
-                    "The editor does not say how the command has ended: {why}. It may have done its \
-                     work, or some of it.\nOutput: {}",
+                    "The editor does not say how the command has ended: {why}. The command may have done all of \
+                     its work, or a part.\nOutput: {}",
                     self.text()
                 );
                 return Err(ToolError::new(FAILED_KIND, message));
@@ -98,7 +98,7 @@ impl FollowedCommand<'_> {
                     (None, None) => String::new(),
                 };
                 let message = format!(
-                    "The command has ended{ended}, and the editor does not say what it wrote: {why}"
+                    "The command has ended{ended}, and the editor does not give its output: {why}"
                 );
                 return Err(ToolError::new(FAILED_KIND, message));
             }

@@ -219,7 +219,7 @@ fn propose(
         done.push(made.done);
     }
     if *new == *original.text && !original.is_new() {
-        return Err(no_change("the file says already what it would say after this"));
+        return Err(no_change("the file already has the text that it would have after this edit"));
     }
     let line = first_change(&original.text, &new);
     let done = if is_created { created(relative, &new) } else { done.join("\n") };

@@ -140,7 +140,11 @@ async fn no_more_run_than_may() {
     let (pid, _) = shell.start("cat go").await;
     let args = json!({ "command": "true", "is_background": true });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
-    expect!["The command could not be started: 1 commands run in the background, and no more may; list_background_processes names them"].assert_eq(&error.message);
+    expect![
+        "The command could not be started: 1 commands run in the background, which is the limit; \
+         list_background_processes names them"
+    ]
+    .assert_eq(&error.message);
     shell.go().await;
     shell.read(json!({ "pid": pid, "delay_ms": 60_000 })).await;
     shell.start("true").await;
@@ -199,7 +203,11 @@ async fn a_command_whose_time_is_over_ends_where_no_more_may_run_in_the_backgrou
     let args = json!({ "command": "exec 3>family; sleep 1000", "timeout": 1 });
     let error = shell.call("run_shell_command", args).await.unwrap_err();
     assert_eq!(error.kind, "shell_timeout");
-    expect!["The command was ended after 1 ms: 0 commands run in the background, and no more may; list_background_processes names them. Give it a longer `timeout`.\nOutput: "].assert_eq(&error.message);
+    expect![
+        "The command was ended after 1 ms: 0 commands run in the background, which is the limit; \
+         list_background_processes names them. Give it a longer `timeout`.\nOutput: "
+    ]
+    .assert_eq(&error.message);
     drop(opened);
     is_gone(family).await;
 }

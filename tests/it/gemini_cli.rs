@@ -219,7 +219,7 @@ fn a_path_names_one_file_or_a_directory_of_them() {
     let said = place.import(&["../backup"]);
     assert_eq!(said.code, Some(1));
     expect![[r"
-        tandem: HOME/backup/logs.json is not imported: it is no session of Gemini CLI
+        tandem: HOME/backup/logs.json is not imported: it is not a session of Gemini CLI
         Sessions of Gemini CLI: 1 imported, 1 imported before, 1 skipped.
         tandem: not all sessions are imported
     "]]
@@ -245,7 +245,7 @@ fn json_has_each_session_and_each_skipped_file() {
           {
             "file": "HOME/.gemini/tmp/workspace/chats/session-x.json",
             "outcome": "skipped",
-            "reason": "it is no session of Gemini CLI"
+            "reason": "it is not a session of Gemini CLI"
           },
           {
             "file": "HOME/.gemini/tmp/workspace/chats/session-2026-08-06T10-00-8a4f6e0d.jsonl",
@@ -540,15 +540,15 @@ fn what_is_no_chat_is_named_and_does_no_harm() {
         .map(|it| format!("{}: {}\n", it.path.file_name().unwrap().display(), it.why))
         .collect();
     expect![[r"
-        session-0.json: it is no session of Gemini CLI
-        session-1.json: it is no session of Gemini CLI
-        session-2.json: it is no session of Gemini CLI
-        session-3.json: it is no session of Gemini CLI
-        session-4.json: it is no session of Gemini CLI
-        session-dir.json: it is no file
-        session-fifo.jsonl: it is no file
+        session-0.json: it is not a session of Gemini CLI
+        session-1.json: it is not a session of Gemini CLI
+        session-2.json: it is not a session of Gemini CLI
+        session-3.json: it is not a session of Gemini CLI
+        session-4.json: it is not a session of Gemini CLI
+        session-dir.json: it is not a file
+        session-fifo.jsonl: it is not a file
         session-huge.json: it is larger than 64 MiB
-        session-link.jsonl: it is no file
+        session-link.jsonl: it is not a file
     "]]
     .assert_eq(&skipped.concat());
     // These names are links to directories.
@@ -564,7 +564,10 @@ fn what_is_no_chat_is_named_and_does_no_harm() {
     fs::create_dir(&backup).unwrap();
     symlink(&outside, backup.join("chats")).unwrap();
     let skips = |found: &FoundSessions, path: &Path| {
-        found.skipped.iter().any(|it| it.path == path && it.why.to_string() == "it is no directory")
+        found
+            .skipped
+            .iter()
+            .any(|it| it.path == path && it.why.to_string() == "it is not a directory")
     };
     let found = place.found(&ImportScope::All);
     assert_eq!(found.sessions.len(), 1, "{found:?}");

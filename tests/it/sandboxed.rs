@@ -266,7 +266,9 @@ async fn an_always_outside_is_remembered() {
     let [held, asked, known, other] = &made[..] else { panic!("{} calls", made.len()) };
     assert!(held.is_sandboxed() && !held.is_asked() && !held.is_done());
     assert!(asked.is_asked() && asked.is_done() && !asked.is_sandboxed(), "{}", asked.told());
-    let why = format!("it is to run outside the sandbox; the model says: \"{REASON}\"");
+    let why = format!(
+        "the model wants this command to run outside the sandbox; the model says: \"{REASON}\""
+    );
     assert!(asked.why().starts_with(&why), "{}", asked.why());
     assert!(!known.is_asked() && known.is_done() && !known.is_sandboxed(), "{}", known.told());
     assert!(other.is_sandboxed() && !other.is_done(), "{}", other.told());
@@ -379,7 +381,7 @@ async fn where_no_sandbox_works_it_is_told_once_and_asked_as_without_one() {
     });
     let made = stage.go(Answer::Once { edited: None }).await;
     assert!(made.iter().all(|made| made.is_asked() && made.is_done() && !made.is_sandboxed()));
-    assert_eq!(made[0].why(), "`touch` is not known to only read");
+    assert_eq!(made[0].why(), "`touch` is not on the list of commands that only read");
     let mut log = stage.session.events(0);
     let told = until(&mut log, is_end).await;
     let told = told.iter().filter(|event| matches!(&***event, Event::Notice(_)));
@@ -504,7 +506,7 @@ async fn where_a_sandbox_is_demanded_and_none_works_no_command_runs_in_any_mode(
         for made in &made {
             assert!(!made.is_asked() && !made.is_done(), "{mode}");
             let told = made.told();
-            assert!(told.contains("none of the sandboxes works that --sandbox asks for"), "{told}");
+            assert!(told.contains("no sandbox that --sandbox asks for works here"), "{told}");
             assert!(!told.contains("outside"), "{told}");
         }
         assert_eq!(made.len(), 3);
@@ -615,7 +617,7 @@ async fn without_a_person_what_has_to_leave_is_refused_and_the_rule_is_named() {
     if lacking(Need::Sandbox) {
         return;
     }
-    let rule = "a rule that allows it, with `sandbox = \"danger-full-access\"`";
+    let rule = "a rule that allows this call, with `sandbox = \"danger-full-access\"`";
     for (mode, call) in [("default", run("git commit -m x")), ("yolo", outside("touch a.txt"))] {
         let setup = Setup::answers(json!([[call], [{ "text": "done" }]]));
         let ran = setup.arg("--approval-mode").arg(mode).arg("-p").arg("go").run().await;

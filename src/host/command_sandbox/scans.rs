@@ -93,8 +93,8 @@ impl Scans {
             makers => format!("{} ran", makers.join(" and ")),
         };
         Some(format!(
-            "{} came up while {makers}. Other programs run such files by themselves: look at it, unless \
-             you made it. Later commands in the sandbox cannot change it.",
+            "{} appeared while {makers}. Other programs run such files by themselves: look at the file, unless \
+             you made it. Later commands in the sandbox cannot change the file.",
             listed(&new)
         ))
     }
@@ -136,10 +136,10 @@ mod tests {
         let runs_on = scans.runs_on("`make watch`".to_owned());
         assert_eq!(scans.compare(files(&[("/.git", 2)])), None, "nothing is new");
         let told = scans.compare(files(&[("/.git", 2), ("/.vscode", 3)])).unwrap();
-        assert!(told.starts_with("`/.vscode` came up while `make watch` ran."), "{told}");
+        assert!(told.starts_with("`/.vscode` appeared while `make watch` ran."), "{told}");
         drop(runs_on);
         let told = scans.compare(files(&[("/.git", 4)])).unwrap();
-        assert!(told.starts_with("`/.git` came up while `make watch` ran."), "{told}");
+        assert!(told.starts_with("`/.git` appeared while `make watch` ran."), "{told}");
         assert_eq!(scans.compare(files(&[("/.git", 5)])), None, "nothing runs any more");
     }
 

@@ -94,11 +94,11 @@ impl HostLists {
     /// Checks that a host is not denied. The error says why it is.
     pub fn judge(&self, destination: &Destination) -> Result<(), String> {
         if self.denied_unknown {
-            let why = "no host is connected to until `sandbox.network.deniedDomains` is corrected";
+            let why = "commands can connect to no host until `sandbox.network.deniedDomains` is corrected";
             return Err(why.to_owned());
         }
         if self.denied.iter().any(|pattern| pattern.covers(&destination.host)) {
-            return Err("the settings deny it".to_owned());
+            return Err("`sandbox.network.deniedDomains` in the settings denies it".to_owned());
         }
         Ok(())
     }

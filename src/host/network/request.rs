@@ -66,10 +66,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<ProxyRequest, &'static str> {
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
-        _ => return Err("this is no request of HTTP/1"),
+        _ => return Err("this is not an HTTP/1 request"),
     }
     let (Some(method), Some(target)) = (request.method, request.path) else {
-        return Err("this is no request of HTTP/1");
+        return Err("this is not an HTTP/1 request");
     };
     if method == "CONNECT" {
         let destination = authority(target, None).ok_or("CONNECT takes a host and a port")?;
@@ -143,7 +143,7 @@ fn body(headers: &[httparse::Header<'_>]) -> Result<BodyLength, &'static str> {
     let (mut lengths, mut encodings) = (of("content-length"), of("transfer-encoding"));
     let (length, encoding) = (lengths.next(), encodings.next());
     if lengths.next().is_some() || encodings.next().is_some() {
-        return Err("the length of the body is said twice");
+        return Err("the length of the body is given twice");
     }
     match (length, encoding) {
         (None, None) => Ok(BodyLength::Bytes(0)),
@@ -152,7 +152,7 @@ fn body(headers: &[httparse::Header<'_>]) -> Result<BodyLength, &'static str> {
         }
         (Some(length), None) if length.value.iter().all(u8::is_ascii_digit) => {
             let length = std::str::from_utf8(length.value).ok().and_then(|it| it.parse().ok());
-            length.map(BodyLength::Bytes).ok_or("the length of the body is no number")
+            length.map(BodyLength::Bytes).ok_or("the length of the body is not a number")
         }
         _ => Err("the length of the body is not clear"),
     }

@@ -89,7 +89,7 @@ impl NetworkSetup {
     pub(super) fn judge(&self, destination: &Destination) -> Result<(), String> {
         let port = &destination.port;
         if !DEFAULT_PORTS.contains(port) && !self.ports.contains(port) {
-            let port = format!("port {port} is not among those that can be connected to");
+            let port = format!("port {port} is not among the ports that commands can connect to");
             return Err(format!("{port} (`sandbox.network.allowedPorts`)"));
         }
         self.lists.judge(destination)?;

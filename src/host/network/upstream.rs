@@ -54,7 +54,9 @@ impl fmt::Debug for UpstreamProxies {
 pub(super) async fn connect(proxy: &Intercept, destination: &Destination) -> io::Result<TcpStream> {
     let uri = proxy.uri();
     let (Some("http"), Some(host)) = (uri.scheme_str(), uri.host()) else {
-        return Err(io::Error::other("the proxy that the environment names is none of `http:`"));
+        return Err(io::Error::other(
+            "the proxy that the environment names does not have an `http:` address",
+        ));
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let mut stream = TcpStream::connect((host, uri.port_u16().unwrap_or(DEFAULT_PORT))).await?;

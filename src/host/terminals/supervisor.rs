@@ -189,7 +189,7 @@ impl Supervisor {
         }
         if self.pulse.get().is_some_and(HeartbeatMonitor::is_late) {
             return Err(io::Error::other(
-                "the database does not answer, and others may have taken the session over; try again",
+                "the database does not answer, and another node may have taken the session over; try again",
             ));
         }
         let number = self.started.fetch_add(1, Ordering::Relaxed);

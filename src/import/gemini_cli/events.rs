@@ -411,15 +411,15 @@ impl<'a> Writing<'a> {
         let model = self.model.as_deref().map(line_of).filter(|model| !model.contains('`'));
         let model = model.map(|model| format!(", where `{model}` answered")).unwrap_or_default();
         let mut notice = format!(
-            "This conversation was begun in Gemini CLI{model}. Its file there stays as it is; what calls \
-             changed there cannot be undone here."
+            "This conversation was begun in Gemini CLI{model}. Its file in Gemini CLI stays as it is; changes \
+             that calls made in Gemini CLI cannot be undone here."
         );
         if !self.left.is_empty() {
             let left: Vec<_> = self.left.iter().map(|(name, n)| format!("{n} × {name}")).collect();
-            notice.push_str(&format!(" Not taken over: {}.", left.join(", ")));
+            notice.push_str(&format!(" Not imported: {}.", left.join(", ")));
         }
         if damaged > 0 {
-            notice.push_str(&format!(" Pieces of the file that cannot be read: {damaged}."));
+            notice.push_str(&format!(" Parts of the file that cannot be read: {damaged}."));
         }
         self.add(Event::Notice(notice));
         self.add(Event::ToldNext(IMPORT_NOTE.to_owned()));

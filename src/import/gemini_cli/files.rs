@@ -280,7 +280,7 @@ fn project_name(file: &Path) -> Option<&str> {
 /// Reads a directory, which must not be a symbolic link.
 fn read_dir(dir: &Path) -> io::Result<fs::ReadDir> {
     if !fs::symlink_metadata(dir)?.is_dir() {
-        return Err(io::Error::new(ErrorKind::NotADirectory, "it is no directory"));
+        return Err(io::Error::new(ErrorKind::NotADirectory, "it is not a directory"));
     }
     fs::read_dir(dir)
 }

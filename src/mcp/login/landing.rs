@@ -50,7 +50,7 @@ impl Landing {
             None => (0, CALLBACK_PATH.to_owned()),
             Some(wanted) => {
                 let url = Url::parse(wanted)
-                    .map_err(|err| format!("`redirectUri` is no address: {err}."))?;
+                    .map_err(|err| format!("`redirectUri` is not a URL: {err}."))?;
                 let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
                 if !here || url.scheme() != "http" {
                     return Ok(None);
@@ -95,7 +95,9 @@ impl Landing {
         };
         ending.cancel();
         let _ = timeout(LAST_PAGE_TIMEOUT, servers).await;
-        outcome.unwrap_or_else(|| Err("The page for the end of the login has ended.".to_owned()))
+        outcome.unwrap_or_else(|| {
+            Err("The page for the end of the login cannot be served any more.".to_owned())
+        })
     }
 }
 
@@ -132,7 +134,10 @@ impl LandingPage {
         let address = format!("http://localhost{}?{query}", self.path);
         let callback = Url::parse(&address).ok().as_ref().and_then(Callback::from_address);
         let Some(callback) = callback.filter(|callback| callback.state == self.state) else {
-            return page(StatusCode::BAD_REQUEST, "This is not the end of a login that has begun.");
+            return page(
+                StatusCode::BAD_REQUEST,
+                "This page does not belong to a login that tandem has begun.",
+            );
         };
         let finished = (self.finish)(callback).await;
         let answer = match &finished {

@@ -79,7 +79,7 @@ impl Root {
             Ok(found) if found.is(place) => Ok(found),
             Ok(_) | Err(Errno::LOOP | Errno::NOENT | Errno::NOTDIR) => {
                 Err(io::Error::other(format!(
-                    "{name} is not there any more as when the session began; begin a new session"
+                    "{name} was removed or replaced since the session began; begin a new session"
                 )))
             }
             Err(error) => Err(error).naming(name),

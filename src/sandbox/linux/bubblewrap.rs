@@ -241,7 +241,7 @@ pub(crate) fn check(expected: &[Expected]) -> io::Result<()> {
         };
         let is_judged = place.as_ref().is_none_or(|place| found.is(place));
         if !found.is_mount() || !is_judged {
-            let why = "it was changed while the sandbox was made; try again";
+            let why = "the file was changed while the sandbox was made; try again";
             return Err(io::Error::other(format!("{}: {why}", path.display())));
         }
     }

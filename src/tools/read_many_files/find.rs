@@ -141,7 +141,7 @@ impl Plan {
     fn take(&mut self, cx: &ToolContext, until: &Deadline, mut found: BTreeMap<PathBuf, bool>) {
         if until.timed_out() {
             let seconds = cx.host.limits.search_time.as_secs();
-            let why = format!("not looked for any more after {seconds} s");
+            let why = format!("not found within {seconds} s, after which the search ended");
             self.skipped.push(("other files".to_owned(), why));
         }
         let known: HashSet<_> = self.files.iter().map(|file| file.path.clone()).collect();

@@ -69,7 +69,7 @@ impl WebClient {
     /// why the address is not read.
     pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
-        let destination = destination(url).ok_or_else(|| format!("`{host}` is no host"))?;
+        let destination = destination(url).ok_or_else(|| format!("`{host}` is not a host"))?;
         self.setup.hosts.judge(&destination)?;
         net::judge_host(url, self.setup.reach)
             .map_err(|why| format!("{host} is {why}. {PRIVATE_HINT}"))
@@ -120,7 +120,7 @@ impl WebClient {
                 match connect(to, true).await {
                     Admission::Admitted => {}
                     Admission::Refused(why) | Admission::NotNow(why) => {
-                        return Err(format!("it redirects to {next}, which is not read: {why}"));
+                        return Err(format!("it redirects to {next}, which cannot be read: {why}"));
                     }
                 }
             }
@@ -134,7 +134,7 @@ impl WebClient {
         // The resolver judges only hosts that are names. This check also covers hosts that are IP addresses.
         self.judge(url)?;
         let clients = self.clients()?;
-        let uri = url.as_str().parse().map_err(|err| format!("it is no address: {err}"))?;
+        let uri = url.as_str().parse().map_err(|err| format!("it is not a URL: {err}"))?;
         let client = if clients.proxies.intercept(&uri).is_some() {
             self.judge_for_proxy(url).await?;
             &clients.proxied
@@ -192,8 +192,8 @@ fn destination(url: &Url) -> Option<Destination> {
 }
 
 /// Advice for the user, at the end of the error for a refused address.
-const PRIVATE_HINT: &str = "Only what everybody can reach is read, unless the user sets \
-    `tools.webFetch.allowPrivate`";
+const PRIVATE_HINT: &str =
+    "Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`";
 
 /// Returns the address that a response redirects to; `None` if it is no redirection. The error says why the redirection
 /// is not followed.
@@ -204,9 +204,11 @@ fn moved(response: &Response, from: &Url) -> Result<Option<Url>, String> {
         return Ok(None);
     }
     let location = header(response.headers(), LOCATION);
-    let location =
-        location.ok_or_else(|| format!("it answered {status} and does not say where"))?;
-    let next = from.join(&location).map_err(|err| format!("it redirects to no address: {err}"))?;
+    let location = location
+        .ok_or_else(|| format!("it answered {status}, which is a redirect, without an address"))?;
+    let next = from
+        .join(&location)
+        .map_err(|err| format!("it redirects to something that is not a URL: {err}"))?;
     // The caller puts this error into a sentence of its own, so the period is removed.
     let next =
         super::urls::read(next.as_str()).map_err(|why| why.trim_end_matches('.').to_owned())?;

@@ -35,7 +35,7 @@ pub(super) fn read(got: &Download) -> Result<PageContent, String> {
     }
     let is_page = kind.ends_with("html") || kind.ends_with("xhtml+xml");
     let text = decode(&got.bytes, charset(rest), is_page || !known)
-        .ok_or_else(|| "it is not text, and no image or PDF file".to_owned())?;
+        .ok_or_else(|| "it is neither text nor an image or a PDF file".to_owned())?;
     let is_page = is_page || !known && looks_like_page(&text);
     let text = if is_page { html::text(&text) } else { text };
     Ok(PageContent::Text(plain(text.as_bytes())))

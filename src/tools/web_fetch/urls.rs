@@ -29,9 +29,9 @@ pub(super) fn read(text: &str) -> Result<Url, String> {
     if text.len() > MAX_ADDRESS_BYTES {
         return Err(format!("An address is longer than {MAX_ADDRESS_BYTES} bytes."));
     }
-    let mut url = Url::parse(text).map_err(|err| format!("`{text}` is no address: {err}."))?;
+    let mut url = Url::parse(text).map_err(|err| format!("`{text}` is not a URL: {err}."))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("`{text}` is no address of the web: it must begin with https://."));
+        return Err(format!("`{text}` is not an address of the web: begin it with https://."));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("An address with a user's name or password in it is not read.".to_owned());
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn what_is_no_address_says_so() {
         let check = |text, why: &str| assert!(of(text).unwrap_err().contains(why));
-        check("http://[::1", "is no address");
+        check("http://[::1", "is not a URL");
         check("https://user:secret@a.test/", "password");
         check(&format!("https://a.test/{}", "x".repeat(MAX_ADDRESS_BYTES)), "longer");
         assert!(read("file:///etc/passwd").unwrap_err().contains("https"));

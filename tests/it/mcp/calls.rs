@@ -34,7 +34,7 @@ async fn a_tool_is_called_when_the_user_allows_it() {
     };
     assert_eq!(started.access, access);
     let question = started.question.as_ref().unwrap();
-    expect!["a tool of an MCP server may do anything; the server says that this one only reads"]
+    expect!["a tool of an MCP server may do anything; the server says that this tool only reads"]
         .assert_eq(&question.why);
     let scopes = [Scope::Tool("mcp_s_echo".to_owned()), Scope::Server("s".to_owned())];
     assert_eq!(question.scopes, scopes);

@@ -65,7 +65,11 @@ async fn a_name_that_leads_inside_is_not_followed_and_its_address_not_said() {
         all.push(told);
     }
     all.dedup();
-    expect!["The MCP server `web` is down: it cannot be reached: what its name leads to is not where clients' servers may be. Retrying in 60 s"].assert_eq(&all.join("\n"));
+    expect![
+        "The MCP server `web` is down: it cannot be reached: its name leads to an address where servers that \
+         clients name may not be. Retrying in 60 s"
+    ]
+    .assert_eq(&all.join("\n"));
 }
 
 #[tokio::test]
@@ -82,7 +86,11 @@ async fn a_name_that_turns_inside_later_is_not_followed() {
     assert!(asked > 0);
     turned.store(true, Ordering::SeqCst);
     let why = error(&stage.turn().await);
-    expect!["mcp_tool_error: The MCP server `web`: the request failed: it cannot be reached: what its name leads to is not where clients' servers may be."].assert_eq(&why);
+    expect![
+        "mcp_tool_error: The MCP server `web`: the request failed: it cannot be reached: its name leads to an \
+         address where servers that clients name may not be."
+    ]
+    .assert_eq(&why);
     assert_eq!(service.headers.lock().unwrap().len(), asked);
 }
 
@@ -132,7 +140,11 @@ async fn a_login_leads_nowhere_inside_and_reads_nothing_out() {
     let url = format!("http://mcp.test:{mcp}/mcp");
     let stage = stage(&url, Reach::Loopback, vec![says("hi")], lead);
     let told = notices(&stage.turn().await).join("\n");
-    expect!["The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its `headers`"].assert_eq(&told);
+    expect![
+        "The MCP server `web` requires a login: run `/mcp auth web`, or put a token into its `headers` in the \
+         settings"
+    ]
+    .assert_eq(&told);
     let said = stage.says("/mcp auth web").await;
     assert!(names.lock().unwrap().iter().any(|name| name == "inside.test"), "{said}");
     assert_eq!(asked.load(Ordering::SeqCst), 0, "{said}");

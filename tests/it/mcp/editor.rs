@@ -45,8 +45,8 @@ async fn its_tools_are_called_and_asked_about() {
     let id = agent.prompt("go").await;
     let read = agent.until_answered(id, "allow").await;
     let asked = of(&read, "requestToolCallConfirmation");
-    let why = "Asked because a tool of an MCP server may do anything; the server says that this one only \
-        reads [built-in rule mcp]";
+    let why = "Asked because a tool of an MCP server may do anything; the server says that this tool only reads \
+        [built-in rule mcp]";
     let expected = json!({
         "label": "Call echo (s) {\"message\":\"hi\"}",
         "icon": "hammer",

@@ -157,7 +157,7 @@ async fn an_answer_that_is_too_long_is_not_read() {
         told.push(error(&stage.turn().await));
     }
     expect![[r#"
-        mcp_tool_error: The MCP server `web`: it broke off its answer, or the answer was too long (`--limit mcp-message-bytes=N`).
+        mcp_tool_error: The MCP server `web`: no answer for 10 s.
         mcp_tool_error: The MCP server `web`: the request failed: HTTP response body exceeded the maximum size of 16777216 bytes."#]].assert_eq(&told.join("\n"));
 }
 
@@ -170,8 +170,8 @@ async fn one_that_wants_a_login_says_how() {
     .await;
     let stage = service.stage(vec![says("hi")], limits());
     let told = notices(&stage.turn().await);
-    let said = "The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its \
-        `headers`";
+    let said = "The MCP server `web` requires a login: run `/mcp auth web`, or put a token into its `headers` in \
+        the settings";
     assert_eq!(told, [said]);
 }
 
@@ -232,7 +232,11 @@ async fn an_answer_that_breaks_off_and_is_forgotten_is_not_waited_for() {
     let stage = service.stage(answers, limits());
     let before = Instant::now();
     let error = error(&stage.turn().await);
-    expect!["mcp_tool_error: The MCP server `web`: it broke off its answer, or the answer was too long (`--limit mcp-message-bytes=N`)."].assert_eq(&error);
+    expect![
+        "mcp_tool_error: The MCP server `web`: it broke off its answer, or the answer was too long (`--limit \
+         mcp-message-bytes=N` allows more)."
+    ]
+    .assert_eq(&error);
     assert!(before.elapsed() < Duration::from_secs(8), "{:?}", before.elapsed());
 }
 
@@ -249,7 +253,9 @@ async fn one_of_the_old_kind_is_recognised() {
     .await;
     let stage = service.stage(vec![says("hi")], limits());
     let told = notices(&stage.turn().await).join("\n");
-    expect!["The MCP server `web` is down: it speaks only HTTP with SSE, which the protocol had before 2025 and which is not spoken here: use its address for streamable HTTP (often `/mcp`), or a bridge, such as the program `mcp-remote`"].assert_eq(&told);
+    expect!["The MCP server `web` is down: it speaks only the old transport HTTP with SSE, which tandem does not \
+        support: use its address for streamable HTTP (often `/mcp`), or a bridge, such as the program \
+        `mcp-remote`"].assert_eq(&told);
 }
 
 #[tokio::test]
@@ -258,7 +264,8 @@ async fn an_address_that_is_none_is_said_once() {
         let reach = ServerReach::Http { url: url.to_owned(), headers: Vec::new() };
         ServerConfig::new("web", reach, "a test")
     };
-    for (url, why) in [("nonsense", "its address is none"), ("file:///x", "begins with file:")] {
+    for (url, why) in [("nonsense", "its address is not a URL"), ("file:///x", "begins with file:")]
+    {
         let stage = Stage::with(vec![says("hi")], limits(), |_| vec![config(url)]);
         let told = notices(&stage.turn().await).join("\n");
         assert!(told.contains(why), "{told}");

@@ -71,7 +71,7 @@ async fn a_prompt_does_not_wait_for_ever_nor_twice() {
     let events = stage.turn().await;
     let expected = [
         "Waiting for the MCP servers `s`",
-        "The MCP servers `s` are not ready; their tools come when they are",
+        "The MCP servers `s` are not ready; the model gets their tools as soon as they are",
     ];
     assert_eq!(notices(&events), expected);
     assert!(stage.tools().iter().all(|tool| tool.starts_with("mcp_quick")));
@@ -240,7 +240,7 @@ async fn a_server_whose_script_has_changed_since_the_consent_does_not_start_agai
     assert_eq!((stage.standing(), starts()), (vec!["s: ready".to_owned()], 1));
     *script.lock().unwrap() = "two";
     stage.turn().await;
-    let is_held = || stage.standing()[0].contains("has changed since you agreed to it");
+    let is_held = || stage.standing()[0].contains("have changed since you trusted them");
     wait_until("the server to be held", is_held).await;
     assert_eq!(starts(), 1);
     assert!(stage.tools().is_empty(), "its tools are still offered");
@@ -279,7 +279,7 @@ async fn a_yes_to_another_program_of_a_server_starts_that_program_and_not_the_ea
     assert_eq!(starts("one"), 1);
     *script.lock().unwrap() = "two";
     stage.turn().await;
-    let is_held = || stage.standing()[0].contains("has changed since you agreed to it");
+    let is_held = || stage.standing()[0].contains("have changed since you trusted them");
     wait_until("the server to be held", is_held).await;
     stage.turn().await;
     stage.ready("s").await;

@@ -105,8 +105,8 @@ async fn a_login_in_the_browser_is_all_it_takes() {
     let answers = [vec![says("hi")], call_and_end()].concat();
     let stage = user.stage(&authority, OAuth::default(), answers);
     let told = notices(&stage.turn().await);
-    let how = "The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its \
-        `headers`";
+    let how = "The MCP server `web` requires a login: run `/mcp auth web`, or put a token into its `headers` in \
+        the settings";
     assert_eq!(told, [how]);
     let said = stage.says("/mcp auth web").await;
     assert!(said.starts_with("Log in to `web` in your browser: http://127.0.0.1:"), "{said}");
@@ -177,7 +177,11 @@ async fn when_it_cannot_be_renewed_the_user_logs_in_again() {
     assert!(user.kept().is_empty(), "what is of no use is not kept");
     let next = user.stage(&authority, OAuth::default(), vec![says("hi")]);
     let told = notices(&next.turn().await).join("\n");
-    expect!["The MCP server `web` requires a login: run `/mcp auth web`, or give it a token in its `headers`"].assert_eq(&told);
+    expect![
+        "The MCP server `web` requires a login: run `/mcp auth web`, or put a token into its `headers` in the \
+         settings"
+    ]
+    .assert_eq(&told);
     authority.set(|ways| ways.no_renewal = false);
     next.says("/mcp auth web").await;
     assert_eq!(next.standing(), ["web: ready"]);
@@ -193,7 +197,7 @@ async fn who_comes_back_with_another_state_is_nobody() {
             let mut wrong = Url::parse(&find("redirect_uri")).unwrap();
             wrong.query_pairs_mut().append_pair("code", "theirs").append_pair("state", "theirs");
             let page = go(wrong).await;
-            assert!(page.contains("not the end of a login"), "{page}");
+            assert!(page.contains("does not belong to a login"), "{page}");
             go(address).await;
         }));
     }));
@@ -239,7 +243,8 @@ async fn a_login_that_is_not_what_it_should_be_comes_to_nothing() {
 
         The login failed: the service says access_denied. Run `/mcp auth web` to try again."#]].assert_eq(&said);
     let said = fails(Ways { no_registration: true, ..Ways::default() }).await;
-    expect!["`web`: this program could not register there; if you have a client id for it, set it in the settings (`oauth`, `clientId`): Registration failed: Dynamic client registration not supported."].assert_eq(&said);
+    expect!["`web`: tandem could not register there as a client; if you have a client id, set it in the settings \
+        (`oauth`, `clientId`): Registration failed: Dynamic client registration not supported."].assert_eq(&said);
 }
 
 #[tokio::test]
@@ -253,7 +258,7 @@ async fn only_web_pages_are_opened() {
         let stage = user.stage(&authority, OAuth::default(), Vec::new());
         let said = stage.says("/mcp auth web").await;
         assert!(
-            said.contains("is no web page") || said.contains("does not begin with https"),
+            said.contains("is not a URL") || said.contains("does not begin with https"),
             "{said}"
         );
         assert!(user.opened.lock().unwrap().is_empty());
@@ -280,10 +285,17 @@ async fn a_login_that_was_cancelled_can_be_finished_with_the_last_address() {
     let last = answer.headers()["location"].to_str().unwrap().to_owned();
     assert!(reqwest::get(&last).await.is_err(), "the page is closed");
     let said = stage.says("/mcp auth web http://localhost:1/callback?code=x&state=y").await;
-    expect!["That address is of another login than the last that was begun for `web`. Run `/mcp auth web` to begin another, and use the address of its page."]
-        .assert_eq(&said);
+    expect![
+        "This address belongs to an earlier login to `web`. Run `/mcp auth web` to begin a new login, and use \
+         the address of its last page."
+    ]
+    .assert_eq(&said);
     let said = stage.says("/mcp auth web nonsense").await;
-    expect!["That is no address that a browser ends up at after a login: it lacks `state`, or both `code` and `error`. Copy the whole address of the last page."].assert_eq(&said);
+    expect![
+        "This is not the address of the last page of a login: it lacks `state`, or both `code` and `error`. Copy \
+         the whole address from your browser."
+    ]
+    .assert_eq(&said);
     let said = stage.says(&format!("/mcp auth web {last}")).await;
     assert_eq!(said, LOGGED_IN);
     let said = stage.says(&format!("/mcp auth web {last}")).await;
@@ -317,8 +329,8 @@ async fn who_logs_out_is_unknown_there_from_then_on() {
     stage.says("/mcp auth web").await;
     is_known(&outcome(&stage.turn().await));
     let said = stage.says("/mcp logout web").await;
-    let how = "The login to `web` was removed. The MCP server `web` requires a login: run \
-        `/mcp auth web`, or give it a token in its `headers`.";
+    let how = "The login to `web` was removed. The MCP server `web` requires a login: run `/mcp auth web`, or \
+        put a token into its `headers` in the settings.";
     assert_eq!(said, how);
     assert_eq!(user.kept(), Vec::<std::path::PathBuf>::new());
     assert_eq!(stage.says("/mcp logout web").await, "You were not logged in to `web`.");
@@ -335,7 +347,7 @@ async fn who_has_no_login_is_told_so() {
     assert_eq!(said, "Unknown MCP server `other`. Known servers: `web`.");
     let stage = Stage::new("s", "plain", Vec::new());
     let said = stage.says("/mcp auth s").await;
-    assert_eq!(said, "`s` is no web service, so there is no login.");
+    assert_eq!(said, "`s` is not reached over HTTP, so it has no login.");
     let reach = ServerReach::Http { url: authority.mcp(), headers: Vec::new() };
     let held = Some("may not be used yet".to_owned());
     let config = ServerConfig { held, ..ServerConfig::new("web", reach, "a test") };

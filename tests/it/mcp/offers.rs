@@ -200,8 +200,8 @@ async fn servers_are_listed_with_all_that_they_offer() {
         `/mcp` has no `foo`. It has:
 
         - `/mcp list`: the servers, with the status, tools, prompts and resources of each
-        - `/mcp desc`: the same, with the description of each tool
-        - `/mcp schema`: the same, with the arguments of each tool
+        - `/mcp desc`: the servers, with the description of each tool
+        - `/mcp schema`: the servers, with the arguments of each tool
         - `/mcp auth SERVER [ADDRESS]`: log in to a server, in your browser
         - `/mcp logout SERVER`: forget the login to a server
         - `/mcp reload [SERVER]`: reload the settings and reconnect the servers, or one of them

@@ -66,7 +66,7 @@ async fn what_is_wrong_with_how_to_log_in_is_said() {
         if prompt == "/mcp" {
             let home = agent.workspace().join("..").canonicalize().unwrap();
             expect![[r#"
-                **a**: down: its `authProviderType`, "google_credentials", is not known here: give it a token in its `headers`, or log in to it without that · named by ~/.gemini/settings.json:1
+                **a**: down: its `authProviderType`, "google_credentials", is not supported: put a token into its `headers`, or remove `authProviderType` and log in · named by ~/.gemini/settings.json:1
 
                 **b**: down: its `oauth` cannot be read: invalid type: string "all", expected a sequence · named by ~/.gemini/settings.json:1
             "#]].assert_eq(&said.replace(&home.display().to_string(), "~"));
@@ -116,10 +116,10 @@ async fn what_is_said_of_the_folder_counts_at_once() {
     };
     stands("go", "done").await;
     stands("/mcp", "**s**: is not used yet").await;
-    stands("/permissions trust", "is used from now on").await;
+    stands("/permissions trust", "are trusted from now on").await;
     stands("/mcp", "**s**: ready").await;
     stands("/mcp reload", "**s**: ").await;
-    stands("/permissions trust no", "is not used from now on").await;
+    stands("/permissions trust no", "do not run from now on").await;
     stands("/mcp", "**s**: is not used yet").await;
     stands("/mcp enable s", "**s**: is not used yet").await;
 }

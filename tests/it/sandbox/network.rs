@@ -58,7 +58,7 @@ fn a_command_by_hand_is_told_which_hosts_it_was_kept_from() {
     let (shown, told) =
         (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap());
     for (host, why) in [
-        ("b.test", "the settings deny it"),
+        ("b.test", "`sandbox.network.deniedDomains` in the settings denies it"),
         ("c.test", "`sandbox.network.allowedDomains` does not name it"),
         ("127.0.0.2", "it is this machine itself"),
     ] {

@@ -251,8 +251,11 @@ fn a_directory_that_cannot_be_listed_is_not_written() {
                 "cd ./{directory}; chmod 755 .; echo evil > .git/hooks/pre-commit; chmod 311 ."
             );
             // If the root itself cannot be listed, no command runs: secrets in the root could not be hidden.
-            let refusal =
-                if directory.is_empty() { "cannot be searched" } else { "could not be searched" };
+            let refusal = if directory.is_empty() {
+                "cannot be searched"
+            } else {
+                "a directory there cannot be listed"
+            };
             let output = run(mechanism, &line);
             let directory = arena.workspace().join(directory);
             assert!(!directory.join(".git/hooks/pre-commit").exists(), "{mechanism}: {output:?}");

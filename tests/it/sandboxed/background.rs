@@ -43,7 +43,7 @@ async fn told(stage: &Stage) -> Vec<String> {
     let events = timeout(HANG, until(&mut log, ended)).await;
     let events = events.unwrap_or_else(|_| panic!("it does not end: {}", job.output(10)));
     let notices = events.iter().filter_map(|event| match &**event {
-        Event::Notice(notice) if notice.contains("came up") => Some(notice.clone()),
+        Event::Notice(notice) if notice.contains("appeared") => Some(notice.clone()),
         _ => None,
     });
     notices.collect()
@@ -59,7 +59,7 @@ async fn what_comes_up_while_one_runs_is_told_and_stays() {
     go(&stage).await;
     let told = told(&stage).await;
     let [told] = &told[..] else { panic!("{told:?}") };
-    assert!(told.contains(".vscode` came up while `cat go; mkdir .vscode"), "{told}");
+    assert!(told.contains(".vscode` appeared while `cat go; mkdir .vscode"), "{told}");
     // The file stays, because a person may have made it.
     assert_eq!(fs::read_to_string(stage.path(".vscode/tasks.json")).unwrap(), "task\n");
 }
@@ -125,7 +125,10 @@ async fn what_an_earlier_command_has_left_behind_and_made_later_is_told_to_the_n
     let position = stage.session.position();
     stage.session.prompt(crate::fakes::text("go"), tandem_agent::session::Origin::Editor);
     let mut log = stage.session.events(position);
-    let is_told = |event: &Event| matches!(event, Event::ToldNext(text) if text.contains(".vscode` came up while processes may have run"));
+    let is_told = |event: &Event| {
+        matches!(event, Event::ToldNext(text) if text.contains(".vscode` appeared \
+        while processes may have run"))
+    };
     until(&mut log, is_told).await;
     assert!(stage.path(".vscode").exists());
 }

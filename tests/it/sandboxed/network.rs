@@ -243,7 +243,13 @@ async fn yolo_asks_about_no_host_but_denied_ones_stay_denied() {
     let made = stage.go(Answer::Reject).await;
     assert!(questions(&made).is_empty());
     assert!(made[0].told().contains("Host: good.test"), "{}", made[0].told());
-    assert!(made[1].told().contains("bad.test (the settings deny it)"), "{}", made[1].told());
+    assert!(
+        made[1]
+            .told()
+            .contains("bad.test (`sandbox.network.deniedDomains` in the settings denies it)"),
+        "{}",
+        made[1].told()
+    );
 }
 
 #[tokio::test]

@@ -167,7 +167,10 @@ async fn what_the_settings_say_counts_first() {
         ..setup
     });
     let denied = stage.tunnel(&format!("bad.good.test:{server}")).await;
-    assert!(denied.contains("(the settings deny it)"), "{denied}");
+    assert!(
+        denied.contains("(`sandbox.network.deniedDomains` in the settings denies it)"),
+        "{denied}"
+    );
     assert_eq!(stage.asked(), []);
     // The settings allow the host (`true`), but the policy still decides.
     stage.tunnel(&format!("a.good.test:{server}")).await;

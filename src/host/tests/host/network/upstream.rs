@@ -52,5 +52,5 @@ async fn the_proxy_is_told_its_password_and_one_of_another_kind_is_refused() {
     assert!(tunnel.contains(&sent), "{tunnel}");
     let stage = behind("socks5://127.0.0.1:9", server, &["127.0.0.1"]);
     let answer = stage.tunnel(&format!("good.test:{server}")).await;
-    assert!(answer.contains("is none of `http:`"), "{answer}");
+    assert!(answer.contains("does not have an `http:` address"), "{answer}");
 }

@@ -161,7 +161,7 @@ fn arguments_that_make_no_sense_are_named() {
         check_error(&project, args, &format!("invalid_tool_params: {expected}"));
     };
     check(json!({ "start_line": 0 }), "`start_line`: lines are counted from 1");
-    check(json!({ "start_line": -1 }), "`start_line`: -1 is no whole number from 0");
+    check(json!({ "start_line": -1 }), "`start_line`: -1 is not a whole number from 0");
     check(json!({ "limit": 0 }), "`limit`: must be at least 1");
     let turned = "`end_line`: must not be less than `start_line`";
     check(json!({ "start_line": 3, "end_line": 2 }), turned);

@@ -153,7 +153,7 @@ fn a_pattern_that_cannot_be_used_says_where() {
     );
     check(
         json!({ "pattern": "a", "context": "some" }),
-        "invalid_tool_params: `context`: \"some\" is no whole number from 0",
+        "invalid_tool_params: `context`: \"some\" is not a whole number from 0",
     );
 }
 

@@ -159,7 +159,7 @@ fn what_is_not_read_says_why() {
 
         --- Not read ---
 
-        fifo: $ROOT/fifo is no regular file (but a device, a pipe or a socket).
+        fifo: $ROOT/fifo is not a regular file, but a device, a pipe or a socket.
 
         --- End of content ---"#]]
     .assert_eq(&fifo);
@@ -356,7 +356,7 @@ fn no_more_files_are_read_than_are_allowed() {
 
         --- Not read ---
 
-        other files: not looked for any more after 0 s
+        other files: not found within 0 s, after which the search ended
 
         --- End of content ---"#]]
     .assert_eq(&answer(&project, json!({ "include": ["**"] })));

@@ -56,25 +56,29 @@ async fn what_is_inside_is_refused_and_the_setting_that_allows_it_is_named() {
         told.push(refused(Reach::Private, url, &[]).await);
     }
     expect![[r#"
-        http://127.0.0.1:PORT/ was not read: 127.0.0.1 is this machine itself. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://localhost:PORT/ was not read: localhost is this machine itself. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://[::1]:PORT/ was not read: [::1] is this machine itself. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://127.0.0.1:PORT/ was not read: 127.0.0.1 is this machine itself. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://127.0.0.1:PORT/ was not read: 127.0.0.1 is this machine itself. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://[::ffff:7f00:1]:PORT/ was not read: [::ffff:7f00:1] is another form of 127.0.0.1, this machine itself. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://10.0.0.1/ was not read: 10.0.0.1 is a private address. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://192.168.1.1/ was not read: 192.168.1.1 is a private address. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://[fd00::1]/ was not read: [fd00::1] is a private address. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://169.254.169.254/latest/ was not read: 169.254.169.254 is a link-local address, where clouds keep the secrets of their machines. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://[fd00:ec2::254]/ was not read: [fd00:ec2::254] is an address where a cloud answers its machines. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`.
-        http://0.0.0.0/ was not read: 0.0.0.0 is an unspecified address. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`."#]].assert_eq(&told.join("\n"));
+        http://127.0.0.1:PORT/ was not read: 127.0.0.1 is this machine itself. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://localhost:PORT/ was not read: localhost is this machine itself. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://[::1]:PORT/ was not read: [::1] is this machine itself. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://127.0.0.1:PORT/ was not read: 127.0.0.1 is this machine itself. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://127.0.0.1:PORT/ was not read: 127.0.0.1 is this machine itself. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://[::ffff:7f00:1]:PORT/ was not read: [::ffff:7f00:1] is another form of 127.0.0.1, this machine itself. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://10.0.0.1/ was not read: 10.0.0.1 is a private address. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://192.168.1.1/ was not read: 192.168.1.1 is a private address. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://[fd00::1]/ was not read: [fd00::1] is a private address. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://169.254.169.254/latest/ was not read: 169.254.169.254 is a link-local address, where clouds keep the secrets of their machines. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://[fd00:ec2::254]/ was not read: [fd00:ec2::254] is an address where a cloud answers its machines. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`.
+        http://0.0.0.0/ was not read: 0.0.0.0 is an unspecified address. Only public addresses are read, unless the user sets `tools.webFetch.allowPrivate`."#]].assert_eq(&told.join("\n"));
     assert!(server.asked().is_empty());
 }
 
 #[tokio::test]
 async fn a_name_that_leads_inside_is_refused() {
     let why = refused(Reach::Public, "http://inside.test/", &[&["127.0.0.1", "10.0.0.1"]]).await;
-    expect!["http://inside.test/ was not read: inside.test leads to 10.0.0.1, a private address. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`."].assert_eq(&why);
+    expect![
+        "http://inside.test/ was not read: inside.test leads to 10.0.0.1, a private address. Only public \
+         addresses are read, unless the user sets `tools.webFetch.allowPrivate`."
+    ]
+    .assert_eq(&why);
 }
 
 #[tokio::test]
@@ -97,7 +101,11 @@ async fn a_name_that_turns_inside_between_two_requests_is_not_followed() {
     let port = server.address().rsplit(':').next().unwrap();
     let url = format!("http://turns.test:{port}/");
     let why = refused(Reach::Loopback, &url, &[&["127.0.0.1"], &["10.0.0.1"]]).await;
-    expect!["http://turns.test:PORT/ was not read: turns.test leads to 10.0.0.1, a private address. Only what everybody can reach is read, unless the user sets `tools.webFetch.allowPrivate`."].assert_eq(&why.replace(port, "PORT"));
+    expect![
+        "http://turns.test:PORT/ was not read: turns.test leads to 10.0.0.1, a private address. Only public \
+         addresses are read, unless the user sets `tools.webFetch.allowPrivate`."
+    ]
+    .assert_eq(&why.replace(port, "PORT"));
     assert_eq!(server.asked().len(), 1);
 }
 
@@ -117,8 +125,8 @@ async fn a_redirection_is_followed_on_the_same_host_only() {
     expect![[r#"
         it redirects to https://other.test/y; if you want that, call web_fetch with that address.
         it redirects to http://10.0.0.1/; if you want that, call web_fetch with that address.
-        `file:///etc/passwd` is no address of the web: it must begin with https://.
-        it answered 301 Moved Permanently and does not say where."#]]
+        `file:///etc/passwd` is not an address of the web: begin it with https://.
+        it answered 301 Moved Permanently, which is a redirect, without an address."#]]
     .assert_eq(&told.join("\n"));
 }
 
@@ -136,7 +144,10 @@ async fn a_denied_host_is_not_read_however_it_is_spelled_and_others_of_the_call_
     let hosts = ["good.test", "bad.test", "BAD.test.", "x.worse.test"];
     let prompt = hosts.map(|host| format!("http://{host}:{port}/")).join(" ");
     let told = denying(&["bad.test", "*.worse.test"]).read(&prompt).await.unwrap().text;
-    assert_eq!(told.matches("the settings deny it").count(), 3);
+    assert_eq!(
+        told.matches("`sandbox.network.deniedDomains` in the settings denies it").count(),
+        3
+    );
     assert!(told.contains("From http://good.test:"), "{told}");
     assert_eq!(server.asked().len(), 1);
 }
@@ -168,7 +179,7 @@ async fn a_redirection_to_a_denied_host_of_the_same_site_is_not_followed() {
     let (port, requests) = redirecting_to("www.good.test").await;
     let from = format!("http://good.test:{port}/");
     let told = denying(&["www.good.test"]).read(&from).await.unwrap_err().message;
-    assert!(told.contains("the settings deny it"), "{told}");
+    assert!(told.contains("`sandbox.network.deniedDomains` in the settings denies it"), "{told}");
     assert_eq!(requests.load(Ordering::Relaxed), 1);
 }
 
@@ -183,7 +194,7 @@ async fn the_policy_is_asked_about_the_host_of_a_redirection() {
     });
     let web = Web { connect: Some(connect), ..denying(&[]) };
     let told = web.read(&format!("http://good.test:{port}/")).await.unwrap_err().message;
-    assert!(told.contains("which is not read: a rule denies it"), "{told}");
+    assert!(told.contains("which cannot be read: a rule denies it"), "{told}");
     // Only the host of the redirection is asked about: the first host was permitted with the call itself.
     assert_eq!(*seen.lock().unwrap(), [(format!("www.good.test:{port}"), true)]);
     assert_eq!(requests.load(Ordering::Relaxed), 1);

@@ -82,7 +82,7 @@ async fn what_is_not_said_to_be_anything_is_looked_at() {
     assert_eq!(text(page("application/octet-stream", "plain")).await, "plain");
     assert_eq!(text(page("", "\n<!DOCTYPE HTML><p>a</p><p>b")).await, "a\n\nb");
     let why = why_not(page("application/octet-stream", b"\x00\x01\x02".to_vec())).await;
-    assert_eq!(why, "it is not text, and no image or PDF file.");
+    assert_eq!(why, "it is neither text nor an image or a PDF file.");
 }
 
 #[tokio::test]
