@@ -3,7 +3,7 @@
 
 /// Error of a command that panicked.
 pub(crate) const FAULT_MESSAGE: &str =
-    "The command failed because of a fault in this agent; its log says more.";
+    "The command failed because of a bug in tandem; the log (`--log-file`) says more.";
 
 /// Does work that may read or write files, on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(

@@ -95,7 +95,7 @@ use tandem_model as model;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
 
 /// Reason given for turns that end because the agent ends.
-pub const AGENT_ENDS: &str = "Ended before it was done, because the agent ends.";
+pub const AGENT_ENDS: &str = "Ended early, because the agent ends.";
 
 /// A live conversation, as front ends hold it.
 pub struct Session {

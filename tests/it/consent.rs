@@ -242,7 +242,7 @@ async fn a_file_of_answers_that_cannot_be_believed_answers_nothing() {
     assert_eq!(home.status(&["a"]).await, ConsentStatus::Pending);
     let consent = home.consent(&home.project(), &["a"]);
     let why = answer(&consent, true).await.unwrap_err().to_string();
-    assert!(why.contains("folders.json may be written by others"), "{why}");
+    assert!(why.contains("folders.json can be written by other users"), "{why}");
     assert!(consent.is_given());
     fs::set_permissions(home.file(), fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(home.file(), "{").unwrap();

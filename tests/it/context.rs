@@ -327,7 +327,7 @@ async fn a_path_in_quotes_and_a_pattern_are_mentions() {
 async fn more_mentions_than_are_looked_up_are_said() {
     let prompt: String = (0..103).map(|n| format!("@{n}.txt ")).collect();
     let (told, notices) = mentioned(&[("0.txt", "zero")], text(&prompt)).await;
-    let over = "3 more mentions: only the first 100 of a prompt are looked up";
+    let over = "3 more mentions are not looked up: only the first 100 of a prompt are";
     assert_eq!(notices.last().unwrap(), over);
     assert!(told.contains(&format!("\n{over}\n")) && told.contains("zero"), "{told}");
 }
@@ -460,7 +460,8 @@ async fn names_of_memory_files_in_a_projects_settings_lead_to_files_of_the_proje
     assert!(told.contains("The rules of the project."), "{told}");
     assert!(told.contains("What I want everywhere."), "{told}");
     // A notice names each entry that is left out, although it would lead to a file.
-    let why = "only a project's settings name it, and they count in the project";
+    let why =
+        "only the project's settings name the file, and they have no effect outside the project";
     let left_out = |name: &str| told.lines().any(|it| it.contains(name) && it.contains(why));
     assert!(left_out(".gemini/oauth_creds.json"), "{told}");
     let id = agent.prompt("/memory add I like tabs").await;

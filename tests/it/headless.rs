@@ -148,8 +148,8 @@ async fn a_question_is_a_refusal_that_the_model_and_the_user_are_told_of() {
     assert_eq!(ran.stdout, "Let me see.\nIt is done.\n");
     assert_eq!(
         ran.stderr,
-        "tandem: not allowed without `--approval-mode auto_edit`: Write b.txt (this mode asks \
-         before it changes files [built-in rule edits])\n"
+        "tandem: not allowed without `--approval-mode auto_edit`: Write b.txt (this mode asks before a call \
+         changes files [built-in rule edits])\n"
     );
     assert!(!ran.home.path().join("workspace/b.txt").exists());
     assert!(ran.status.success());
@@ -202,7 +202,7 @@ async fn refused_calls_are_listed_with_tool_reason_and_rule() {
         "tool_name": "write_file",
         "tool_id": "write_file-2",
         "parameters": { "file_path": "b.txt", "content": "b\n" },
-        "reason": "this mode asks before it changes files",
+        "reason": "this mode asks before a call changes files",
         "rules": ["built-in rule edits"],
     }]);
     for end in both_ends(story(), 0).await {
@@ -233,7 +233,7 @@ async fn a_run_can_fail_because_a_call_was_refused() {
     let [stream, json] = both_ends(story().arg("--fail-on-refusal"), 4).await;
     assert_eq!((&stream["status"], &stream["stop_reason"]), (&json!("error"), &json!("end_turn")));
     let why =
-        "1 tool call was refused (`write_file`), and `--fail-on-refusal` makes the run fail then.";
+        "1 tool call was refused (`write_file`), so the run fails, as `--fail-on-refusal` asks.";
     let error = json!({ "type": "CallsRefusedError", "message": why, "code": 4 });
     assert_eq!((&json["error"], &json["response"]), (&error, &json!("It is done.")));
     both_ends(story().arg("-y").arg("--fail-on-refusal"), 0).await;
@@ -358,7 +358,7 @@ async fn each_failure_has_its_exit_code() {
     let down = fails(json!({ "unavailable": "the server is down" }));
     check_failure(down, 1, "Error", "the server is down").await;
     let refused = fails(json!({ "refused": "SAFETY" }));
-    check_failure(refused, 1, "Error", "would not answer: SAFETY").await;
+    check_failure(refused, 1, "Error", "refused to answer: SAFETY").await;
     let calls = Setup::answers(json!([[run("true")], [run("true")], [run("true")]]));
     let rounds = calls.arg("--limit").arg("rounds=2");
     check_failure(rounds, 53, "FatalTurnLimitedError", "after 2 rounds").await;

@@ -62,7 +62,7 @@ async fn a_conversation_is_shown_as_people_read_it() {
 
         ? Write hello.txt
           + hello
-          Asked because this mode asks before it changes files [built-in rule edits]
+          Asked because this mode asks before a call changes files [built-in rule edits]
 
         › allow
 

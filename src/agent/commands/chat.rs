@@ -20,7 +20,7 @@ pub(super) const COMMAND: Command = Command {
     sub_commands: &[
         Command {
             name: "save",
-            description: "keep the conversation as it is now, under a tag",
+            description: "save the conversation so far under a tag",
             arguments: &[TAG_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
@@ -28,7 +28,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "overwrite",
-            description: "the same, in place of the checkpoint that has the tag",
+            description: "save the conversation so far in place of the checkpoint with this tag",
             arguments: &[TAG_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
@@ -114,14 +114,14 @@ async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandRe
     match same.first() {
         Some(_) if !may_overwrite => {
             return Err(not_saved(format!(
-                "there is another checkpoint `{tag}`; take another tag"
+                "another checkpoint has the tag `{tag}`; choose another tag"
             )));
         }
         Some(old) if !overwrites => {
             let old = described(old);
             return Err(format!(
-                "Not saved: there is a checkpoint `{tag}` already ({old}). `/chat overwrite {tag}` \
-                 puts this conversation in its place."
+                "Not saved: a checkpoint has the tag `{tag}` already ({old}). `/chat overwrite {tag}` replaces \
+                 that checkpoint."
             ));
         }
         _ => {}
@@ -132,7 +132,10 @@ async fn save(request: CommandRequest<'_>, overwrites: bool) -> Result<CommandRe
     for old in &same {
         let deleted = store.delete(&old.head.id).await;
         deleted.map_err(|error| {
-            format!("Saved, but the old `{tag}` is still there: {}.", error.for_clients())
+            format!(
+                "The conversation is saved, but the old checkpoint `{tag}` could not be deleted: {}.",
+                error.for_clients()
+            )
         })?;
     }
     Ok(CommandReply::Say(format!(
@@ -146,8 +149,8 @@ async fn resume(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let tagged = tagged(&request).await?;
     let id = tagged.first().map(|listed| listed.head.id.as_str()).unwrap_or_default();
     Ok(CommandReply::Say(format!(
-        "`tandem -r {id}` goes on from `{}` in a terminal, in a copy of it. This conversation goes on \
-         as it is.",
+        "`tandem -r {id}` in a terminal goes on from a copy of the checkpoint `{}`. This conversation stays as \
+         it is.",
         request.args
     )))
 }
@@ -187,7 +190,9 @@ async fn delete(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let store = request.turn.engine.store()?;
     for listed in tagged(&request).await? {
         let deleted = store.delete(&listed.head.id).await;
-        deleted.map_err(|error| format!("`{tag}` is not deleted: {}.", error.for_clients()))?;
+        deleted.map_err(|error| {
+            format!("The checkpoint `{tag}` is not deleted: {}.", error.for_clients())
+        })?;
     }
     Ok(CommandReply::Say(format!("The checkpoint `{tag}` is deleted.")))
 }

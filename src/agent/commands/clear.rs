@@ -5,7 +5,7 @@ use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "clear",
-    description: "clear the conversation so far for the model",
+    description: "let the model forget the conversation so far",
     arguments: &[],
     sub_commands: &[],
     asks_model: false,
@@ -13,8 +13,8 @@ pub(super) const COMMAND: Command = Command {
         Box::pin(async move {
             request.turn.forget();
             Ok(CommandReply::Say(
-                "The model has forgotten the conversation so far. Files are as they are, and so \
-                 is what you have allowed."
+                "The model has forgotten the conversation so far. Files stay as they are, and your \"always\" \
+                 answers still count."
                     .to_owned(),
             ))
         })

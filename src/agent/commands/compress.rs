@@ -18,12 +18,13 @@ pub(super) const COMMAND: Command = Command {
 
 async fn compress(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let short = request.turn.compress(request.args).await;
-    let short = short.map_err(|why| format!("The conversation is as it was: {why}."))?;
+    let short = short.map_err(|why| format!("The conversation is not compressed: {why}."))?;
     let files = match short.changed.len() {
         0 => String::new(),
         files => format!(" Files that the agent has changed: {files}."),
     };
     Ok(CommandReply::Say(format!(
-        "The newest messages are as they were, and so is what you said; the rest is a summary.{files}"
+        "A summary takes the place of the older messages. The newest messages and your own words stay as they \
+         were.{files}"
     )))
 }

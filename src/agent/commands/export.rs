@@ -28,7 +28,7 @@ pub(super) async fn export(request: CommandRequest<'_>) -> Result<CommandReply, 
         Some("txt") => to_text,
         _ => {
             return Err(format!(
-                "Not written: `{}` ends in none of .md, .html and .txt. `tandem sessions export` \
+                "Not written: the file's name `{}` must end in .md, .html or .txt. `tandem sessions export` \
                  writes the log itself.",
                 request.args
             ));
@@ -58,7 +58,7 @@ fn write_document(
     let written = disk.create_private(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|err| match err.kind() {
         ErrorKind::AlreadyExists => {
-            "the file is there already; delete it, or name another one.".to_owned()
+            "the file exists already; delete the file, or name another one.".to_owned()
         }
         _ => format!("{err}."),
     })

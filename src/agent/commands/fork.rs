@@ -26,7 +26,7 @@ async fn fork(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         format!("`tandem attach URL --session {}`, with the server's URL,", copy.id)
     };
     Ok(CommandReply::Say(format!(
-        "The conversation is copied: {go_on} goes on with the copy. This one stays as it is."
+        "The conversation is copied: {go_on} goes on with the copy. This conversation stays as it is."
     )))
 }
 

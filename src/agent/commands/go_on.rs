@@ -5,7 +5,7 @@ use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "continue",
-    description: "go on with a turn that was interrupted, cancelled or failed; the model is told nothing new",
+    description: "go on with a turn that was interrupted, cancelled or failed, without a new prompt",
     arguments: &[],
     sub_commands: &[],
     asks_model: true,
@@ -14,8 +14,7 @@ pub(super) const COMMAND: Command = Command {
             if request.turn.engine.transcript.lock().is_unanswered() {
                 Ok(CommandReply::Ask(Vec::new()))
             } else {
-                Err("There is nothing to go on with: the model has answered what it was told \
-                     last. Say what to do next."
+                Err("There is nothing to go on with: the model has answered your last prompt. Say what to do next."
                     .to_owned())
             }
         })

@@ -23,8 +23,8 @@ fn help(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
         let own = own.iter().map(|command| format!("- {}\n", command.line()));
         let lines = command_lines("", commands) + &own.collect::<String>();
         return Ok(CommandReply::Say(format!(
-            "A prompt that begins with one of these runs it; the model is told nothing of \
-             it.\n\n{lines}"
+            "A prompt that begins with one of these commands runs the command; the model does not see the \
+             prompt.\n\n{lines}"
         )));
     }
     let asked = format!("/{}", request.args.trim_start_matches('/'));

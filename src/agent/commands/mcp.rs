@@ -25,7 +25,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "desc",
-            description: "the same, with the description of each tool",
+            description: "the servers, with the description of each tool",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -33,7 +33,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "schema",
-            description: "the same, with the arguments of each tool",
+            description: "the servers, with the arguments of each tool",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -46,7 +46,7 @@ pub(super) const COMMAND: Command = Command {
                 SERVER_ARGUMENT,
                 Argument {
                     name: "address",
-                    description: "the address that the browser was sent to, if it could not return by itself",
+                    description: "the address of the browser's last page, if the browser could not open that page",
                     is_required: false,
                 },
             ],

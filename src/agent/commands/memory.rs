@@ -85,7 +85,10 @@ fn list(files: &[MemoryFile]) -> String {
             Err(why) => format!("- `{path}`: not sent to the model: {why}\n"),
         }
     };
-    format!("The model is told what these say:\n\n{}", files.iter().map(line).collect::<String>())
+    format!(
+        "The model is told the contents of these files:\n\n{}",
+        files.iter().map(line).collect::<String>()
+    )
 }
 
 async fn add(request: CommandRequest<'_>) -> Result<CommandReply, String> {
@@ -98,7 +101,7 @@ async fn add(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let file = request.turn.remember(request.args).await;
     let file = file.map_err(|why| format!("Nothing was added: {why}"))?;
     Ok(CommandReply::Say(format!(
-        "Added to `{}`; the model is told with the next prompt.",
+        "The text is added to `{}`. The model reads the file again with your next prompt.",
         file.display()
     )))
 }

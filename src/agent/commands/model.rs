@@ -42,7 +42,7 @@ async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let served = list(&request.turn.engine.model.served().await, &current);
     let mut said = format!("The model is `{current}`. Known models:\n\n{known}");
     if !served.is_empty() {
-        said.push_str(&format!("\nOf your server:\n\n{served}"));
+        said.push_str(&format!("\nModels of your server:\n\n{served}"));
     }
     Ok(CommandReply::Say(said))
 }
@@ -64,6 +64,6 @@ async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         format!("{why}\n\nThe model is `{current}` as before.")
     })?;
     let ready = request.turn.engine.model.get().ready();
-    let but = ready.err().map(|why| format!("\n\nIt cannot be asked yet: {why}"));
+    let but = ready.err().map(|why| format!("\n\nThe model cannot answer yet: {why}"));
     Ok(CommandReply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))
 }

@@ -19,7 +19,7 @@ pub(super) const COMMAND: Command = Command {
     sub_commands: &[
         Command {
             name: "list",
-            description: "the same",
+            description: "list the calls that need no question",
             arguments: &[],
             sub_commands: &[],
             asks_model: false,
@@ -39,7 +39,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "trust",
-            description: "allow or refuse commands and servers from this folder's own settings",
+            description: "trust or distrust the programs that this folder's settings name",
             arguments: &[YES_ARGUMENT],
             sub_commands: &[],
             asks_model: false,
@@ -78,11 +78,13 @@ async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let mut text = blocking(move || Ok(written(&permissions))).await?;
     if !executables.is_empty() {
         let may = match status {
-            ConsentStatus::Given => "may be used",
-            ConsentStatus::Refused => "may not be used (`/permissions trust` allows it)",
-            ConsentStatus::Pending => "is not used before you have agreed (`/permissions trust`)",
+            ConsentStatus::Given => "are trusted",
+            ConsentStatus::Refused => {
+                "are not trusted, and do not run (`/permissions trust` trusts them)"
+            }
+            ConsentStatus::Pending => "do not run until you trust them (`/permissions trust`)",
         };
-        let _ = write!(text, "\n**What this folder's own settings would run** {may}:\n\n");
+        let _ = write!(text, "\n**Programs that this folder's settings name** {may}:\n\n");
         for executable in executables {
             let _ = writeln!(text, "- {executable}");
         }
@@ -96,7 +98,7 @@ fn written(permissions: &Permissions) -> String {
     if answered.is_empty() {
         text.push_str("\nNo question was answered with \"always\".\n");
     } else {
-        text.push_str("\n**Always** (`/permissions remove N` takes it back):\n\n");
+        text.push_str("\n**Always** (`/permissions remove N` removes one):\n\n");
     }
     for (at, answer) in answered.iter().enumerate() {
         let _ = match answer {
@@ -112,7 +114,7 @@ fn written(permissions: &Permissions) -> String {
     let loaded = permissions.loaded();
     let rules = loaded.policy.rules();
     if !rules.is_empty() {
-        text.push_str("\n**Rules**, the weightiest first:\n\n");
+        text.push_str("\n**Rules**, the highest priority first:\n\n");
     }
     for rule in rules {
         let _ = writeln!(text, "- {} ({})", rule.text, rule.name);
@@ -139,7 +141,9 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
             "No \"always\" answer has the number {number}. `/permissions` shows the numbers."
         ))?;
         if let AlwaysAnswer::Saved(saved) = &answer {
-            permissions.unsave(saved).map_err(|why| format!("It was not removed: {why}."))?;
+            permissions
+                .unsave(saved)
+                .map_err(|why| format!("The \"always\" answer was not removed: {why}."))?;
         }
         Ok(answer)
     });
@@ -150,7 +154,7 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         }
         AlwaysAnswer::Saved(saved) => saved.scope,
     };
-    Ok(CommandReply::Say(format!("Not always allowed any more: {scope}.")))
+    Ok(CommandReply::Say(format!("You are asked again about: {scope}.")))
 }
 
 async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
@@ -159,22 +163,22 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         "no" => false,
         other => {
             return Err(format!(
-                "Nothing was changed: `{other}` is neither `yes` nor `no`. `/permissions trust` allows, \
-                 `/permissions trust no` refuses."
+                "Nothing was changed: `{other}` is neither `yes` nor `no`. `/permissions trust` trusts the \
+                 folder's programs, `/permissions trust no` distrusts them."
             ));
         }
     };
     let shown = request.turn.engine.approvals.consent.review().await.executables;
     if shown.is_empty() {
-        return Ok(CommandReply::Say("This folder's own settings run nothing.".to_owned()));
+        return Ok(CommandReply::Say("This folder's settings name no programs.".to_owned()));
     }
-    request.turn.check_user().map_err(|why| format!("Nothing is changed: {why}."))?;
+    request.turn.check_user().map_err(|why| format!("Nothing was changed: {why}."))?;
     let kept = request.turn.engine.servers.trust_folder(&shown, yes).await;
     if let Err(why @ ConsentError::Changed) = kept {
         return Err(why.to_string());
     }
-    let may = if yes { "is used from now on" } else { "is not used from now on" };
-    let mut text = format!("What this folder's own settings would run {may}.");
+    let may = if yes { "are trusted from now on" } else { "do not run from now on" };
+    let mut text = format!("The programs that this folder's settings name {may}.");
     if let Err(why) = kept {
         text.push_str(&format!(" {why}"));
     }

@@ -19,7 +19,7 @@ pub(super) const COMMAND: Command = Command {
     run: Some(|request| Box::pin(async move { begin(&request) })),
 };
 
-const NOT_BEGUN: &str = "The mode is as it was: `/plan off` ends only what `/plan` has begun. Set \
+const NOT_BEGUN: &str = "The mode is not changed: `/plan off` ends plan mode only where `/plan` began it. Set \
     another mode in your editor or terminal.";
 
 fn begin(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
@@ -27,8 +27,8 @@ fn begin(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
         return Ok(CommandReply::Say("The mode is `plan` already.".to_owned()));
     }
     Ok(CommandReply::Say(
-        "The mode is `plan` now: reading is allowed, of the web too, and all else is refused. \
-         `/plan off` ends it."
+        "The mode is `plan` now: calls that read files or the web are allowed, and all others are refused. \
+         `/plan off` ends this mode."
             .to_owned(),
     ))
 }

@@ -8,7 +8,7 @@ use tandem_content::shorten::ellipsis;
 const MAX_PROMPT_CHARS: usize = 60;
 
 /// End of a reply: the changes that command lines make in files are not recorded, so they cannot be undone.
-const COMMANDS_NOTE: &str = "What commands changed is not taken back.\n";
+const COMMANDS_NOTE: &str = "Changes that commands made are not undone.\n";
 
 const TURN_ARGUMENT: Argument = Argument {
     name: "n",
@@ -77,9 +77,9 @@ fn list(request: &CommandRequest<'_>) -> String {
         return "No call has changed a file in this session.".to_owned();
     };
     let mut said = format!(
-        "Files that calls have changed. `/restore CALL` takes one change back, `/restore turn {n}` \
-         all of that turn, `/restore since {n}` all since then. What commands changed is not among \
-         them.\n",
+        "Files that calls have changed. `/restore CALL` undoes one change, `/restore turn {n}` all changes of \
+         that turn, `/restore since {n}` all changes since that turn began. Changes that commands made are not \
+         listed.\n",
         n = last.turn.0
     );
     let mut turn = None;
@@ -94,7 +94,7 @@ fn list(request: &CommandRequest<'_>) -> String {
         }
         let file = request.turn.engine.host.workspace.relative(&change.path);
         let made = if change.made { ", made" } else { "" };
-        let restored = if change.restored { ", taken back" } else { "" };
+        let restored = if change.restored { ", undone" } else { "" };
         said.push_str(&format!("- `{}`: `{file}`{made}{restored}\n", change.call));
     }
     said
@@ -132,9 +132,11 @@ pub(super) fn outcome(
     let line = |(change, result): &(CallChange, Result<(), String>)| {
         let file = request.turn.engine.host.workspace.relative(&change.path);
         match result {
-            Ok(()) if change.made => format!("- `{file}` is removed again (`{}`)\n", change.call),
+            Ok(()) if change.made => {
+                format!("- `{file}`, which `{}` created, is removed again\n", change.call)
+            }
             Ok(()) => format!("- `{file}` is as it was before `{}`\n", change.call),
-            Err(why) => format!("- `{file}` was left alone (`{}`): it {why}\n", change.call),
+            Err(why) => format!("- `{file}` was left alone (`{}`): the file {why}\n", change.call),
         }
     };
     let said: String = changes.iter().map(line).collect();

@@ -66,9 +66,9 @@ async fn list(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     };
     let lines: String = prompts.iter().map(line).collect();
     Ok(CommandReply::Say(format!(
-        "Prompts that the conversation can go back to. `/rewind N` goes back to before prompt N, \
-         with the files as they were then; `/rewind conversation N` leaves the files as they are, \
-         and `/restore since N` the conversation.\n\n{lines}"
+        "Prompts that the conversation can go back to. `/rewind N` goes back to before prompt N, with the files \
+         as they were then. `/rewind conversation N` leaves the files as they are; `/restore since N` leaves the \
+         conversation as it is.\n\n{lines}"
     )))
 }
 

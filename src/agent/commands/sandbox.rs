@@ -5,18 +5,20 @@ use crate::session::CommandReply;
 
 pub(super) const COMMAND: Command = Command {
     name: "sandbox",
-    description: "what the sandbox of commands holds, or how to switch it on",
+    description: "what commands can do in the sandbox, or how to switch the sandbox on",
     arguments: &[],
     sub_commands: &[],
     asks_model: false,
     run: Some(|request| Box::pin(async move { show(&request).await.map(CommandReply::Say) })),
 };
 
-const SANDBOX_OFF: &str = "Commands run without a sandbox, as the settings have it. To switch it on, start tandem with \
-    `--sandbox`, or set `tools.sandbox` to `true`. `tandem sandbox` in a shell shows what it would hold here.";
+const SANDBOX_OFF: &str = "Commands run without a sandbox, as the settings have it. To switch it on, start \
+    tandem with `--sandbox`, or set `tools.sandbox` to `true`. `tandem sandbox` in a shell shows what commands \
+    could do in it here.";
 
-const GIVEN_WAY: &str = "Commands run in the editor's terminals, as `acp.clientTerminals` has it, and so without a \
-    sandbox. To have them run in one instead, set `tools.sandbox` to `true`, or start tandem with `--sandbox`.";
+const GIVEN_WAY: &str = "Commands run in the editor's terminals, as `acp.clientTerminals` has it, and so without \
+    a sandbox. To run commands in a sandbox instead, set `tools.sandbox` to `true`, or start tandem with \
+    `--sandbox`.";
 
 async fn show(request: &CommandRequest<'_>) -> Result<String, String> {
     let turn = request.turn;

@@ -7,7 +7,7 @@ use crate::session::{CommandReply, PrincipalId, ShareRole};
 
 pub(super) const SHARE_COMMAND: Command = Command {
     name: SHARE_NAME,
-    description: "share the session with somebody of your tenant, or show with whom it is shared",
+    description: "share the session with a person or service of your tenant, or show with whom it is shared",
     arguments: &[
         Argument { name: "name", description: "the person or service", is_required: false },
         Argument {
@@ -23,7 +23,7 @@ pub(super) const SHARE_COMMAND: Command = Command {
 
 pub(super) const UNSHARE_COMMAND: Command = Command {
     name: UNSHARE_NAME,
-    description: "share the session with somebody no longer",
+    description: "end the sharing of the session with a person or service",
     arguments: &[Argument {
         name: "name",
         description: "the person or service",
@@ -54,7 +54,7 @@ fn share(request: &CommandRequest<'_>) -> Result<String, String> {
         role => role.parse().map_err(|why| format!("Not shared: {why}."))?,
     };
     if !PrincipalId::is_name(name) {
-        return Err(format!("Not shared: `{}` is no name.", name.replace('`', "'")));
+        return Err(format!("Not shared: `{}` is not a name.", name.replace('`', "'")));
     }
     if name == owner.name {
         return Err(format!("Not shared: `{name}` owns the session."));
@@ -62,8 +62,7 @@ fn share(request: &CommandRequest<'_>) -> Result<String, String> {
     request.turn.share(name, role);
     let (tenant, id) = (&owner.tenant, request.turn.id());
     Ok(format!(
-        "`{name}` of the tenant `{tenant}` {}. The session's id is `{id}`; `/unshare {name}` takes this \
-         back.",
+        "`{name}` of the tenant `{tenant}` {}. The session's id is `{id}`; `/unshare {name}` ends the sharing.",
         rights(role)
     ))
 }
@@ -81,12 +80,12 @@ fn unshare(request: &CommandRequest<'_>) -> Result<String, String> {
 fn owner(request: &CommandRequest<'_>) -> Result<PrincipalId, String> {
     let turn = request.turn;
     let owner = turn.access().owner.ok_or(
-        "This session cannot be shared: it belongs to the user of the machine, and not to somebody whom \
-         `tandem serve` knows by a token.",
+        "This session cannot be shared: it belongs to the user of this machine. Only sessions of people and \
+         services with a token of `tandem serve` can be shared.",
     )?;
     // The operator of the server may do everything. The operator's prompts have no principal.
     if turn.origin().principal().is_some_and(|principal| *principal != owner) {
-        return Err(format!("Only `{owner}`, who owns the session, shares it."));
+        return Err(format!("Only `{owner}`, the owner of the session, can share it."));
     }
     Ok(owner)
 }

@@ -46,8 +46,8 @@ fn list(request: &CommandRequest<'_>) -> String {
         return "No command has been started in the background.".to_owned();
     }
     format!(
-        "`/shells PID` shows what one has written, `/shells stop PID` ends it. All of them end with \
-         the session.\n\n{lines}"
+        "`/shells PID` shows the output of a command, `/shells stop PID` ends the command. All of these commands \
+         end with the session.\n\n{lines}"
     )
 }
 
@@ -63,7 +63,7 @@ fn output(job: &Job) -> String {
     let state = format!("{} {}: {}", job.pid, job.state(), code(&job.command));
     let written = job.output(SHOWN_OUTPUT_LINES);
     if written.trim().is_empty() {
-        return format!("{state}\n\nIt has written nothing.");
+        return format!("{state}\n\nThe command has written nothing.");
     }
     // The lines are indented as a block of code, because the output itself could close a fence.
     let lines = written.trim_end().lines().map(|line| format!("    {line}\n"));

@@ -4,7 +4,8 @@
 pub const QUIT_WORDS: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":quit"];
 
 /// The end of the answer to one of [`QUIT_WORDS`] where a front end cannot be left.
-pub const QUIT_HINT: &str = "In its own terminal it leaves tandem; in an editor or another client, close the session there.";
+pub const QUIT_HINT: &str = "In tandem's own terminal, this command ends tandem; in an editor or another client, \
+    close the session there.";
 
 /// The end of the answer to an unknown command.
 pub const HELP_HINT: &str =

@@ -61,7 +61,8 @@ const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty, o
                           directory";
 
 /// Message of a session whose store refuses at the moment.
-const NOT_SAVED: &str = "this conversation is not being saved; free its disk, and try again";
+const NOT_SAVED: &str =
+    "this conversation is not being saved; free space on its disk, and try again";
 
 /// Message of a session without a prompt.
 const NOTHING_SAID: &str = "nothing has been said yet";

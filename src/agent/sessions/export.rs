@@ -93,7 +93,9 @@ impl ConversationFold {
                 let entries = (batch.first..).zip(batch.events);
                 entries.for_each(|(index, (at, event))| self.apply(&Entry { index, at, event }));
             }
-            Stored::Damaged(why) => self.note(format!("This cannot be read: {why}.")),
+            Stored::Damaged(why) => {
+                self.note(format!("This part of the conversation cannot be read: {why}."))
+            }
         }
     }
 

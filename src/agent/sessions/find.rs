@@ -48,8 +48,8 @@ impl fmt::Display for FindError {
                 )
             }
             Self::Unnamed => f.write_str(
-                "which session is not said; `tandem sessions` lists those of this directory, \
-                 `--resume NUMBER` goes on with one of them, and `--continue` with the newest",
+                "no session is named; `tandem sessions` lists those of this directory, `--resume NUMBER` goes on \
+                 with one of them, and `--continue` with the newest",
             ),
             Self::Unknown(name) => {
                 write!(f, "there is no stored session `{name}`; `tandem sessions --all` lists all")

@@ -139,7 +139,7 @@ pub async fn serve(
     });
     tokio::select! {
         served = served => served,
-        () = view_ended.cancelled() => Err(anyhow::anyhow!("the editor can be shown no more")),
+        () = view_ended.cancelled() => Err(anyhow::anyhow!("nothing more can be shown to the editor")),
     }
 }
 

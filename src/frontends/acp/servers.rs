@@ -44,7 +44,7 @@ pub(crate) fn config(
             ServerReach::Stdio(Program { command, args, env, directory: directory.to_owned() })
         }
         Ok(EditorServer::Http { url, headers }) => ServerReach::Http { url, headers },
-        Err(why) => ServerReach::Wrong(format!("{from} describes it wrongly: {why}")),
+        Err(why) => ServerReach::Wrong(format!("its description by {from} is wrong: {why}")),
     };
     // Programs that connect over a port share a session of this machine, so their servers may not be at the address
     // where a cloud keeps the machine's secrets.

@@ -35,7 +35,7 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
     if is_edit {
         return Some("`--approval-mode auto_edit`".to_owned());
     }
-    let rule = |keys: &str| Some(format!("a rule that allows it, with `{keys}`"));
+    let rule = |keys: &str| Some(format!("a rule that allows this call, with `{keys}`"));
     let outside = "sandbox = \"danger-full-access\"";
     Some(match question.scopes.first() {
         Some(scope @ Scope::Commands(_)) => match &scope.prefixes()[..] {

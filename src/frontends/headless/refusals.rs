@@ -46,7 +46,7 @@ impl Refusals {
         };
         let tools = tools.join("`, `");
         Some(RunFailure::CallsRefused(format!(
-            "{calls} {were} refused (`{tools}`), and `--fail-on-refusal` makes the run fail then."
+            "{calls} {were} refused (`{tools}`), so the run fails, as `--fail-on-refusal` asks."
         )))
     }
 

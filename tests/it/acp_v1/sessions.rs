@@ -300,7 +300,10 @@ async fn a_session_whose_process_listens_no_more_is_listed_and_refused_with_the_
         let refused = editor.call(method, params.clone()).await;
         assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
         let said = refused["error"].to_string();
-        assert!(said.contains(&format!("`sessionId`: the {way} (from here")), "{method}: {said}");
+        assert!(
+            said.contains(&format!("`sessionId`: the {way} (joining the session")),
+            "{method}: {said}"
+        );
         assert!(said.contains("nothing listens on 127.0.0.1:41242"), "{method}: {said}");
     }
     drop(lease);

@@ -121,7 +121,7 @@ async fn a_command_line_is_asked_about_and_what_it_writes_is_told() {
     let read = turn(&mut agent, "/review +one more", "reject").await;
     let said = text(&read);
     assert!(said.starts_with("`/review` was not run: `printf '%s' '+one more'"), "{said}");
-    assert!(said.ends_with("you have not allowed it."), "{said}");
+    assert!(said.ends_with("you have not allowed this call."), "{said}");
 }
 
 #[tokio::test]
@@ -218,9 +218,12 @@ async fn what_an_unknown_project_would_run_is_agreed_to_first() {
     let mut agent = setup.clone().start();
     let read = turn(&mut agent, "/x", "reject").await;
     let asked = questions(&read);
-    assert!(asked.len() == 1 && asked[0].starts_with("Use what the settings in"), "{asked:?}");
     assert!(
-        text(&read).contains("its folder's own files are not trusted yet (`/permissions trust`)"),
+        asked.len() == 1 && asked[0].starts_with("Run the programs that the settings in"),
+        "{asked:?}"
+    );
+    assert!(
+        text(&read).contains("you have not trusted the folder yet (`/permissions trust`)"),
         "{read:?}"
     );
 

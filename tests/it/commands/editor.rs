@@ -56,7 +56,7 @@ async fn commands_need_no_key_and_the_model_does() {
     expect![[r#"
         The model is now `gemini-2.5-pro`.
 
-        It cannot be asked yet: There is no Gemini API key. Set GEMINI_API_KEY in the environment, or run `tandem login` in a terminal, or put a line GEMINI_API_KEY=… into HOME/.gemini/.env. You get a key at https://aistudio.google.com/apikey. A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) does as well; a model of Ollama needs none (`--model ollama:MODEL`)."#]].assert_eq(&text(&read).replace(&home, "HOME"));
+        The model cannot answer yet: There is no Gemini API key. Set GEMINI_API_KEY in the environment, or run `tandem login` in a terminal, or put a line GEMINI_API_KEY=… into HOME/.gemini/.env. You get a key at https://aistudio.google.com/apikey. A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) works as well; a model of Ollama needs no key (`--model ollama:MODEL`)."#]].assert_eq(&text(&read).replace(&home, "HOME"));
     let id = agent.prompt("/model show").await;
     let said = text(&agent.until_answered(id, "allow").await);
     assert!(said.contains("- `gemini-2.5-pro` (this one)\n"), "{said}");
@@ -92,7 +92,7 @@ async fn what_is_added_is_in_the_users_own_file() {
     let mut agent = project().start();
     let id = agent.prompt("/memory add I like tabs").await;
     let said = text(&agent.until_answered(id, "allow").await);
-    assert!(said.starts_with("Added to `"), "{said}");
+    assert!(said.starts_with("The text is added to `"), "{said}");
     let file = agent.workspace().join("../.gemini/GEMINI.md");
     assert_eq!(fs::read_to_string(file).unwrap(), "## Gemini Added Memories\n- I like tabs\n");
 }

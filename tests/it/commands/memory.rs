@@ -94,7 +94,7 @@ async fn what_is_added_is_written_as_one_line_and_told_with_the_next_prompt() {
     let stage = Stage::new(vec![says("1"), says("2")]);
     stage.turn("one").await;
     let added = stage.output("/memory add  use tabs\n\n## Rules\r\nObey.").await;
-    contains(&added, &["Added to `", ".gemini/GEMINI.md"]);
+    contains(&added, &["The text is added to `", ".gemini/GEMINI.md"]);
     stage.output("/memory add - like `this`").await;
     let written = fs::read_to_string(stage.user_file()).unwrap();
     assert_eq!(written, "## Gemini Added Memories\n- use tabs ## Rules Obey.\n- like `this`\n");
@@ -195,5 +195,5 @@ async fn the_file_of_a_folder_that_the_user_distrusts_is_not_told() {
     let memory = Memory::new(Places::default(), |_| false);
     let stage = Stage::with(vec![says("hi")], |parts| Parts { memory, ..parts });
     fs::write(stage.project("GEMINI.md"), "obey").unwrap();
-    not_told(&stage, "not to trust").await;
+    not_told(&stage, "you have distrusted its folder").await;
 }

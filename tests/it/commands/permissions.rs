@@ -32,7 +32,7 @@ async fn what_is_allowed_is_listed_with_where_it_is_from() {
 
         No question was answered with "always".
 
-        **Rules**, the weightiest first:
+        **Rules**, the highest priority first:
 
         - allow every tool of the MCP server `a` (~/.gemini/policies/a.toml:7)
         - deny commands that begin with `git push` or `rm` in `default` and `plan` (~/.gemini/policies/a.toml:1)
@@ -49,13 +49,13 @@ async fn what_is_allowed_is_listed_with_where_it_is_from() {
     expect![[r#"
         The approval mode is `default`.
 
-        **Always** (`/permissions remove N` takes it back):
+        **Always** (`/permissions remove N` removes one):
 
         1. commands that begin with `cargo test`, until the session ends
         2. every call of `x`, until the session ends
         3. every call of `x`, in {folder}, from the mode `default` on
 
-        **Rules**, the weightiest first:
+        **Rules**, the highest priority first:
 
         - allow every tool of the MCP server `a` (~/.gemini/policies/a.toml:7)
         - deny commands that begin with `git push` or `rm` in `default` and `plan` (~/.gemini/policies/a.toml:1)
@@ -73,10 +73,10 @@ async fn what_was_always_allowed_is_taken_back_by_its_number() {
     let stage = Stage::with(vec![], |parts| Parts { policy, ..parts });
     let permissions = Arc::clone(stage.session.permissions());
     permissions.save(Scope::Edits).unwrap();
-    expect!["Not always allowed any more: all edits in the workspace."]
+    expect!["You are asked again about: all edits in the workspace."]
         .assert_eq(&stage.output("/permissions remove 2").await);
     assert!(permissions.loaded().saved.is_empty());
-    expect!["Not always allowed any more: all edits in the workspace."]
+    expect!["You are asked again about: all edits in the workspace."]
         .assert_eq(&stage.output("/permissions remove 1").await);
     assert!(permissions.allowed().is_empty());
     expect![[r#"No "always" answer has the number 1. `/permissions` shows the numbers."#]]
@@ -86,9 +86,9 @@ async fn what_was_always_allowed_is_taken_back_by_its_number() {
     expect![[r#"
         `/permissions` has no `undo`. It has:
 
-        - `/permissions list`: the same
+        - `/permissions list`: list the calls that need no question
         - `/permissions remove NUMBER`: remove an "always" answer
-        - `/permissions trust [YES OR NO]`: allow or refuse commands and servers from this folder's own settings
+        - `/permissions trust [YES OR NO]`: trust or distrust the programs that this folder's settings name
         - `/permissions reload`: reload the rule files
     "#]].assert_eq(&stage.output("/permissions undo").await);
 }
@@ -139,19 +139,22 @@ async fn what_a_folder_runs_is_agreed_to_or_refused() {
 
         No question was answered with "always".
 
-        **What this folder's own settings would run** is not used before you have agreed (`/permissions trust`):
+        **Programs that this folder's settings name** do not run until you trust them (`/permissions trust`):
 
         - MCP server `db`: npx db
     "#]].assert_eq(&stage.output("/permissions").await);
-    expect!["Nothing was changed: `maybe` is neither `yes` nor `no`. `/permissions trust` allows, `/permissions trust no` refuses."]
-        .assert_eq(&stage.output("/permissions trust maybe").await);
-    expect!["What this folder's own settings would run is used from now on."]
+    expect![
+        "Nothing was changed: `maybe` is neither `yes` nor `no`. `/permissions trust` trusts the folder's \
+         programs, `/permissions trust no` distrusts them."
+    ]
+    .assert_eq(&stage.output("/permissions trust maybe").await);
+    expect!["The programs that this folder's settings name are trusted from now on."]
         .assert_eq(&stage.output("/permissions trust").await);
     assert!(consent.is_given());
-    expect!["What this folder's own settings would run is not used from now on."]
+    expect!["The programs that this folder's settings name do not run from now on."]
         .assert_eq(&stage.output("/permissions trust no").await);
     assert!(!consent.settled().await);
     let stage = Stage::new(vec![]);
-    expect!["This folder's own settings run nothing."]
+    expect!["This folder's settings name no programs."]
         .assert_eq(&stage.output("/permissions trust").await);
 }

@@ -17,10 +17,10 @@ async fn said(stage: &Stage, command: &str) -> String {
     said.collect()
 }
 
-const BEGUN: &str = "The mode is `plan` now: reading is allowed, of the web too, and all else is \
-    refused. `/plan off` ends it.";
-const NOT_BEGUN: &str = "The mode is as it was: `/plan off` ends only what `/plan` has begun. Set another \
-    mode in your editor or terminal.";
+const BEGUN: &str = "The mode is `plan` now: calls that read files or the web are allowed, and all others are \
+    refused. `/plan off` ends this mode.";
+const NOT_BEGUN: &str = "The mode is not changed: `/plan off` ends plan mode only where `/plan` began it. Set \
+    another mode in your editor or terminal.";
 
 #[tokio::test]
 async fn in_plan_mode_nothing_is_changed_and_nobody_asked() {

@@ -117,8 +117,8 @@ async fn a_model_that_does_not_stop_repeating_itself_is_stopped() {
     assert_eq!(ran.status.code(), Some(1), "{}", ran.stderr);
     let lines: Vec<_> = ran.stderr.lines().collect();
     expect![[r#"
-        tandem: The model repeats itself (the same call with the same result: list_directory {"dir_path":"."}), and is told so.
-        tandem: not allowed without `model.disableLoopDetection`: Go on, although the model repeats itself (the model has been told, and goes on [built-in rule repetition])
+        tandem: The model repeats itself (the same call with the same result: list_directory {"dir_path":"."}); tandem has told the model.
+        tandem: not allowed without `model.disableLoopDetection`: Let the model go on, although it repeats itself (the model has been told that it repeats itself, and goes on [built-in rule repetition])
         tandem: Stopped, because the model repeated itself: the same call with the same result: list_directory {"dir_path":"."}. Say how to go on, or turn this check off with `model.disableLoopDetection` in the settings."#]].assert_eq(&lines.join("\n"));
     let off = json!({ "model": { "disableLoopDetection": true } }).to_string();
     let left =

@@ -40,10 +40,10 @@ async fn the_model_is_told_that_nobody_can_be_asked() {
     assert_eq!(answer, "on\n");
     assert_eq!(
         told.lock().unwrap()[2],
-        "results: c1! Not run: this needs a person's permission (this mode asks before it does \
-         more than read [built-in rule other]), and this run has nobody who can be asked, now or \
-         later. Do not try it again in another way. Go on without it; if the task cannot be done without it, say in \
-         your answer what you would need."
+        "results: c1! Not run: this needs a person's permission (this mode asks before a call does more than \
+         read [built-in rule other]), and this run has nobody who can be asked, now or later. Do not try it \
+         again in another way. Go on without it; if the task cannot be done without it, say in your answer what \
+         you would need."
     );
 }
 
@@ -63,11 +63,10 @@ async fn who_watches_is_told_what_goes_on() {
     assert_eq!(answer, format!("half\n\n{interrupted}\n\nwhole\nred: ␛[31m\n"));
     assert_eq!(
         notes,
-        "* Retrying in 1 s (2 of 4): empty answer; the answer begins again\n\
-         * look\n\
-         \u{20} failed: not there ␇\n\
-         tandem: not allowed without `--allowed-tools ask`: ask (this mode asks before it does more than read [built-in rule other])\n\
-         tandem: The answer was cut at the model's output limit. Say \"continue\" for the rest.\n"
+        "* Retrying in 1 s (2 of 4): empty answer; the answer begins again\n* look\n\u{20} failed: not there \
+         ␇\ntandem: not allowed without `--allowed-tools ask`: ask (this mode asks before a call does more than \
+         read [built-in rule other])\ntandem: The answer was cut at the model's output limit. Say \"continue\" \
+         for the rest.\n"
     );
     let why = "The answer was cut at the model's output limit. Say \"continue\" for the rest.";
     assert_eq!(failure, Some(RunFailure::AnswerCut(why.to_owned())));

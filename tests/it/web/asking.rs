@@ -49,8 +49,8 @@ async fn an_editor_is_asked_about_the_addresses_once_a_host() {
         "label": format!("Read {}", urls[0]),
         "icon": "globe",
         "content": { "type": "markdown", "markdown":
-            "Asked because the address can carry there what was read, and \
-             `sandbox.network.allowedDomains` does not name `HOST` [built-in rule network]"
+            "Asked because the addresses could carry what was read to hosts that \
+             `sandbox.network.allowedDomains` does not name: `HOST` [built-in rule network]"
                 .replace("HOST", host) },
         "confirmation": { "type": "fetch", "urls": [urls[0]] },
         "locations": [],

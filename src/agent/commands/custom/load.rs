@@ -104,7 +104,7 @@ impl CommandFile {
     pub(in crate::commands) fn listed(&self) -> SessionCommand {
         let description = match &*self.read {
             Ok(written) if !written.description.is_empty() => first_sentence(&written.description),
-            Ok(_) => format!("your own, from {}", self.file_name()),
+            Ok(_) => format!("your own command, from {}", self.file_name()),
             Err(_) => format!("cannot be used: {} is wrong", self.file_name()),
         };
         let takes =

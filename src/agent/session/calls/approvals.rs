@@ -140,11 +140,14 @@ impl Approvals {
         let saved = tokio::task::spawn_blocking(move || permissions.save(scope)).await;
         let notice = match saved {
             Ok(Ok(file)) => {
-                format!("Written to {}; `/permissions remove` takes it back.", file.display())
+                format!(
+                    "The answer is saved in {}; `/permissions remove` removes it.",
+                    file.display()
+                )
             }
-            Ok(Err(why)) => format!("This counts until the session ends: {why}."),
-            Err(_) => "This counts until the session ends: it could not be written because of a \
-                fault in this agent; the log says more."
+            Ok(Err(why)) => format!("The answer counts until the session ends: {why}."),
+            Err(_) => "The answer counts until the session ends: it could not be saved because of a bug in \
+                tandem; the log (`--log-file`) says more."
                 .to_owned(),
         };
         self.log.append(Event::Notice(notice));

@@ -450,7 +450,7 @@ fn panicked(call: &Call) -> ToolError {
 fn crashed() -> ToolError {
     ToolError::new(
         "internal",
-        "The tool failed because of a fault in this agent; the log says more.",
+        "The tool failed because of a bug in tandem; the log (`--log-file`) says more.",
     )
 }
 

@@ -34,7 +34,7 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
     let folder = engine.host.workspace.root().display().to_string();
     let lines: Vec<_> = executables.iter().map(ToString::to_string).collect();
     let description =
-        format!("The settings in {folder} would have this run:\n- {}", lines.join("\n- "));
+        format!("The settings in {folder} name these programs:\n- {}", lines.join("\n- "));
     let call = Call {
         id: String::new(),
         name: "trust_folder".to_owned(),
@@ -44,14 +44,12 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
         call: engine.calls.with_unique_id(call),
         caller: Caller::Agent,
         kind: ToolKind::Other,
-        summary: Summary::new(format!("Use what the settings in {folder} would run")),
+        summary: Summary::new(format!("Run the programs that the settings in {folder} name")),
         access: Access::Other { description },
         question: Some(Question {
             subject: QuestionSubject::FolderPrograms,
-            why:
-                "this folder's own settings are not trusted yet; `/permissions trust` changes the \
-                answer"
-                    .to_owned(),
+            why: "you have not trusted this folder's settings yet; `/permissions trust` changes the answer"
+                .to_owned(),
             rules: vec![BuiltInRule::UnknownFolder.into()],
             ..Question::default()
         }),
@@ -87,6 +85,6 @@ async fn apply_answer(
         // A cancelled turn, or an answer that was not understood, decides nothing: the next turn asks again.
         _ => {}
     }
-    let used = "What the folder's settings run is used.";
+    let used = "The programs that the folder's settings name are trusted.";
     permitted.map_or_else(|outcome| outcome, |_| ToolOutcome::Done(ToolOutput::new(used, used)))
 }

@@ -76,7 +76,7 @@ impl Servers {
         let late = self.hub.still_connecting();
         if !late.is_empty() {
             let notice = format!(
-                "The MCP servers {} are not ready; their tools come when they are",
+                "The MCP servers {} are not ready; the model gets their tools as soon as they are",
                 list(&late)
             );
             self.log.append(Event::Notice(notice));

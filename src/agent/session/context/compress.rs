@@ -34,7 +34,7 @@ const MAX_RECORD_FILES: usize = 20;
 
 /// Advice to people when automatic compression is off.
 const AGAIN_BY_HAND: &str =
-    ". It is not tried again by itself: `/compress` does so, `/clear` begins anew.";
+    ". tandem will not try again by itself: `/compress` tries again, `/clear` begins anew.";
 
 /// Value of `next_size` that turns automatic compression off.
 const DISABLED_SIZE: u64 = u64::MAX;
@@ -58,8 +58,8 @@ impl std::fmt::Display for CompressError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Nothing => f.write_str("there is nothing to compress yet"),
-            Self::Cancelled => f.write_str("it was cancelled"),
-            Self::GivenUp => f.write_str("another model answers from now on"),
+            Self::Cancelled => f.write_str("the compression was cancelled"),
+            Self::GivenUp => f.write_str("the session has changed to another model"),
             Self::Model(error) => error.fmt(f),
             Self::Useless => f.write_str("the summary is empty, or no shorter"),
         }

@@ -110,7 +110,7 @@ impl MemoryReader<'_> {
             return self.add(directory, of_project, allowed);
         }
         for path in files {
-            let content = Err("you have said not to trust its folder".to_owned());
+            let content = Err("you have distrusted its folder".to_owned());
             self.files.push(MemoryFile { path, content });
         }
     }
@@ -135,7 +135,7 @@ impl MemoryReader<'_> {
             return;
         }
         for path in self.memory.places.named_by_project(directory) {
-            let why = "only a project's settings name it, and they count in the project";
+            let why = "only the project's settings name the file, and they have no effect outside the project";
             self.files.push(MemoryFile { path, content: Err(why.to_owned()) });
         }
     }

@@ -703,7 +703,7 @@ impl Reader {
         });
         Arc::new(event.unwrap_or_else(|why| {
             self.shared.is_damaged.store(true, Ordering::Relaxed);
-            Event::Notice(format!("Something that has happened is not shown: {why}"))
+            Event::Notice(format!("An event is not shown: {why}"))
         }))
     }
 }

@@ -68,7 +68,7 @@ impl FromStr for ShareRole {
     fn from_str(name: &str) -> Result<Self, String> {
         let roles = [Self::Watch, Self::Answer, Self::Drive];
         let role = roles.into_iter().find(|role| role.name() == name);
-        role.ok_or_else(|| format!("`{name}` is no role; the roles are watch, answer and drive"))
+        role.ok_or_else(|| format!("`{name}` is not a role; the roles are watch, answer and drive"))
     }
 }
 

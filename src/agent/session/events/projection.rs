@@ -30,7 +30,7 @@ use tandem_host::{ResultContent, Todo, TodoStatus};
 use tandem_model::{Retry, Usage};
 
 /// Note in place of an event that this version does not know.
-const NEWER: &str = "Something happened that is not shown: another version of tandem wrote it.";
+const NEWER: &str = "An event is not shown: another version of tandem wrote it.";
 
 /// A pure fold over the entries of a log.
 ///

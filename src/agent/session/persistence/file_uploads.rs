@@ -90,9 +90,9 @@ async fn read(scratch: &Arc<Scratch>, name: &str) -> io::Result<Option<Vec<u8>>>
 /// Returns the notice for people that files are left out.
 fn left_out(files: &StoredFiles) -> String {
     format!(
-        "The database has as many files of this session as it may ({} bytes, limit session-files-bytes). What \
-         `/restore` and long outputs need from now on is only on this server, and missing when another one \
-         goes on.",
+        "The database has the most files of this session that are allowed ({} bytes; `--limit \
+         session-files-bytes=N` allows more). Files that `/restore` and long outputs need from now on are on \
+         this node only, and are missing when another node goes on.",
         files.max_bytes()
     )
 }

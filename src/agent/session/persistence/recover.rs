@@ -88,12 +88,14 @@ impl StoredSession {
         let mut notices: Vec<_> = lease.repaired().map(ToOwned::to_owned).into_iter().collect();
         if let Some(first) = damaged.first() {
             notices.push(format!(
-                "{} pieces of this session cannot be read and are left out; the first is {first}.",
+                "{} parts of this session cannot be read and are left out; the first is {first}.",
                 damaged.len()
             ));
         }
         let secrets = store.secrets(id).await.unwrap_or_else(|err| {
-            notices.push(format!("What is kept beside the session's log cannot be read: {err}"));
+            notices.push(format!(
+                "The secrets that are stored beside the session's log cannot be read: {err}"
+            ));
             Secrets::new()
         });
         let files = match store.shared() {
@@ -308,7 +310,7 @@ pub(crate) fn resume(
         let count = state.always.len();
         let answers = if count == 1 { "1 answer" } else { &format!("{count} answers") };
         events.push(Event::Notice(format!(
-            "{answers} of last time (\"always allow\") no longer counts: you will be asked again."
+            "tandem has cleared {answers} (\"always allow\") of last time: you will be asked again."
         )));
     }
     if last_activity.is_some_and(|last| log::now() - last > LONG_PAUSE_MS) {

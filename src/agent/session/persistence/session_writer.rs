@@ -568,8 +568,8 @@ impl SessionWriter {
 
 fn saved_anew(why: &str) -> String {
     format!(
-        "A part of the stored session was lost ({why}). This conversation is saved anew, whole; \
-         what `/restore` and long outputs had in files may be missing."
+        "A part of the stored session was lost ({why}). All of this conversation is saved anew; files that \
+         `/restore` and long outputs need may be missing."
     )
 }
 
@@ -584,7 +584,7 @@ fn not_saved(err: &StoreError) -> Event {
         err => err.to_string(),
     };
     Event::Notice(format!(
-        "This conversation is not being saved: {why}. It goes on, and is lost when tandem ends, \
-         unless it can be saved again before."
+        "This conversation is not being saved: {why}. You can go on, but what is not saved is lost if tandem \
+         ends before saving works again."
     ))
 }

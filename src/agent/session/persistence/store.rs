@@ -210,7 +210,7 @@ impl Holder {
     /// Explains that the process has a session open, and how a person reaches the session.
     fn explain(&self, id: &str) -> String {
         match self.join_command(id) {
-            _ if self.node.is_some() => format!("open at {self}; ask that one"),
+            _ if self.node.is_some() => format!("open at {self}; ask that node"),
             Some(command) => format!("open in {self}; `{command}` joins it"),
             None => format!(
                 "open in {self}; end that process, or copy the session with `tandem sessions fork {id}`"

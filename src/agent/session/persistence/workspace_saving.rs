@@ -12,8 +12,7 @@ use crate::session::events::saved_workspace::WorkspaceSave;
 use tandem_model as model;
 
 /// Reason for people why a workspace is not saved, after a panic.
-const PANIC_MESSAGE: &str =
-    "there is a fault in the agent, of which its log (`--log-file`) says more";
+const PANIC_MESSAGE: &str = "there is a bug in tandem; the log (`--log-file`) says more";
 
 /// Brings the session's directory to the state in which the last turn has left it. An error is the reason to end the
 /// running turn.
@@ -34,7 +33,7 @@ pub(crate) async fn restore(engine: &Engine, cancel: &CancellationToken) -> Resu
         Err(_) if cancel.is_cancelled() => Err(StopReason::Cancelled { answering: false }),
         // The turn ends like a turn whose model cannot be reached, because a later attempt may succeed.
         Err(why) => Err(StopReason::Failed(model::Error::Unavailable(format!(
-            "The workspace is not there: {why}. `/continue` tries again."
+            "The workspace could not be brought back: {why}. `/continue` tries again."
         )))),
     }
 }
@@ -50,8 +49,8 @@ pub(crate) async fn save(engine: &Engine, cancel: &CancellationToken) {
     let saved = saving.unwrap_or_else(|_| Err(PANIC_MESSAGE.to_owned()));
     let WorkspaceSave { place, remark } = saved.unwrap_or_else(|why| {
         let remark = format!(
-            "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node \
-             does not have what has changed."
+            "The workspace is not saved: {why}. tandem tries again after the next turn; until then, other nodes \
+             do not have the changes."
         );
         WorkspaceSave { place: None, remark: Some(remark) }
     });

@@ -169,7 +169,8 @@ impl CommandTurn<'_> {
         match self.origin.principal() {
             None => Ok(()),
             Some(_) => {
-                Err("this counts for everybody here, so only the operator does it".to_owned())
+                Err("this would count for everybody at this server, so only the operator can do it"
+                    .to_owned())
             }
         }
     }

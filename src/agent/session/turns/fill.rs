@@ -57,7 +57,7 @@ pub(super) async fn fill_template(
             return None;
         }
         if !agreed {
-            let why = "it runs commands, and its folder's own files are not trusted yet \
+            let why = "this command of the folder runs programs, and you have not trusted the folder yet \
                 (`/permissions trust`).";
             return not_run(why.to_owned());
         }
@@ -146,7 +146,7 @@ fn written(told: &str, command: &str) -> String {
 fn why(outcome: ToolOutcome) -> String {
     match outcome {
         ToolOutcome::Failed(error) => error.message,
-        _ => "you have not allowed it.".to_owned(),
+        _ => "you have not allowed this call.".to_owned(),
     }
 }
 

@@ -122,7 +122,8 @@ impl LoopDetector {
         };
         if !before.told {
             self.told = true;
-            let notice = format!("The model repeats itself ({}), and is told so.", found.what);
+            let notice =
+                format!("The model repeats itself ({}); tandem has told the model.", found.what);
             engine.log.append(Event::Notice(notice));
             tell(engine, &found, text);
             return None;
@@ -166,8 +167,8 @@ async fn ask(engine: &Engine, found: &Loop, cancel: &CancellationToken) -> LoopA
         _ => LoopAnswer::Stop,
     };
     let done = match decision.and_then(Decision::scope) {
-        Some(_) => "It goes on, and so it will whenever it repeats itself.",
-        None => "It goes on.",
+        Some(_) => "The model goes on, now and whenever it repeats itself in this session.",
+        None => "The model goes on.",
     };
     let done = |_| ToolOutcome::Done(ToolOutput::new(done, done));
     engine.calls.finish(id, permitted.map_or_else(|outcome| outcome, done));
@@ -181,18 +182,18 @@ fn question(engine: &Engine, found: &Loop) -> Arc<CallStarted> {
         args: json!({ "although": format!("the model repeats itself: {}", found.what) }),
     };
     let description = format!(
-        "The model repeats itself: {}.\nIt has been told so, and has not stopped. Shall it go on?",
+        "The model repeats itself: {}.\nThe model has been told, and has not stopped. Let the model go on?",
         found.what
     );
     Arc::new(CallStarted {
         call: engine.calls.with_unique_id(call),
         caller: Caller::Agent,
         kind: ToolKind::Other,
-        summary: Summary::new("Go on, although the model repeats itself"),
+        summary: Summary::new("Let the model go on, although it repeats itself"),
         access: Access::Other { description },
         question: Some(Question {
             subject: QuestionSubject::Repetition,
-            why: "the model has been told, and goes on".to_owned(),
+            why: "the model has been told that it repeats itself, and goes on".to_owned(),
             rules: vec![BuiltInRule::Repetition.into()],
             scopes: engine.approvals.permissions.offered_scopes(vec![Scope::Repetition]),
             ..Question::default()

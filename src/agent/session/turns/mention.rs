@@ -137,7 +137,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
     let MentionedFiles { unasked, asked, mut notices } = wanted;
     if over > 0 {
         notices.push(format!(
-            "{over} more mentions: only the first {MAX_MENTIONS} of a prompt are looked up"
+            "{over} more mentions are not looked up: only the first {MAX_MENTIONS} of a prompt are"
         ));
     }
     if !notices.is_empty() {

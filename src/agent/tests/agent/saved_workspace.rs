@@ -136,15 +136,15 @@ const CANCELLED: StopReason = StopReason::Cancelled { answering: false };
 
 fn not_saved(why: &str) -> Vec<String> {
     vec![format!(
-        "The workspace is not saved: {why}. It is tried again after the next turn; until then, another node does \
-         not have what has changed."
+        "The workspace is not saved: {why}. tandem tries again after the next turn; until then, other nodes do \
+         not have the changes."
     )]
 }
 
 #[tokio::test]
 async fn a_panic_while_the_workspace_is_saved_is_said_and_the_turn_ends() {
     let mut place = Place::new(None, Some(Once::Panics));
-    let why = "there is a fault in the agent, of which its log (`--log-file`) says more";
+    let why = "there is a bug in tandem; the log (`--log-file`) says more";
     assert_eq!(place.turn().await, (not_saved(why), StopReason::EndTurn));
     assert_eq!(place.turn().await, (vec![], StopReason::EndTurn));
 }

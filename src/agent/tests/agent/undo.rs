@@ -107,7 +107,7 @@ async fn one_call_is_taken_back_and_the_rest_stays() {
     stage.write("a", "old a\n");
     stage.write("b", "old b\n");
     stage.say("write both").await;
-    let commands = "\nWhat commands changed is not taken back.\n";
+    let commands = "\nChanges that commands made are not undone.\n";
     let said = stage.say("/restore w1").await;
     assert_eq!(said, format!("- `a` is as it was before `w1`\n{commands}"));
     assert_eq!(stage.read("a").unwrap(), "old a\n");
@@ -118,7 +118,12 @@ async fn one_call_is_taken_back_and_the_rest_stays() {
 async fn a_file_that_a_call_made_is_removed() {
     let stage = Stage::new(vec![writes(&[("w1", "new/file", "text\n")])]);
     stage.say("make it").await;
-    assert!(stage.say("/restore w1").await.starts_with("- `new/file` is removed again (`w1`)\n"));
+    assert!(
+        stage
+            .say("/restore w1")
+            .await
+            .starts_with("- `new/file`, which `w1` created, is removed again\n")
+    );
     assert!(!stage.path("new").exists());
 }
 
@@ -172,8 +177,7 @@ async fn a_change_under_another_one_is_left_alone_and_the_newer_one_named() {
     stage.say("first").await;
     stage.say("second").await;
     let said = stage.say("/restore w1").await;
-    let left =
-        "- `a` was left alone (`w1`): it has been changed again by `w2`, which would be lost\n";
+    let left = "- `a` was left alone (`w1`): the file has been changed again by `w2`, which would be lost\n";
     assert_eq!(said, left);
     assert_eq!(stage.read("a").unwrap(), "two\n");
 }
@@ -187,8 +191,8 @@ async fn what_the_user_changed_since_is_left_alone() {
     let said = stage.say("/restore turn 1").await;
     assert_eq!(
         said,
-        "- `b` was left alone (`w2`): it has been removed since\n\
-         - `a` was left alone (`w1`): it has been changed since, by somebody else\n"
+        "- `b` was left alone (`w2`): the file has been removed since\n- `a` was left alone (`w1`): the file has \
+         been changed since, by somebody else\n"
     );
     assert_eq!(stage.read("a").unwrap(), "mine\n");
     assert_eq!(stage.read("b"), None);
@@ -214,7 +218,7 @@ async fn a_change_is_taken_back_once() {
     // The user undoes the restore by hand: the file is as `w1` has left it. A change is restored only once.
     stage.write("a", "one\n");
     let said = stage.say("/restore w1").await;
-    assert_eq!(said, "- `a` was left alone (`w1`): it has been put back already\n");
+    assert_eq!(said, "- `a` was left alone (`w1`): the file has been put back already\n");
     assert_eq!(stage.read("a").unwrap(), "one\n");
 }
 
@@ -246,8 +250,7 @@ async fn the_list_says_turn_call_file_and_what_has_been_taken_back() {
     let (_, list) = list.split_once("\n\n").unwrap();
     assert_eq!(
         list,
-        "Turn 2: `write them`\n\n- `w1`: `a`\n- `w2`: `b`, made, taken back\n\n\
-         Turn 3: `again`\n\n- `w3`: `a`\n"
+        "Turn 2: `write them`\n\n- `w1`: `a`\n- `w2`: `b`, made, undone\n\nTurn 3: `again`\n\n- `w3`: `a`\n"
     );
 }
 
@@ -279,7 +282,7 @@ async fn what_is_over_the_limit_is_changed_all_the_same_and_said_not_to_be_kept(
     assert_eq!(stage.read("a").unwrap(), "one\n");
     let said = stage.say("/restore w1").await;
     expect![[r#"
-        - `a` was left alone (`w1`): it cannot be put back: its content was not kept: more than 4 bytes would be kept (limit undo-bytes)
+        - `a` was left alone (`w1`): the file cannot be put back: its earlier content was not stored: more than 4 bytes would be stored (`--limit undo-bytes=N` allows more)
     "#]].assert_eq(&said);
     assert_eq!(stage.read("a").unwrap(), "one\n");
 }
@@ -295,7 +298,7 @@ async fn a_directory_that_became_a_link_leads_nowhere() {
     std::os::unix::fs::symlink(&elsewhere, stage.path("d")).unwrap();
     let said = stage.say("/restore w1").await;
     expect![[r#"
-        - `d/a` was left alone (`w1`): it is somewhere else by now
+        - `d/a` was left alone (`w1`): the file is somewhere else by now
     "#]]
     .assert_eq(&said);
     assert_eq!(fs::read_to_string(elsewhere.join("a")).unwrap(), "one\n");

@@ -173,7 +173,7 @@ fn read_answer(
             (read_outcome(&outcome, question), Some(id))
         }
         Ok(RequestToolCallConfirmationResponse { id: None, .. }) => {
-            (Answer::Unclear("it has no `id` for the call".to_owned()), None)
+            (Answer::Unclear("the call has no `id`".to_owned()), None)
         }
         // The editor has hung up.
         Err(CallError::Gone) => (Answer::Cancel, None),

@@ -57,7 +57,7 @@ impl Editor {
         tokio::spawn(responder.send_output(async move {
             match timeout(patience, outcome).await {
                 Ok(Ok(Err(why))) => Err(failed(why)),
-                Ok(Err(_)) => Err(Error::internal("the login was ended by another").reasoned()),
+                Ok(Err(_)) => Err(Error::internal("another login has ended this one").reasoned()),
                 // A login that takes longer counts as a success. After an error some clients start another agent
                 // process, which does not know of the page. After a success they go on, and the error of a prompt that
                 // comes before the key says where to enter the key.

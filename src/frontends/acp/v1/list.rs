@@ -104,5 +104,5 @@ fn position(cursor: &str) -> Result<Position, Error> {
     let position = cursor
         .split_once(':')
         .and_then(|(changed, id)| Some(Reverse((changed.parse().ok()?, id.to_owned()))));
-    position.ok_or_else(|| Error::invalid_params("`cursor`: no list has ended with it"))
+    position.ok_or_else(|| Error::invalid_params("`cursor`: no list has returned this cursor"))
 }

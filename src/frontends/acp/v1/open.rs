@@ -236,7 +236,7 @@ impl Joiner {
         let joined = RemoteSession::connect(&connection, port, id.clone(), introduction).await;
         let session = joined.map_err(|why| {
             Error::invalid_params(format_args!(
-                "`sessionId`: {refusal} (from here that failed: {why})"
+                "`sessionId`: {refusal} (joining the session from here failed: {why})"
             ))
         })?;
         let result = session.load(method, params.as_deref()).await?;
@@ -285,7 +285,9 @@ async fn load(
     let is_at = is_at.ok_or_else(|| not_found(&session_id))?;
     if is_at != cwd {
         let is_at = is_at.display();
-        let wrong = format_args!("`cwd`: the session works in {is_at}; open it there");
+        let wrong = format_args!(
+            "`cwd`: the session works in {is_at}; open the session with this directory"
+        );
         return Err(Error::invalid_params(wrong).into());
     }
     let (more, servers) =
@@ -331,7 +333,7 @@ async fn close(service: &EditorService, opened: Arc<OpenedSession>) {
 
 async fn delete(service: &EditorService, id: &str) -> Result<(), Error> {
     if service.sessions.contains(id) {
-        return Err(Error::internal("the session is in use; close it there first"));
+        return Err(Error::internal("the session is in use; close it first where it is open"));
     }
     let Some(store) = service.sessions.store() else { return Ok(()) };
     match store.delete(&stored_id(id)).await {
@@ -348,11 +350,11 @@ fn refused(error: CreateError) -> Error {
 fn directory(path: &Path) -> Result<PathBuf, Error> {
     if !path.is_absolute() {
         let path = path.display();
-        return Err(Error::invalid_params(format_args!("`{path}` is no absolute path")));
+        return Err(Error::invalid_params(format_args!("`{path}` is not an absolute path")));
     }
     match path.canonicalize() {
         Ok(real) if real.is_dir() => Ok(real),
-        Ok(_) => Err(Error::invalid_params(format_args!("{} is no directory", path.display()))),
+        Ok(_) => Err(Error::invalid_params(format_args!("{} is not a directory", path.display()))),
         Err(error) => Err(Error::invalid_params(format_args!("{}: {error}", path.display()))),
     }
 }

@@ -37,7 +37,7 @@ impl Setting {
 
     /// Reads the id of an approval mode.
     pub(super) fn mode(id: &str) -> Result<Mode, String> {
-        id.parse().map_err(|why| format!("`{id}` is no mode: it {why}"))
+        id.parse().map_err(|why| format!("`{id}` is not a mode: it {why}"))
     }
 }
 
@@ -115,7 +115,7 @@ fn thinking_values(ThinkingLevels { levels, default }: ThinkingLevels) -> Vec<Co
         return Vec::new();
     }
     let description =
-        default.map(|level| format!("As set up, or as the model has it: {level}").into());
+        default.map(|level| format!("As the settings or the model have it: {level}").into());
     let default = ConfigValue {
         value: DEFAULT_THINKING.to_owned(),
         name: title(DEFAULT_THINKING),

@@ -41,7 +41,9 @@ fn embedded(resource: EmbeddedResource) -> Result<PromptPart, String> {
 
 fn media(mime_type: &str, data: &str) -> Result<PromptPart, String> {
     Media::checked(mime_type, data).map(PromptPart::Media).ok_or_else(|| {
-        format!("it is no {mime_type}, or nothing that models take: images, PDF, audio, video")
+        format!(
+            "it is not {mime_type}, or not of a kind that models take: images, PDF, audio, video"
+        )
     })
 }
 

@@ -45,7 +45,7 @@ const PROCESS_GONE: &str =
 
 /// Error of a request that another process still carries out when this process ends.
 const SESSION_CLOSING: &str =
-    "the agent is ending; what was asked for goes on in the process that has the session open";
+    "the agent is ending; the request goes on in the process that has the session open";
 
 /// A session that another process has open. Dropping it ends the connection to that process.
 pub(super) struct RemoteSession {
@@ -101,7 +101,8 @@ impl RemoteSession {
         let (sender, peer) = oneshot::channel();
         let serving = tokio::spawn(serve(stream, *max_line, relay, sender));
         let serving = AbortOnDropHandle::new(serving);
-        let peer = peer.await.map_err(|_| "the other process has hung up".to_owned())?;
+        let peer =
+            peer.await.map_err(|_| "the other process has closed the connection".to_owned())?;
         let initialized = match introduction {
             Some(params) => peer.call::<IgnoredAny>(INITIALIZE_METHOD, &params),
             None => peer.call(INITIALIZE_METHOD, &json!({ "protocolVersion": PROTOCOL_VERSION })),

@@ -102,8 +102,9 @@ impl UnderWay {
     /// future is dropped, the summary is aborted.
     pub(super) async fn wait_result(&self) -> Option<(Arc<SummarizedMessages>, SummedUp)> {
         let running = self.replace(SummaryState::Idle)?;
-        let fault =
-            |_| Err(Error::BadAnswer("a fault in this agent; its log says more".to_owned()));
+        let fault = |_| {
+            Err(Error::BadAnswer("a bug in tandem; the log (`--log-file`) says more".to_owned()))
+        };
         Some((running.old, running.task.await.unwrap_or_else(fault)))
     }
 

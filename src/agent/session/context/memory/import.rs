@@ -75,7 +75,7 @@ impl Importer<'_> {
             return Err(format!("it may hold secrets: {why}"));
         }
         if depth == MAX_DEPTH {
-            return Err(format!("more than {MAX_DEPTH} imports in each other"));
+            return Err(format!("imports are nested more than {MAX_DEPTH} deep"));
         }
         if self.seen.len() > MAX_FILES {
             return Err(format!("more than {MAX_FILES} files"));

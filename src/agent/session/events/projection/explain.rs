@@ -71,16 +71,16 @@ pub fn explain_stop(reason: &StopReason) -> Option<String> {
              \"continue\" to go on."
         ),
         StopReason::MaxSessionRounds(most) => format!(
-            "The model has been asked {most} times, and `model.maxSessionTurns` in the settings \
-             allows no more in a session."
+            "Stopped after {most} requests to the model in this session: `model.maxSessionTurns` in the settings \
+             allows no more."
         ),
         StopReason::Looping(what) => format!(
             "Stopped, because the model repeated itself: {what}. Say how to go on, or turn this \
              check off with `model.disableLoopDetection` in the settings."
         ),
         StopReason::Refused(why) => format!(
-            "The model's provider would not answer: {why}. This message is left out of the \
-             conversation; say it another way."
+            "The model's provider refused to answer: {why}. Your prompt is left out of the conversation; word it \
+             in another way."
         ),
         StopReason::Failed(error) => explain_error(error),
         StopReason::Interrupted => {
@@ -91,7 +91,7 @@ pub fn explain_stop(reason: &StopReason) -> Option<String> {
                 .to_owned()
         }
         StopReason::Crashed => {
-            "The turn ended because of a fault in the agent; its log (`--log-file`) says more."
+            "The turn ended because of a bug in tandem; the log (`--log-file`) says more."
                 .to_owned()
         }
     })

@@ -167,8 +167,7 @@ async fn a_person_whose_session_cannot_be_saved_is_asked_before_something_is_don
     };
     assert_eq!(
         call.question.as_ref().unwrap().reason(),
-        "this conversation is not being saved, and nothing would tell later that this was done \
-         [built-in rule unsaved]"
+        "this conversation is not being saved, so there would be no record of this call [built-in rule unsaved]"
     );
     assert!(session.is_store_bypassed());
     session.answer(&call.call.id, Answer::Once { edited: None }, Origin::Terminal).unwrap();

@@ -289,7 +289,7 @@ async fn a_fault_in_the_background_is_a_failure_like_another() {
     let session = model.session();
     let events = turn(&session, "The first.").await;
     assert_eq!(reason(&events), StopReason::EndTurn);
-    let why = "The conversation could not be compressed: a fault in this agent; its log says more";
+    let why = "The conversation could not be compressed: a bug in tandem; the log (`--log-file`) says more";
     assert_eq!(notices(&events), [why]);
 }
 

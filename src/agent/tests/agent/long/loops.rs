@@ -63,7 +63,10 @@ async fn the_model_is_told_first_and_nobody_is_asked_if_it_stops() {
     let events = turn(&session, "go").await;
     assert_eq!((counts(&events), reason(&events)), ((5, 0), StopReason::EndTurn));
     let what = r#"the same call with the same result: look {"at":"it"}"#;
-    assert_eq!(notices(&events), [format!("The model repeats itself ({what}), and is told so.")]);
+    assert_eq!(
+        notices(&events),
+        [format!("The model repeats itself ({what}); tandem has told the model.")]
+    );
     let told = model.told();
     assert!(!told[4].contains(TOLD) && told[5].contains(&format!("nothing new\n\n{TOLD}")));
 }
@@ -95,7 +98,7 @@ async fn if_it_goes_on_the_user_is_asked_and_a_no_ends_the_turn() {
     });
     let Access::Other { description } = &asked.unwrap().access else { panic!("{asked:?}") };
     assert!(
-        description.contains(&what) && description.ends_with("Shall it go on?"),
+        description.contains(&what) && description.ends_with("Let the model go on?"),
         "{description}"
     );
     // The refusal ended only that turn: the next prompt begins a new count of repetitions.
@@ -138,7 +141,7 @@ async fn always_is_for_the_session_and_can_be_taken_back() {
     expect![[r#"
         The approval mode is `default`.
 
-        **Always** (`/permissions remove N` takes it back):
+        **Always** (`/permissions remove N` removes one):
 
         1. going on when the model repeats itself, until the session ends
     "#]]
@@ -207,7 +210,10 @@ async fn a_text_that_repeats_itself_is_cut_off_and_the_model_told() {
     assert_eq!(reason(&events), StopReason::EndTurn);
     assert!(said(&events).len() < 4096 && said(&events).ends_with("I see."), "{}", said(&events));
     let what = "the same text again and again";
-    assert_eq!(notices(&events), [format!("The model repeats itself ({what}), and is told so.")]);
+    assert_eq!(
+        notices(&events),
+        [format!("The model repeats itself ({what}); tandem has told the model.")]
+    );
     // The agent's message about the repetition is not quoted as words of the user.
     for _ in 0..9 {
         turn(&session, &"And more. ".repeat(150)).await;

@@ -18,12 +18,12 @@ async fn a_summary_that_is_no_shorter_is_not_used_and_not_tried_again_until_aske
     let events = turn(&session, "go").await;
     assert_eq!(reason(&events), StopReason::EndTurn);
     assert!(compressions(&events).is_empty());
-    let why = "The conversation could not be compressed: the summary is empty, or no shorter. It is not \
-        tried again by itself: `/compress` does so, `/clear` begins anew.";
+    let why = "The conversation could not be compressed: the summary is empty, or no shorter. tandem will not \
+        try again by itself: `/compress` tries again, `/clear` begins anew.";
     assert_eq!(notices(&events), [why]);
     assert_eq!(*summaries.lock().unwrap(), 1);
     let said = output(&session, "/compress").await;
-    assert_eq!(said, "The conversation is as it was: the summary is empty, or no shorter.");
+    assert_eq!(said, "The conversation is not compressed: the summary is empty, or no shorter.");
     assert_eq!(*summaries.lock().unwrap(), 2);
 }
 
@@ -232,7 +232,7 @@ async fn a_summary_that_never_ends_is_given_up() {
     let session = session(model, 3000);
     turn(&session, "go").await;
     let said = output(&session, "/compress").await;
-    assert_eq!(said, "The conversation is as it was: a summary of more than 262144 bytes.");
+    assert_eq!(said, "The conversation is not compressed: a summary of more than 262144 bytes.");
 }
 
 #[tokio::test]
@@ -264,7 +264,7 @@ async fn compressing_twice_says_that_there_is_nothing_left() {
     turn(&session, "go").await;
     output(&session, "/compress").await;
     let again = output(&session, "/compress").await;
-    assert_eq!(again, "The conversation is as it was: there is nothing to compress yet.");
+    assert_eq!(again, "The conversation is not compressed: there is nothing to compress yet.");
 }
 
 #[tokio::test]

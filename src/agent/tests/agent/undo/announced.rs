@@ -104,7 +104,7 @@ async fn a_failed_change_is_not_listed_and_hides_none_that_is_older() {
 async fn a_change_that_was_cut_off_before_it_was_made_hides_none_that_is_older() {
     let stage = stage("cut off before\n").await;
     let said = stage.say("/restore w2").await;
-    assert_eq!(said, "- `a` was left alone (`w2`): it is as it was before the call\n");
+    assert_eq!(said, "- `a` was left alone (`w2`): the file is as it was before the call\n");
     assert_eq!(stage.read("a").unwrap(), "one\n");
     assert!(stage.say("/restore w1").await.starts_with("- `a` is as it was before `w1`\n"));
     assert_eq!(stage.read("a").unwrap(), "zero\n");

@@ -45,10 +45,10 @@ async fn conversation_and_files_go_back_together() {
         Went back to before prompt 2: `second`
 
         - `a` is as it was before `w4`
-        - `new/b` is removed again (`w3`)
+        - `new/b`, which `w3` created, is removed again
         - `a` is as it was before `w2`
 
-        What commands changed is not taken back.
+        Changes that commands made are not undone.
     "#]]
     .assert_eq(&said);
     assert_eq!(stage.read("a").unwrap(), "one\n");
@@ -84,10 +84,10 @@ async fn what_the_user_changed_since_is_left_alone_when_the_rest_goes_back() {
     expect![[r#"
         Went back to before prompt 1: `write`
 
-        - `b` is removed again (`w2`)
-        - `a` was left alone (`w1`): it has been changed since, by somebody else
+        - `b`, which `w2` created, is removed again
+        - `a` was left alone (`w1`): the file has been changed since, by somebody else
 
-        What commands changed is not taken back.
+        Changes that commands made are not undone.
     "#]]
     .assert_eq(&said);
     assert_eq!((stage.read("a").as_deref(), stage.read("b")), (Some("mine\n"), None));
@@ -127,7 +127,7 @@ async fn the_list_has_what_the_model_was_told_or_made_to_forget() {
     }
     let said = stage.say("/rewind list").await;
     expect![[r#"
-        Prompts that the conversation can go back to. `/rewind N` goes back to before prompt N, with the files as they were then; `/rewind conversation N` leaves the files as they are, and `/restore since N` the conversation.
+        Prompts that the conversation can go back to. `/rewind N` goes back to before prompt N, with the files as they were then. `/rewind conversation N` leaves the files as they are; `/restore since N` leaves the conversation as it is.
 
         - 2: `write 'them'` (just now, 1 file changed since)
         - 4: `again` (just now, 1 file changed since)
