@@ -48,7 +48,7 @@ const ROWS: [Row; 28] = [
         calls: &[Line("git status"), Line("grep x README.md | head"), Line("cd src && ls")],
     },
     Row {
-        name: "is not known to only read",
+        name: "is not on the list of commands that only read",
         facts: &[Fact::RunsUnknown],
         calls: &[Line("make"), Line("cargo test"), Line("npm install"), Line("X=1 ls")],
     },
