@@ -16,7 +16,7 @@ use crate::cli::SandboxArgs;
 use tandem_host::command_sandbox::{CommandSandbox, Confinement, SandboxSetup, ShownFiles};
 use tandem_host::network::BlockedHost;
 use tandem_host::workspace::Workspace;
-use tandem_sandbox::SandboxMode;
+use tandem_sandbox::{SandboxMode, end_with_thread};
 use tandem_settings::{Credentials, policy, read_settings};
 use tokio::process::Command;
 
@@ -57,6 +57,9 @@ pub(crate) async fn sandbox(args: &SandboxArgs) -> anyhow::Result<ExitReason> {
         }
     }
     command.envs(confinement.network_variables());
+    // This program may be killed by SIGKILL, and then cannot end the command itself. This function runs on the main
+    // thread.
+    end_with_thread(&mut command);
     // The sandbox of Linux takes the controlling terminal from the command, so the command can read from the terminal
     // in a process group of its own. On other systems the command keeps the controlling terminal, and the terminal
     // would not let another process group read.

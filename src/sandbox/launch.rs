@@ -24,6 +24,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
     recvmsg, socketpair,
 };
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::linux::namespaces::{MAX_DESCRIPTORS, READY_MESSAGE};
 use crate::linux::{Naming as _, bubblewrap, landlock};
@@ -168,6 +169,14 @@ impl Sandbox {
         command.arg(program).args(arguments);
         Ok((command, Report::new(report)))
     }
+}
+
+/// Makes the kernel end a command by SIGKILL when the thread that starts the command ends. To be started by the main
+/// thread, which ends with the program: a thread of a runtime may end earlier.
+pub fn end_with_thread(command: &mut Command) {
+    let set = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec the closure makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(set) };
 }
 
 /// Returns whether an environment variable can make a program load other code. Such variables are withheld from the

@@ -24,10 +24,10 @@ mod seatbelt;
 #[cfg(target_os = "linux")]
 pub use self::helper::helper;
 #[cfg(target_os = "linux")]
-pub use self::launch::{Sandbox, steers_loader};
+pub use self::launch::{Sandbox, end_with_thread, steers_loader};
 pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
 #[cfg(not(target_os = "linux"))]
-pub use self::other::{Sandbox, helper, steers_loader};
+pub use self::other::{Sandbox, end_with_thread, helper, steers_loader};
 pub use self::probe::{Probe, UnusableMechanism, probe};
 pub use self::profile::{
     Home, HomeLink, KnownPath, Limits, Profile, RUN_DIRECTORIES, SandboxMode,

@@ -73,6 +73,9 @@ impl Sandbox {
 /// Does nothing: these systems need no helper.
 pub fn helper() {}
 
+/// Does nothing: this system ends no command with the program that has started the command.
+pub fn end_with_thread(_command: &mut Command) {}
+
 /// Returns whether an environment variable can make the program that starts the sandbox load other code. No variable
 /// has this effect on `sandbox-exec`.
 pub fn steers_loader(_name: &OsStr) -> bool {

@@ -6,6 +6,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -13,6 +15,7 @@ use super::{Arena, mechanisms, python};
 use crate::needs::{self, Need, lacking};
 use crate::places::copy_program;
 use crate::terminal::Terminal;
+use test_support::limit::HANG;
 
 /// Work: its name, the programs that it needs, a line of bash, and the last output of the line.
 const WORK: &[(&str, &[Need], &str, &str)] = &[
@@ -315,6 +318,30 @@ fn a_signal_is_passed_on_to_the_command() {
         }
         let code = if is_obeyed { 143 } else { 3 };
         assert_eq!(child.wait().unwrap().code(), Some(code), "{mechanism}");
+    }
+}
+
+#[test]
+fn a_command_ends_with_the_program_that_is_killed() {
+    let arena = Arena::new();
+    for mechanism in mechanisms() {
+        let words = ["/bin/sh", "-c", "echo ready; exec sleep 1000"];
+        let mut child = arena
+            .sandboxed(mechanism, "read-only", &words)
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n", "{mechanism}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The output ends when no process has it open any more.
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || ended.send(output.read_line(&mut String::new()).unwrap()));
+        assert_eq!(end.recv_timeout(HANG), Ok(0), "{mechanism}: the command goes on");
     }
 }
 
