@@ -6,7 +6,7 @@
 //!
 //! - forms: `dialect` and `flat` write tasks and events; `fields`, `read`, `attachments` and `requests` parse
 //!   calls; `tool_call`, `results` and `updates` translate the projection of a session;
-//! - sessions: `story` folds a log, `context` is a session with its tasks, `contexts` locates or begins a
+//! - sessions: `session_records` reads a log, `context` is a session with its tasks, `contexts` locates or begins a
 //!   session, `follow` and `subscription` read a session's events;
 //! - state: `turns` begins turns and answers questions, `messages` remembers sent messages, `server` holds
 //!   the whole state, `takeover` resumes sessions that other processes left;
