@@ -27,7 +27,7 @@ use super::http::Http;
 use super::options::RequestOptions;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
-use super::retry::{RequestFailure, Trouble};
+use super::retry::{AttemptFailure, RequestFailure};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog, tokens};
 use parking_lot::Mutex;
 
@@ -152,7 +152,7 @@ impl Api for AnthropicApi {
         AnthropicAnswer::new(self.client.options.max_answer)
     }
 
-    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
         // A request can only have failed after it was written, so its thinking level is valid.
         let thinking = self.thinking(prompt).unwrap_or_else(|_| self.thinking.clone());
         if self.quirks.lock().learn(report, prompt, self.max_tokens, &thinking) {
@@ -164,8 +164,8 @@ impl Api for AnthropicApi {
         }
     }
 
-    fn judge(&self, answer: &mut AnthropicAnswer, prompt: &Prompt) -> AnswerVerdict {
-        finish::judge(answer, follows_results(prompt))
+    fn answer_verdict(&self, answer: &mut AnthropicAnswer, prompt: &Prompt) -> AnswerVerdict {
+        finish::answer_verdict(answer, follows_results(prompt))
     }
 
     fn finish(

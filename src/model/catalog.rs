@@ -129,7 +129,7 @@ impl Catalog {
                 Ok(_) => error.to_string(),
             }
         })?;
-        let of_others = |id: &str| Provider::of(id, Provider::Gemini).0 != Provider::Gemini;
+        let of_others = |id: &str| Provider::parse_id(id, Provider::Gemini).0 != Provider::Gemini;
         if let Some((name, id)) = file.aliases.iter().find(|(_, id)| of_others(id)) {
             return Err(format!("`aliases.{name}`: `{id}` is not a model's id of the Gemini API"));
         }
@@ -149,7 +149,7 @@ impl Catalog {
 
     /// Returns the id of a provider's default model, if there is one.
     pub fn default_of(&self, provider: Provider) -> Option<String> {
-        if Provider::of(&self.default, Provider::Gemini).0 == provider {
+        if Provider::parse_id(&self.default, Provider::Gemini).0 == provider {
             return Some(self.default.clone());
         }
         self.defaults.get(provider.name()).map(|id| provider.qualify(id))
@@ -168,7 +168,7 @@ impl Catalog {
     /// Splits an id into its provider, which is Gemini if the id names none, and the provider's own id. Resolves an
     /// alias.
     fn resolve<'a>(&'a self, id: &'a str) -> (Provider, &'a str) {
-        let (provider, own) = Provider::of(id, Provider::Gemini);
+        let (provider, own) = Provider::parse_id(id, Provider::Gemini);
         let alias = (provider == Provider::Gemini).then(|| self.aliases.get(own)).flatten();
         (provider, alias.map_or(own, String::as_str))
     }
@@ -433,7 +433,7 @@ mod tests {
             assert_eq!(catalog.lookup(name).id, id, "{name}");
         }
         for id in ["gemini-2.5-flash", "openai:auto", "ollama:flash", "autopilot"] {
-            assert_eq!(catalog.lookup(id).id, Provider::of(id, Provider::Gemini).1, "{id}");
+            assert_eq!(catalog.lookup(id).id, Provider::parse_id(id, Provider::Gemini).1, "{id}");
         }
     }
 

@@ -18,8 +18,8 @@ use calls::FinishedCall;
 use echo::AnswerSource;
 
 /// Judges an answer that has ended.
-pub(super) fn judge(answer: &ChatAnswer, prompt: &Prompt) -> AnswerVerdict {
-    finish::judge(answer, follows_results(prompt))
+pub(super) fn answer_verdict(answer: &ChatAnswer, prompt: &Prompt) -> AnswerVerdict {
+    finish::answer_verdict(answer, follows_results(prompt))
 }
 
 /// Ends a complete answer. Returns its calls, including calls that the server has left in the text.

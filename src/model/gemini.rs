@@ -26,7 +26,7 @@ use super::http::Http;
 use super::options::RequestOptions;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
-use super::retry::{RequestFailure, Trouble};
+use super::retry::{AttemptFailure, RequestFailure};
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog, tokens};
 use parking_lot::Mutex;
 
@@ -190,7 +190,7 @@ impl Api for GeminiApi {
         call::post(endpoint, &self.model.id, "streamGenerateContent?alt=sse", body)
     }
 
-    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
         match errors::refused_signatures(report) {
             Some(error) => self.refuse_signatures(prompt, error).into(),
             None => errors::classify(report, endpoint.request_info(&self.model.id), &prompt.tools),
@@ -202,10 +202,10 @@ impl Api for GeminiApi {
         None
     }
 
-    fn judge(&self, answer: &mut GeminiAnswer, prompt: &Prompt) -> AnswerVerdict {
+    fn answer_verdict(&self, answer: &mut GeminiAnswer, prompt: &Prompt) -> AnswerVerdict {
         match finish::missing_signatures(answer) {
             Some(error) => self.refuse_signatures(prompt, error).into(),
-            None => finish::judge(answer, follows_results(prompt)),
+            None => finish::answer_verdict(answer, follows_results(prompt)),
         }
     }
 

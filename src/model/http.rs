@@ -95,7 +95,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn of(response: &Response) -> Self {
+    pub(super) fn from_response(response: &Response) -> Self {
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let millis = header("retry-after-ms").and_then(|it| it.trim().parse::<f64>().ok());
         let millis = millis.and_then(|it| Duration::try_from_secs_f64(it / 1000.0).ok());

@@ -46,9 +46,9 @@ pub(super) fn arguments(args: &Value) -> Cow<'_, Value> {
 
 /// Ids of a conversation's calls, each used once. Some servers give several calls the same id.
 #[derive(Default)]
-pub(super) struct Ids(HashMap<String, usize>);
+pub(super) struct CallIds(HashMap<String, usize>);
 
-impl Ids {
+impl CallIds {
     /// Returns the id, or a new id if it is not acceptable or was used before.
     pub(super) fn unique(&mut self, id: &str) -> String {
         let id = accepted(if id.is_empty() { "call" } else { id }).into_owned();
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_id_is_used_once() {
-        let mut ids = Ids::default();
+        let mut ids = CallIds::default();
         assert_eq!(ids.unique("a"), "a");
         assert_eq!(ids.unique("a-2"), "a-2");
         assert_eq!(ids.unique("a"), "a-3");
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_id_that_is_always_the_same_takes_linear_time() {
-        let mut ids = Ids::default();
+        let mut ids = CallIds::default();
         for _ in 0..100_000 {
             ids.unique("call_0");
         }

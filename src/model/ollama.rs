@@ -22,7 +22,7 @@ use super::names::accepted;
 use super::options::RequestOptions;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
-use super::retry::{RequestFailure, Trouble};
+use super::retry::{AttemptFailure, RequestFailure};
 use super::room;
 use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog};
 use parking_lot::Mutex;
@@ -128,7 +128,7 @@ impl Api for OllamaApi {
         OllamaAnswer(ChatAnswer::new(self.client.options.max_answer))
     }
 
-    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
         if report.says(&["requires more system memory", "out of memory"]) {
             let what = "The model needs more memory than this machine has free. Choose a smaller model, or give \
                 the model a shorter context: `inputTokens` in `models.json`.";
@@ -146,8 +146,12 @@ impl Api for OllamaApi {
         ))
     }
 
-    fn judge(&self, OllamaAnswer(answer): &mut OllamaAnswer, prompt: &Prompt) -> AnswerVerdict {
-        chat::judge(answer, prompt)
+    fn answer_verdict(
+        &self,
+        OllamaAnswer(answer): &mut OllamaAnswer,
+        prompt: &Prompt,
+    ) -> AnswerVerdict {
+        chat::answer_verdict(answer, prompt)
     }
 
     fn finish(

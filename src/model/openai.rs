@@ -21,8 +21,8 @@ use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
 use super::provider::{OpenAiWire, Provider};
-use super::request_loop::{self, ApiClient, Unanswered};
-use super::retry::Trouble;
+use super::request_loop::{self, ApiClient, PromptFailure};
+use super::retry::AttemptFailure;
 use super::{Chunk, Error, Finish, Model, Prompt, ThinkingLevels, catalog};
 
 pub use self::wires::LearnedWires;
@@ -97,8 +97,8 @@ impl OpenAiApis {
                 self.learn(served, first);
                 return Ok(finish);
             }
-            Err(Unanswered::Failed(error)) => return Err(error),
-            Err(Unanswered::OtherApi(trouble)) => trouble,
+            Err(PromptFailure::Failed(error)) => return Err(error),
+            Err(PromptFailure::OtherApi(trouble)) => trouble,
         };
         if self.server.model.forced_wire.is_some() {
             return Err(self.final_error(first, trouble).await);
@@ -110,10 +110,10 @@ impl OpenAiApis {
                 self.learn(served, second);
                 Ok(finish)
             }
-            Err(Unanswered::Failed(error)) => Err(error),
+            Err(PromptFailure::Failed(error)) => Err(error),
             // Neither API has the model. The model is likelier to belong to the first API, so the error of the first
             // API is shown.
-            Err(Unanswered::OtherApi(_)) => Err(self.final_error(first, trouble).await),
+            Err(PromptFailure::OtherApi(_)) => Err(self.final_error(first, trouble).await),
         }
     }
 
@@ -148,7 +148,7 @@ impl OpenAiApis {
         wire: OpenAiWire,
         prompt: Prompt,
         emitter: &mut Emitter,
-    ) -> Result<Finish, Unanswered> {
+    ) -> Result<Finish, PromptFailure> {
         match wire {
             OpenAiWire::Chat => {
                 request_loop::run(Arc::clone(&self.completions), prompt, emitter).await
@@ -159,7 +159,7 @@ impl OpenAiApis {
         }
     }
 
-    async fn final_error(&self, wire: OpenAiWire, trouble: Trouble) -> Error {
+    async fn final_error(&self, wire: OpenAiWire, trouble: AttemptFailure) -> Error {
         match wire {
             OpenAiWire::Chat => request_loop::final_error(&*self.completions, trouble).await,
             OpenAiWire::Responses => request_loop::final_error(&*self.responses, trouble).await,

@@ -90,7 +90,7 @@ impl Provider {
     /// any other id belongs to `usual`. `openai-chat:` and `openai-responses:` name `OpenAI` and one of its APIs. A
     /// colon may also be part of an id: `qwen3:8b`. [`Providers::of`](super::providers::Providers::of) knows the
     /// servers of the settings, too.
-    pub fn of(id: &str, usual: Self) -> (Self, &str) {
+    pub fn parse_id(id: &str, usual: Self) -> (Self, &str) {
         let forced = OpenAiWire::forced_by(id).map(|_| Self::OpenAi);
         let named =
             id.split_once(':').and_then(|(name, own)| Some((forced.or(name.parse().ok())?, own)));
@@ -189,7 +189,7 @@ mod tests {
 
     #[track_caller]
     fn check(id: &str, usual: Provider, expected: (Provider, &str)) {
-        assert_eq!(Provider::of(id, usual), expected, "{id}");
+        assert_eq!(Provider::parse_id(id, usual), expected, "{id}");
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_qualified_id_means_the_same_again() {
         for provider in Provider::ALL {
-            assert_eq!(Provider::of(&provider.qualify("a:b"), Gemini), (provider, "a:b"));
+            assert_eq!(Provider::parse_id(&provider.qualify("a:b"), Gemini), (provider, "a:b"));
         }
     }
 }

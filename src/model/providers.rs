@@ -34,18 +34,18 @@ impl Providers {
 
     /// Splits an id into its provider and the provider's own id, as [`Provider::of`] does. The id may also name a
     /// server of the settings.
-    pub fn of<'a>(&self, id: &'a str, usual: Provider) -> (Provider, &'a str) {
+    pub fn parse_id<'a>(&self, id: &'a str, usual: Provider) -> (Provider, &'a str) {
         let server = id.split_once(':').and_then(|(name, own)| {
             let name = name.parse().ok().filter(|name| self.servers.contains_key(name))?;
             Some((Provider::Named(name), own))
         });
-        server.unwrap_or_else(|| Provider::of(id, usual))
+        server.unwrap_or_else(|| Provider::parse_id(id, usual))
     }
 
     /// Splits an id as [`Self::of`] does, but refuses an unknown provider, and a model that only another provider
     /// has. Servers that run models of all kinds may have any id.
     pub fn check<'a>(&self, id: &'a str, usual: Provider) -> Result<(Provider, &'a str), String> {
-        let (provider, own) = self.of(id, usual);
+        let (provider, own) = self.parse_id(id, usual);
         let is_named = own.len() < id.len();
         if is_named || !usual.has_own_models_only() {
             return Ok((provider, own));
@@ -121,7 +121,11 @@ mod tests {
             ("meta/llama:free", OpenAi),
             ("gpt-oss:20b", Ollama),
         ] {
-            assert_eq!(Providers::default().check(id, usual), Ok(Provider::of(id, usual)), "{id}");
+            assert_eq!(
+                Providers::default().check(id, usual),
+                Ok(Provider::parse_id(id, usual)),
+                "{id}"
+            );
         }
     }
 
@@ -135,15 +139,15 @@ mod tests {
     fn a_server_of_the_settings_is_a_provider_where_the_settings_name_it() {
         let (providers, work) = with_work();
         for usual in [Gemini, Ollama] {
-            assert_eq!(providers.of("work:qwen3:8b", usual), (work, "qwen3:8b"));
+            assert_eq!(providers.parse_id("work:qwen3:8b", usual), (work, "qwen3:8b"));
             assert_eq!(providers.check("work:qwen3:8b", usual), Ok((work, "qwen3:8b")));
         }
-        assert_eq!(providers.of("openrouter:a/b", Gemini), (OpenRouter, "a/b"));
+        assert_eq!(providers.parse_id("openrouter:a/b", Gemini), (OpenRouter, "a/b"));
         assert_eq!(providers.api(work), ModelApi::OpenAi(Some(OpenAiWire::Chat)));
         assert_eq!(providers.find("work"), Ok(work));
         assert_eq!(work.qualify("a:b"), "work:a:b");
         let none = Providers::default();
-        assert_eq!(none.of("work:qwen3:8b", Ollama), (Ollama, "work:qwen3:8b"));
+        assert_eq!(none.parse_id("work:qwen3:8b", Ollama), (Ollama, "work:qwen3:8b"));
         assert!(none.find("work").unwrap_err().ends_with(", openrouter, github, azure"));
     }
 }

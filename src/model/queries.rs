@@ -11,7 +11,7 @@ use super::http::{self, Http};
 use super::provider::Provider;
 use super::report::{Report, RequestInfo};
 use super::request_loop::ApiClient;
-use super::retry::Trouble;
+use super::retry::AttemptFailure;
 
 /// Maximum size of a response in bytes: servers with hundreds of models describe each at length.
 pub(super) const MAX_BODY: usize = 8 << 20;
@@ -24,7 +24,7 @@ pub(super) struct ModelList {
     /// Timeout of the request, and a second time of reading its response.
     pub(super) timeout: Duration,
     /// Function that classifies an error that the server reports.
-    pub(super) classify: fn(&Report, RequestInfo<'_>) -> Trouble,
+    pub(super) classify: fn(&Report, RequestInfo<'_>) -> AttemptFailure,
     /// Function that finds the ids in the response; it returns `None` if the response is not a list of models.
     pub(super) ids: fn(&Value) -> Option<Vec<String>>,
 }
@@ -53,7 +53,7 @@ impl ModelList {
     ) -> Result<Vec<String>, Error> {
         let response = http.send(request?, self.timeout).await.map_err(|failure| failure.error)?;
         if !response.status().is_success() {
-            let report = Report::of(response, self.timeout).await;
+            let report = Report::from_response(response, self.timeout).await;
             // The path is the same on every server of this API: if it is not found, the server has another API.
             if report.status == 404 {
                 return Err(self.no_api(endpoint));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Error;
 use super::http::{self, Head};
 use super::provider::Provider;
-use super::retry::{self, Advice, RequestFailure, Trouble};
+use super::retry::{self, AttemptFailure, RequestFailure, RetryHint};
 use super::words::{excerpt, human_duration};
 
 /// Advice for vLLM, if it does not parse the model's tool calls.
@@ -49,8 +49,8 @@ pub(super) struct RequestInfo<'a> {
 
 impl Report {
     /// Reads an error response.
-    pub(super) async fn of(response: Response, patience: Duration) -> Self {
-        let Head { status, retry_after, should_retry, location } = Head::of(&response);
+    pub(super) async fn from_response(response: Response, patience: Duration) -> Self {
+        let Head { status, retry_after, should_retry, location } = Head::from_response(&response);
         let body = http::error_body(response, patience).await;
         let mut report = Self { retry_after, should_retry, ..Self::read(Some(status), &body) };
         if let (true, Some(to)) = (report.message.is_empty(), location) {
@@ -111,7 +111,7 @@ impl Report {
     }
 
     /// Classifies the error.
-    pub(super) fn classify(&self, info: RequestInfo<'_>) -> Trouble {
+    pub(super) fn classify(&self, info: RequestInfo<'_>) -> AttemptFailure {
         // Tested before the status, because servers report the same lasting failure with 400, 403, 429 or 500.
         if let Some(failure) = self.lasting(info) {
             return failure.into();
@@ -270,13 +270,13 @@ impl Report {
             ])
     }
 
-    fn not_found(&self, info: RequestInfo<'_>) -> Trouble {
+    fn not_found(&self, info: RequestInfo<'_>) -> AttemptFailure {
         let model = info.model;
         if info.provider == Provider::Ollama && self.says(&["not found"]) {
             let what = format!(
                 "Ollama does not have the model `{model}`. Get it with `ollama pull {model}`."
             );
-            return Trouble::NoModel(Error::Rejected(self.with_message(&what)));
+            return AttemptFailure::NoModel(Error::Rejected(self.with_message(&what)));
         }
         if self.is_unknown_deployment() {
             let what = format!(
@@ -284,7 +284,7 @@ impl Report {
                  model under this name.",
                 info.url
             );
-            return Trouble::NoModel(Error::Rejected(self.with_message(&what)));
+            return AttemptFailure::NoModel(Error::Rejected(self.with_message(&what)));
         }
         let is_model = self.is_unknown_model() || self.says(&["model"]);
         let what = if is_model {
@@ -296,7 +296,11 @@ impl Report {
             )
         };
         let error = Error::Rejected(self.with_message(&what));
-        if is_model { Trouble::NoModel(error) } else { RequestFailure::terminal(error).into() }
+        if is_model {
+            AttemptFailure::NoModel(error)
+        } else {
+            RequestFailure::terminal(error).into()
+        }
     }
 
     fn too_many(&self) -> RequestFailure {
@@ -304,29 +308,29 @@ impl Report {
         let what = format!("The API's rate limit is reached. {}", when_to_try_again(wait));
         let error = Error::RateLimited(self.with_message(&what));
         let failure = RequestFailure::passing(self.reason("rate limited"), error);
-        failure.advised(wait.map_or(Advice::Unknown, Advice::After))
+        failure.advised(wait.map_or(RetryHint::Unknown, RetryHint::After))
     }
 
     fn server_error(&self) -> RequestFailure {
-        let wait = self.wait().map(Advice::After);
+        let wait = self.wait().map(RetryHint::After);
         if self.says(&["loading model"]) {
             let error = Error::Unavailable(
                 self.with_message("The server is still loading the model. Try again in a moment."),
             );
             let failure =
                 RequestFailure::passing(self.reason("server is loading the model"), error);
-            return failure.advised(wait.unwrap_or(Advice::Soon));
+            return failure.advised(wait.unwrap_or(RetryHint::Soon));
         }
         if self.is_overloaded() {
             let what = "The server is overloaded. Try again later, or try another model.";
             let error = Error::Unavailable(self.with_message(what));
             let failure = RequestFailure::passing(self.reason("server overloaded"), error);
-            return failure.advised(wait.unwrap_or(Advice::Soon));
+            return failure.advised(wait.unwrap_or(RetryHint::Soon));
         }
         let what = format!("The server failed (HTTP {}). Try again later.", self.status);
         let reason = self.reason(&format!("server error ({})", self.status));
         RequestFailure::passing(reason, Error::Unavailable(self.with_message(&what)))
-            .advised(wait.unwrap_or(Advice::Unknown))
+            .advised(wait.unwrap_or(RetryHint::Unknown))
     }
 
     /// Returns the wait that the server asks for, in the details, in a header or in the message.
@@ -352,7 +356,7 @@ impl Report {
             || reasons.any(|reason| reason == "MODEL_CAPACITY_EXHAUSTED")
     }
 
-    fn terminal(&self, kind: fn(String) -> Error, what: &str) -> Trouble {
+    fn terminal(&self, kind: fn(String) -> Error, what: &str) -> AttemptFailure {
         RequestFailure::terminal(kind(self.with_message(what))).into()
     }
 

@@ -14,7 +14,7 @@ use super::endpoint::{Connect, Endpoint};
 use super::http::{self, Http};
 use super::options::RequestOptions;
 use super::report::Report;
-use super::retry::{Advice, RequestFailure, RetryPolicy, Trouble};
+use super::retry::{AttemptFailure, RequestFailure, RetryHint, RetryPolicy};
 use super::stream::{self, Assemble, StreamError};
 use super::unusable::UnusableAnswer;
 use super::words::shortened;
@@ -60,7 +60,7 @@ pub(super) trait Api: Send + Sync + 'static {
     ) -> Result<Request, Error>;
 
     /// Classifies an error that the server reports, and remembers the facts about the server that the error tells.
-    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble;
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure;
 
     /// Returns the message for a server on this machine that does not answer. With `None`, such a server is waited
     /// for like a remote one.
@@ -72,7 +72,7 @@ pub(super) trait Api: Send + Sync + 'static {
     }
 
     /// Decides what to do with an answer whose response has ended.
-    fn judge(&self, answer: &mut Self::Answer, prompt: &Prompt) -> AnswerVerdict;
+    fn answer_verdict(&self, answer: &mut Self::Answer, prompt: &Prompt) -> AnswerVerdict;
 
     /// Ends a complete answer. Returns the chunks that had to wait for the end: the calls of providers that may still
     /// reject an answer until it is complete.
@@ -125,7 +125,7 @@ pub(super) enum AnswerVerdict {
     /// The answer is dropped, and the model asked again.
     Unusable(UnusableAnswer),
     /// The response ended, but reports a failure.
-    Failed(Trouble),
+    Failed(AttemptFailure),
 }
 
 impl From<RequestFailure> for AnswerVerdict {
@@ -154,23 +154,23 @@ pub(super) fn stream<A: Api>(
     emit::answer(|mut emitter| async move {
         match run(Arc::clone(&api), prompt, &mut emitter).await {
             Ok(finish) => Ok(finish),
-            Err(Unanswered::Failed(error)) => Err(error),
-            Err(Unanswered::OtherApi(trouble)) => Err(final_error(&*api, trouble).await),
+            Err(PromptFailure::Failed(error)) => Err(error),
+            Err(PromptFailure::OtherApi(trouble)) => Err(final_error(&*api, trouble).await),
         }
     })
 }
 
 /// A prompt that got no answer from an API.
 #[derive(Debug)]
-pub(super) enum Unanswered {
+pub(super) enum PromptFailure {
     /// The requests failed, and no retry is left.
     Failed(Error),
     /// The server does not have this API, or does not have the model in it. Another API may have an answer; if none
     /// has, [`final_error`] returns the error.
-    OtherApi(Trouble),
+    OtherApi(AttemptFailure),
 }
 
-impl From<Error> for Unanswered {
+impl From<Error> for PromptFailure {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -181,7 +181,7 @@ pub(super) async fn run<A: Api>(
     api: Arc<A>,
     prompt: Prompt,
     emitter: &mut Emitter,
-) -> Result<Finish, Unanswered> {
+) -> Result<Finish, PromptFailure> {
     let probed = Arc::clone(&api);
     let mut requests = Requests {
         prompt,
@@ -211,7 +211,7 @@ pub(super) async fn run<A: Api>(
             }
             Ok(finish)
         }
-        Err(Unanswered::Failed(mut error)) => {
+        Err(PromptFailure::Failed(mut error)) => {
             requests.redact(error.text_mut());
             Err(error.into())
         }
@@ -243,13 +243,13 @@ impl<A: Api> Requests<'_, A> {
     /// - An unusable answer is dropped, and the model is asked again.
     /// - After a failure, the answer goes back to its last checkpoint, or to its beginning, and the request is sent
     ///   again.
-    async fn until_done(&mut self) -> Result<Finish, Unanswered> {
+    async fn until_done(&mut self) -> Result<Finish, PromptFailure> {
         let api = Arc::clone(&self.api);
         let mut answer = api.begin();
         let mut responses = 0;
         loop {
             let verdict = match self.exchange(&mut answer).await {
-                Ok(()) => api.judge(&mut answer, &self.prompt),
+                Ok(()) => api.answer_verdict(&mut answer, &self.prompt),
                 Err(trouble) => AnswerVerdict::Failed(trouble),
             };
             match verdict {
@@ -281,7 +281,7 @@ impl<A: Api> Requests<'_, A> {
     }
 
     /// Sends one request and reads its response.
-    async fn exchange(&mut self, answer: &mut A::Answer) -> Result<(), Trouble> {
+    async fn exchange(&mut self, answer: &mut A::Answer) -> Result<(), AttemptFailure> {
         let api = Arc::clone(&self.api);
         let ApiClient { options, http, .. } = api.client();
         // The endpoint is looked up for each request, so that a login in the meantime has an effect at once.
@@ -295,7 +295,7 @@ impl<A: Api> Requests<'_, A> {
         let sent = http.send(request, options.idle).await;
         let response = sent.map_err(|failure| self.unanswered(failure, &endpoint))?;
         if !response.status().is_success() {
-            let report = Report::of(response, options.idle).await;
+            let report = Report::from_response(response, options.idle).await;
             return Err(api.classify(&report, &endpoint, &self.prompt));
         }
         let read = stream::read(response, answer, self.emitter, options).await;
@@ -304,7 +304,7 @@ impl<A: Api> Requests<'_, A> {
                 let report = Report::read(None, json.as_bytes());
                 api.classify(&report, &endpoint, &self.prompt)
             }
-            StreamError::Garbled(why) => Trouble::Garbled(Error::BadAnswer(format!(
+            StreamError::Garbled(why) => AttemptFailure::Garbled(Error::BadAnswer(format!(
                 "The response breaks the rules of the API: {why}. Try again, or try another model."
             ))),
             StreamError::Failed(failure) => failure.into(),
@@ -325,9 +325,9 @@ impl<A: Api> Requests<'_, A> {
     /// Rewinds the answer and waits until the next attempt is due. Returns the error if there is no further attempt.
     async fn recover(
         &mut self,
-        trouble: Trouble,
+        trouble: AttemptFailure,
         answer: &mut A::Answer,
-    ) -> Result<(), Unanswered> {
+    ) -> Result<(), PromptFailure> {
         let api = Arc::clone(&self.api);
         let options = &api.client().options;
         // This must precede the rewind, which forgets whether the failed request has brought anything.
@@ -335,26 +335,26 @@ impl<A: Api> Requests<'_, A> {
         let void = answer.rewind();
         let trouble = match trouble {
             // An API that has begun to answer serves the model, so the error is no reason to try the other API.
-            Trouble::OtherApi(trouble) if void.is_some() => *trouble,
+            AttemptFailure::OtherApi(trouble) if void.is_some() => *trouble,
             trouble => trouble,
         };
         match trouble {
-            Trouble::Failed(failure) if failure.advice == Advice::Now => {
+            AttemptFailure::Failed(failure) if failure.advice == RetryHint::Now => {
                 if failure.reason.is_empty() && void.is_none() {
                     return Ok(());
                 }
                 Ok(self.adapt(failure, void).await?)
             }
-            Trouble::NoModel(error) => {
+            AttemptFailure::NoModel(error) => {
                 Err(with_models(&*api, self.endpoint.as_ref(), error).await.into())
             }
-            Trouble::OtherApi(trouble) => Err(Unanswered::OtherApi(*trouble)),
-            Trouble::Garbled(error) => {
+            AttemptFailure::OtherApi(trouble) => Err(PromptFailure::OtherApi(*trouble)),
+            AttemptFailure::Garbled(error) => {
                 self.unusable += 1;
                 let failure = RequestFailure::passing("unreadable answer", error);
                 Ok(self.emitter.retry(failure, &options.content_retry, self.unusable, void).await?)
             }
-            Trouble::Failed(mut failure) => {
+            AttemptFailure::Failed(mut failure) => {
                 self.redact(&mut failure.reason);
                 // This must follow the redaction, which does not recognise half of a key.
                 failure.reason = shortened(&failure.reason, RETRY_REASON_BYTES);
@@ -404,7 +404,7 @@ impl<A: Api> Requests<'_, A> {
         let options = &self.api.client().options;
         let policy = RetryPolicy { attempts: options.reconnects + 1, ..options.retry.clone() };
         let advice = match failure.advice {
-            Advice::Unknown => Advice::Soon,
+            RetryHint::Unknown => RetryHint::Soon,
             advice => advice,
         };
         self.emitter.retry(failure.advised(advice), &policy, broken, void).await
@@ -428,10 +428,10 @@ impl<A: Api> Requests<'_, A> {
 }
 
 /// Returns the error for a failure that no other API could mend.
-pub(super) async fn final_error<A: Api>(api: &A, trouble: Trouble) -> Error {
+pub(super) async fn final_error<A: Api>(api: &A, trouble: AttemptFailure) -> Error {
     let endpoint = api.client().endpoint().ok();
     let mut error = match trouble {
-        Trouble::NoModel(error) => with_models(api, endpoint.as_ref(), error).await,
+        AttemptFailure::NoModel(error) => with_models(api, endpoint.as_ref(), error).await,
         trouble => trouble.into_error(),
     };
     if let Some(endpoint) = endpoint {

@@ -30,7 +30,7 @@ impl Default for RetryPolicy {
 
 /// Hint at when another attempt may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Advice {
+pub(super) enum RetryHint {
     /// No retry: the request would fail again.
     Never,
     /// Retry at once: the next request will be a different one.
@@ -49,7 +49,7 @@ pub(super) struct RequestFailure {
     /// Error that is returned if no retry follows.
     pub(super) error: Error,
     /// Hint at whether and when to retry.
-    pub(super) advice: Advice,
+    pub(super) advice: RetryHint,
     /// Reason for the retry, in a few words.
     pub(super) reason: String,
 }
@@ -57,24 +57,24 @@ pub(super) struct RequestFailure {
 impl RequestFailure {
     /// Returns a failure that would happen again.
     pub(super) fn terminal(error: Error) -> Self {
-        Self { error, advice: Advice::Never, reason: String::new() }
+        Self { error, advice: RetryHint::Never, reason: String::new() }
     }
 
     /// Returns a failure that may pass.
     pub(super) fn passing(reason: impl Into<String>, error: Error) -> Self {
-        Self { error, advice: Advice::Unknown, reason: reason.into() }
+        Self { error, advice: RetryHint::Unknown, reason: reason.into() }
     }
 
     /// Returns the failure of a request whose next attempt leaves out the part that the server refused. The retry is
     /// announced if `reason` is not empty, or if a part of the answer that has been shown is void.
     pub(super) fn adapted(reason: &str) -> Self {
         let error = Error::Rejected("The server did not accept the request.".to_owned());
-        Self { error, advice: Advice::Now, reason: reason.to_owned() }
+        Self { error, advice: RetryHint::Now, reason: reason.to_owned() }
     }
 
     /// Replaces the hint at when to retry.
     #[must_use]
-    pub(super) fn advised(mut self, advice: Advice) -> Self {
+    pub(super) fn advised(mut self, advice: RetryHint) -> Self {
         self.advice = advice;
         self
     }
@@ -82,7 +82,7 @@ impl RequestFailure {
 
 /// A failed request or answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum AttemptFailure {
     /// The request or the connection failed.
     Failed(RequestFailure),
     /// The model is unknown.
@@ -94,13 +94,13 @@ pub(super) enum Trouble {
     Garbled(Error),
 }
 
-impl From<RequestFailure> for Trouble {
+impl From<RequestFailure> for AttemptFailure {
     fn from(failure: RequestFailure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl Trouble {
+impl AttemptFailure {
     /// Returns the error, for a request that is not retried.
     pub(super) fn into_error(self) -> Error {
         match self {
@@ -112,31 +112,31 @@ impl Trouble {
     }
 }
 
-/// Maximum number of quick attempts after [`Advice::Soon`]; later attempts wait as usual.
+/// Maximum number of quick attempts after [`RetryHint::Soon`]; later attempts wait as usual.
 const MAX_QUICK_ATTEMPTS: u32 = 3;
 
 impl RetryPolicy {
     /// Returns the wait before the next attempt, after `failed` failed attempts; `None` if no attempt is left.
     /// `chance` is a random number from 0 to 1.
-    pub(super) fn delay(&self, failed: u32, advice: Advice, chance: f64) -> Option<Duration> {
+    pub(super) fn delay(&self, failed: u32, advice: RetryHint, chance: f64) -> Option<Duration> {
         if failed >= self.attempts {
             return None;
         }
         // An overloaded server often has room again within a second.
         let soon = self.backoff.first / 5;
         let backoff = match advice {
-            Advice::Never => return None,
-            Advice::Now => return Some(Duration::ZERO),
-            Advice::After(wait) if wait > self.patience => return None,
-            Advice::After(wait) => {
+            RetryHint::Never => return None,
+            RetryHint::Now => return Some(Duration::ZERO),
+            RetryHint::After(wait) if wait > self.patience => return None,
+            RetryHint::After(wait) => {
                 // The wait is never shorter than the server asks for, and never zero.
                 let wait = wait.max(soon);
                 Backoff { first: wait, factor: 1, longest: wait, jitter: 1.0..1.2 }
             }
-            Advice::Soon if failed <= MAX_QUICK_ATTEMPTS => {
+            RetryHint::Soon if failed <= MAX_QUICK_ATTEMPTS => {
                 Backoff { first: soon, factor: 3, ..self.backoff.clone() }
             }
-            Advice::Soon | Advice::Unknown => self.backoff.clone(),
+            RetryHint::Soon | RetryHint::Unknown => self.backoff.clone(),
         };
         Some(backoff.delay_at(failed, chance))
     }
@@ -177,14 +177,14 @@ pub(super) fn wait_in(message: &str) -> Option<Duration> {
 }
 
 /// Derives a hint on retries from the name of an exceeded quota.
-pub(super) fn quota_advice(id: &str) -> Advice {
+pub(super) fn quota_advice(id: &str) -> RetryHint {
     let id = id.to_ascii_lowercase();
     if id.contains("perday") || id.contains("daily") {
-        Advice::Never
+        RetryHint::Never
     } else if id.contains("perminute") {
-        Advice::After(Duration::from_mins(1))
+        RetryHint::After(Duration::from_mins(1))
     } else {
-        Advice::Unknown
+        RetryHint::Unknown
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn delays(advice: Advice, chance: f64) -> Vec<u128> {
+    fn delays(advice: RetryHint, chance: f64) -> Vec<u128> {
         let policy = RetryPolicy::default();
         let mut failed = 0;
         std::iter::from_fn(|| {
@@ -207,21 +207,21 @@ mod tests {
     fn waits_double_up_to_the_cap_and_end() {
         let cap = 30_000;
         let usual = [5000, 10_000, 20_000, cap, cap, cap, cap, cap, cap];
-        assert_eq!(delays(Advice::Unknown, 0.5), usual);
-        assert_eq!(delays(Advice::Soon, 0.5)[..5], [1000, 3000, 9000, cap, cap]);
-        assert!(delays(Advice::Never, 0.5).is_empty());
-        assert_eq!(delays(Advice::Now, 0.5), [0; 9]);
+        assert_eq!(delays(RetryHint::Unknown, 0.5), usual);
+        assert_eq!(delays(RetryHint::Soon, 0.5)[..5], [1000, 3000, 9000, cap, cap]);
+        assert!(delays(RetryHint::Never, 0.5).is_empty());
+        assert_eq!(delays(RetryHint::Now, 0.5), [0; 9]);
     }
 
     #[test]
     fn chance_moves_a_wait_by_thirty_percent_at_most() {
-        assert_eq!(delays(Advice::Unknown, 0.0)[0], 3500);
-        assert_eq!(delays(Advice::Unknown, 1.0)[0], 6500);
+        assert_eq!(delays(RetryHint::Unknown, 0.0)[0], 3500);
+        assert_eq!(delays(RetryHint::Unknown, 1.0)[0], 6500);
     }
 
     #[test]
     fn what_the_server_asks_for_is_never_cut_short() {
-        let asked = |seconds| Advice::After(Duration::from_secs(seconds));
+        let asked = |seconds| RetryHint::After(Duration::from_secs(seconds));
         assert_eq!(delays(asked(100), 0.0)[0], 100_000);
         assert_eq!(delays(asked(100), 1.0)[0], 120_000);
         assert_eq!(delays(asked(300), 0.0)[0], 300_000);
@@ -240,8 +240,8 @@ mod tests {
             },
             ..RetryPolicy::default()
         };
-        assert_eq!(policy.delay(max - 1, Advice::Unknown, 0.5), Some(Duration::from_secs(1)));
-        assert_eq!(policy.delay(0, Advice::Soon, 0.5), Some(Duration::from_secs(1)));
+        assert_eq!(policy.delay(max - 1, RetryHint::Unknown, 0.5), Some(Duration::from_secs(1)));
+        assert_eq!(policy.delay(0, RetryHint::Soon, 0.5), Some(Duration::from_secs(1)));
     }
 
     #[track_caller]
@@ -277,13 +277,13 @@ mod tests {
 
     #[test]
     fn quotas_tell_by_their_names() {
-        let minute = Advice::After(Duration::from_mins(1));
+        let minute = RetryHint::After(Duration::from_mins(1));
         assert_eq!(
             quota_advice("GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
-            Advice::Never
+            RetryHint::Never
         );
-        assert_eq!(quota_advice("DailyLimit"), Advice::Never);
+        assert_eq!(quota_advice("DailyLimit"), RetryHint::Never);
         assert_eq!(quota_advice("GenerateContentInputTokensPerMinute"), minute);
-        assert_eq!(quota_advice("Something"), Advice::Unknown);
+        assert_eq!(quota_advice("Something"), RetryHint::Unknown);
     }
 }

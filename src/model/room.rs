@@ -1,7 +1,7 @@
 //! Room in a model's context window: whether a request fits, and how long an answer may be.
 
 use super::report::Report;
-use super::retry::{RequestFailure, Trouble};
+use super::retry::{AttemptFailure, RequestFailure};
 use super::tokens;
 use super::{Error, Prompt};
 
@@ -27,11 +27,13 @@ pub(super) fn check(window: Option<u64>, prompt: &Prompt) -> Result<(), Error> {
 
 /// Replaces the error for a conversation that is too long, if the conversation has less than half as many tokens as
 /// instructions and tools: compressing it would not help then.
-pub(super) fn explain(trouble: Trouble, report: &Report, prompt: &Prompt) -> Trouble {
+pub(super) fn explain(trouble: AttemptFailure, report: &Report, prompt: &Prompt) -> AttemptFailure {
     let fixed = of_instructions(prompt);
     let is_short = tokens::of_prompt(prompt) - fixed < fixed / 2;
     match trouble {
-        Trouble::Failed(RequestFailure { error: Error::ContextTooLong(_), .. }) if is_short => {
+        AttemptFailure::Failed(RequestFailure { error: Error::ContextTooLong(_), .. })
+            if is_short =>
+        {
             let what = format!(
                 "The model's context window is too small: instructions and tools alone take about \
                  {fixed} tokens. {LARGER_WINDOW}"

@@ -26,7 +26,7 @@ pub(super) trait Assemble {
     const IS_LINES: bool = false;
 
     /// Adds the data of one event to the answer. Appends to `out` the chunks that the caller emits.
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError>;
+    fn add_event(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError>;
 
     /// Adds the chunks that were held to `out`, at the end of the stream.
     fn end(&mut self, _: &mut Vec<Chunk>) {}
@@ -121,14 +121,14 @@ pub(super) async fn read<A: Assemble>(
         // long.
         drop(bytes);
         while let Some(event) = events.next_event()? {
-            take(answer, &event.data, &mut out)?;
+            add_event_data(answer, &event.data, &mut out)?;
             for chunk in out.drain(..) {
                 emitter.send(chunk).await;
             }
         }
     }
     match events.end() {
-        Ok(Some(event)) => take(answer, &event.data, &mut out)?,
+        Ok(Some(event)) => add_event_data(answer, &event.data, &mut out)?,
         Err(broken) if !answer.has_ended() => return Err(broken.into()),
         Ok(None) | Err(_) => {}
     }
@@ -140,9 +140,13 @@ pub(super) async fn read<A: Assemble>(
 }
 
 /// Adds the data of one event to the answer. Unreadable data is no failure once the answer is complete.
-fn take<A: Assemble>(answer: &mut A, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+fn add_event_data<A: Assemble>(
+    answer: &mut A,
+    data: &[u8],
+    out: &mut Vec<Chunk>,
+) -> Result<(), StreamError> {
     let ended = answer.has_ended();
-    match answer.take(data, out) {
+    match answer.add_event(data, out) {
         Err(StreamError::Garbled(_)) if ended => Ok(()),
         taken => taken,
     }
@@ -184,7 +188,7 @@ mod tests {
 
     /// An answer for which every event except `end` is unreadable.
     impl Assemble for Answer {
-        fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+        fn add_event(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
             if data != b"end" {
                 return Err(StreamError::Garbled("oops".to_owned()));
             }
@@ -208,7 +212,7 @@ mod tests {
     #[test]
     fn garbage_costs_an_answer_only_before_its_end() {
         let mut answer = Answer(ChatAnswer::new(100));
-        let mut take = |data: &[u8]| super::take(&mut answer, data, &mut Vec::new());
+        let mut take = |data: &[u8]| super::add_event_data(&mut answer, data, &mut Vec::new());
         assert!(matches!(take(b"?"), Err(StreamError::Garbled(_))));
         assert_eq!(take(b"end"), Ok(()));
         assert_eq!(take(b"?"), Ok(()));

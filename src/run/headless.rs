@@ -130,7 +130,7 @@ async fn prepare(
     };
     if loaded.session().ready().is_err() {
         let providers = factory.credentials.servers().providers();
-        let (provider, _) = providers.of(&loaded.session().model(), Provider::Gemini);
+        let (provider, _) = providers.parse_id(&loaded.session().model(), Provider::Gemini);
         factory.login_keys(settings).find(provider).await;
     }
     Ok(((sessions, loaded), prompt))

@@ -73,7 +73,9 @@ impl acp::Login for EditorLogin {
 
     fn provider_of(&self, session: Option<&Session>) -> Provider {
         let providers = self.credentials.servers().providers();
-        session.map_or(self.provider, |session| providers.of(&session.model(), Provider::Gemini).0)
+        session.map_or(self.provider, |session| {
+            providers.parse_id(&session.model(), Provider::Gemini).0
+        })
     }
 
     /// Makes no change if the model needs no key or has a key.

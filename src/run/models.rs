@@ -95,7 +95,7 @@ impl ModelChoice {
                     (provider, default_id(&catalog, servers, provider).unwrap_or_default())
                 });
                 let (provider, id) = wanted;
-                if servers.providers().of(&id, provider).1.is_empty() {
+                if servers.providers().parse_id(&id, provider).1.is_empty() {
                     let why = format!(
                         "There is no default model of {}. Choose one with `--model {provider}:MODEL`.",
                         provider.title()
@@ -123,7 +123,7 @@ impl ModelChoice {
         });
         // In the catalog, an id without a provider is Gemini's. If the usual provider is another one, the id must name
         // Gemini.
-        let asked = |id: &str| match Provider::of(id, Provider::Gemini) {
+        let asked = |id: &str| match Provider::parse_id(id, Provider::Gemini) {
             (Provider::Gemini, id) if self.usual != Provider::Gemini => format!("gemini:{id}"),
             _ => id.to_owned(),
         };
@@ -156,7 +156,7 @@ impl Models for ModelChoice {
 
     fn served(&self, current: &str) -> BoxFuture<'static, Vec<String>> {
         let servers = self.credentials.servers();
-        let current = servers.providers().of(current, self.usual).0;
+        let current = servers.providers().parse_id(current, self.usual).0;
         let is_used = |provider: &Provider| match provider {
             Provider::Named(_) => true,
             Provider::OpenAi => !self.credentials.is_own(*provider),
@@ -179,7 +179,7 @@ impl Models for ModelChoice {
 
     fn resolve(&self, id: &str) -> String {
         let bare = provider_of_bare(&self.credentials, self.usual, id);
-        let (provider, own) = self.credentials.servers().providers().of(id, bare);
+        let (provider, own) = self.credentials.servers().providers().parse_id(id, bare);
         let resolved = self.catalog().map(|catalog| catalog.lookup(&provider.qualify(own)).id);
         let resolved = resolved.unwrap_or_else(|_| own.to_owned());
         // The resolved id must name the provider, because another provider may be set up when the session is opened
@@ -248,7 +248,7 @@ fn wrong(why: &str) -> Lazy {
 /// Looks up a model by its id with the provider. The id may name a server of the settings.
 fn properties(catalog: &Catalog, servers: &ModelServers, id: &str) -> catalog::ModelProperties {
     let providers = servers.providers();
-    match providers.of(id, Provider::Gemini) {
+    match providers.parse_id(id, Provider::Gemini) {
         (provider @ Provider::Named(_), own) => {
             catalog.lookup_at(provider, providers.api(provider), own)
         }
@@ -259,7 +259,7 @@ fn properties(catalog: &Catalog, servers: &ModelServers, id: &str) -> catalog::M
 /// Returns the id of a provider's default model: that of the catalog, else the first model that the settings list.
 fn default_id(catalog: &Catalog, servers: &ModelServers, provider: Provider) -> Option<String> {
     let default = catalog.default_model();
-    if servers.providers().of(default, Provider::Gemini).0 == provider {
+    if servers.providers().parse_id(default, Provider::Gemini).0 == provider {
         return Some(default.to_owned());
     }
     let listed = || Some(provider.qualify(servers.get(provider)?.models.first()?));
@@ -316,7 +316,7 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
     let named = catalog.filter(|it| it.default_model() != Catalog::embedded().default_model());
     match named {
         Some(catalog) => {
-            credentials.servers().providers().of(catalog.default_model(), Provider::Gemini).0
+            credentials.servers().providers().parse_id(catalog.default_model(), Provider::Gemini).0
         }
         None if usual != Provider::Gemini => usual,
         None => credentials.first_set_up().unwrap_or(Provider::Gemini),
@@ -327,7 +327,7 @@ fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
 /// and the catalog does not know the id: then it is the first provider that is set up, such as a server on this
 /// machine.
 fn provider_of_bare(credentials: &Credentials, usual: Provider, id: &str) -> Provider {
-    let is_bare = credentials.servers().providers().of(id, usual).1 == id;
+    let is_bare = credentials.servers().providers().parse_id(id, usual).1 == id;
     // Most ids are Gemini's own. For them the answer is known without reading the catalog and the keys, which keeps
     // the start of the program fast.
     if usual != Provider::Gemini
@@ -362,7 +362,7 @@ pub(super) fn first_provider(credentials: &Credentials, settings: &Settings) -> 
     match settings.model.name.as_deref() {
         Some(id) => {
             let usual = provider_of_setting(credentials, usual, settings, id);
-            credentials.servers().providers().of(id, usual).0
+            credentials.servers().providers().parse_id(id, usual).0
         }
         None => default_provider(credentials, usual),
     }

@@ -262,7 +262,7 @@ fn ollama(
 fn login(credentials: &Arc<Credentials>) -> impl Fn(&str) -> tui::Login + use<> {
     let credentials = Arc::clone(credentials);
     move |model| {
-        let (provider, _) = credentials.servers().providers().of(model, Provider::Gemini);
+        let (provider, _) = credentials.servers().providers().parse_id(model, Provider::Gemini);
         let (typed, browser) = (Arc::clone(&credentials), Arc::clone(&credentials));
         tui::Login {
             whose: provider.title().to_owned(),

@@ -36,7 +36,7 @@ pub(super) struct AnthropicAnswer {
 }
 
 impl Assemble for AnthropicAnswer {
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+    fn add_event(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let event = match serde_json::from_slice(data) {
             Ok(event) => event,
             // Some gateways end their streams as chat completions do.
@@ -110,7 +110,7 @@ impl AnthropicAnswer {
 
     fn begin(&mut self, index: Option<u64>, raw: Raw, out: &mut Vec<Chunk>) {
         let block = Block::new(raw);
-        out.extend(block.shown());
+        out.extend(block.shown_chunk());
         self.open.insert(index.unwrap_or(u64::MAX), self.blocks.len());
         self.blocks.push(block);
     }
@@ -252,9 +252,9 @@ fn unreadable(data: &[u8], error: &serde_json::Error) -> StreamError {
 mod tests {
     use super::*;
 
-    fn take(answer: &mut AnthropicAnswer, data: &str) -> Vec<Chunk> {
+    fn add_event_text(answer: &mut AnthropicAnswer, data: &str) -> Vec<Chunk> {
         let mut out = Vec::new();
-        answer.take(data.as_bytes(), &mut out).unwrap();
+        answer.add_event(data.as_bytes(), &mut out).unwrap();
         out
     }
 
@@ -262,14 +262,17 @@ mod tests {
     fn a_gateway_may_write_nothing_as_null_or_as_empty_text() {
         let mut answer = AnthropicAnswer::new(10_000);
         let start = r#"{"type":"message_start","message":{"content":null,"stop_reason":""}}"#;
-        assert_eq!(take(&mut answer, start), []);
+        assert_eq!(add_event_text(&mut answer, start), []);
         assert!(!answer.has_ended(), "an empty reason is none");
         let delta = r#"{"type":"content_block_delta","index":0,
             "delta":{"type":"text_delta","text":"hi"}}"#;
-        assert_eq!(take(&mut answer, delta), [Chunk::Text("hi".to_owned())]);
-        take(&mut answer, r#"{"type":"message_delta","delta":null,"usage":null}"#);
+        assert_eq!(add_event_text(&mut answer, delta), [Chunk::Text("hi".to_owned())]);
+        add_event_text(&mut answer, r#"{"type":"message_delta","delta":null,"usage":null}"#);
         assert!(!answer.has_ended());
-        take(&mut answer, r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#);
+        add_event_text(
+            &mut answer,
+            r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#,
+        );
         assert!(answer.has_ended());
     }
 }

@@ -76,7 +76,7 @@ impl Block {
     }
 
     /// Returns the chunk that shows the block so far.
-    pub(super) fn shown(&self) -> Option<Chunk> {
+    pub(super) fn shown_chunk(&self) -> Option<Chunk> {
         if self.text.is_empty() {
             return None;
         }

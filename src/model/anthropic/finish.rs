@@ -9,7 +9,7 @@ use crate::words::sentence;
 use crate::{Error, FinishReason};
 
 /// Judges an answer that has ended. After the results of calls, an empty answer is valid: the work is done.
-pub(super) fn judge(answer: &mut AnthropicAnswer, after_results: bool) -> AnswerVerdict {
+pub(super) fn answer_verdict(answer: &mut AnthropicAnswer, after_results: bool) -> AnswerVerdict {
     let Some((reason, stop)) = answer.stop() else { return broke_off().into() };
     match reason {
         "refusal" => AnswerVerdict::Whole(FinishReason::Refused(refusal(stop))),

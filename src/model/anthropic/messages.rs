@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::names::{self, Ids};
+use crate::names::{self, CallIds};
 use crate::{Assistant, Message, Native, ToolResult};
 use tandem_content::media::Media;
 
@@ -111,10 +111,12 @@ pub(super) fn turns<'a>(
     messages: &'a [Arc<Message>],
     target: AnthropicTarget<'_>,
 ) -> Vec<Turn<'a>> {
-    let mut ids = Ids::default();
+    let mut ids = CallIds::default();
     let mut called = Vec::new();
     let turns = messages.iter().map(|message| match &**message {
-        Message::User(parts) => Turn { role: "user", content: parts.iter().map(said).collect() },
+        Message::User(parts) => {
+            Turn { role: "user", content: parts.iter().map(content_block).collect() }
+        }
         Message::Assistant(answer) => {
             let content;
             (content, called) =
@@ -122,7 +124,7 @@ pub(super) fn turns<'a>(
             Turn { role: "assistant", content }
         }
         Message::Results(results) => {
-            Turn { role: "user", content: told(results, mem::take(&mut called)) }
+            Turn { role: "user", content: result_blocks(results, mem::take(&mut called)) }
         }
     });
     turns.collect()
@@ -186,10 +188,10 @@ fn is_thinking(part: &Map<String, Value>) -> bool {
     matches!(kind(part), "thinking" | "redacted_thinking")
 }
 
-fn said(part: &crate::Part) -> ContentBlock<'_> {
+fn content_block(part: &crate::Part) -> ContentBlock<'_> {
     match part {
         crate::Part::Text(text) => Own::Text { text: text.into() }.into(),
-        crate::Part::Media(media) => shown(media).into(),
+        crate::Part::Media(media) => media_block(media).into(),
     }
 }
 
@@ -197,7 +199,7 @@ fn said(part: &crate::Part) -> ContentBlock<'_> {
 fn echoed<'a>(
     answer: &'a Assistant,
     target: AnthropicTarget<'_>,
-    ids: &mut Ids,
+    ids: &mut CallIds,
 ) -> Option<(Vec<ContentBlock<'a>>, Vec<String>)> {
     let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
     let mut called = Vec::new();
@@ -217,7 +219,7 @@ fn echoed<'a>(
 /// Returns a call as it was received, except that an id or arguments which the API would refuse are replaced.
 fn call_again<'a>(
     part: &'a Map<String, Value>,
-    ids: &mut Ids,
+    ids: &mut CallIds,
     called: &mut Vec<String>,
 ) -> SentBlock<'a> {
     let came = part.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -268,7 +270,7 @@ fn is_blank(part: &Map<String, Value>) -> bool {
 }
 
 /// Converts an answer that has no native parts for this API.
-fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<ContentBlock<'a>>, Vec<String>) {
+fn retold<'a>(answer: &'a Assistant, ids: &mut CallIds) -> (Vec<ContentBlock<'a>>, Vec<String>) {
     let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
     let mut content: Vec<ContentBlock<'_>> =
         text.map(|text| Own::Text { text: text.into() }.into()).into_iter().collect();
@@ -281,7 +283,7 @@ fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<ContentBlock<'a>>, V
 }
 
 /// Returns one result for each call, followed by the media that cannot be in a result.
-fn told(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
+fn result_blocks(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
     let parts = results.iter().zip(called).map(|(result, tool_use_id)| {
         let text = match result.text.as_str() {
             text if !text.trim().is_empty() => Some(text),
@@ -289,17 +291,17 @@ fn told(results: &[ToolResult], called: Vec<String>) -> Vec<ContentBlock<'_>> {
         };
         let text = text.map(|text| Own::Text { text: text.into() });
         // The API accepts only text in an error.
-        let media = result.media.iter().filter(|_| !result.failed).map(shown);
+        let media = result.media.iter().filter(|_| !result.failed).map(media_block);
         let content = text.into_iter().chain(media).collect();
         Own::ToolResult { tool_use_id, content, is_error: result.failed }.into()
     });
     let failed = results.iter().filter(|result| result.failed);
-    let beside = failed.flat_map(|result| &result.media).map(|media| shown(media).into());
+    let beside = failed.flat_map(|result| &result.media).map(|media| media_block(media).into());
     parts.chain(beside).collect()
 }
 
 /// Converts media, or replaces them with a text if the API does not accept their type.
-fn shown(media: &Media) -> Own<'_> {
+fn media_block(media: &Media) -> Own<'_> {
     let source = Source { media_type: &media.mime_type, data: &media.data };
     match media.mime_type.as_str() {
         "image/jpeg" | "image/png" | "image/gif" | "image/webp" => Own::Image { source },

@@ -56,7 +56,7 @@ impl ChatAnswer {
 
     /// Adds text, which may contain reasoning.
     pub(crate) fn add_text(&mut self, text: String, out: &mut Vec<Chunk>) {
-        let pieces = self.splitter.take(text);
+        let pieces = self.splitter.split(text);
         self.take_pieces(pieces, out);
     }
 
@@ -71,7 +71,7 @@ impl ChatAnswer {
 
     /// Adds pieces of calls.
     pub(crate) fn add_calls(&mut self, pieces: Vec<Map<String, Value>>) {
-        self.calls.take(pieces);
+        self.calls.add_pieces(pieces);
     }
 
     /// Ends the answer for the reason that the server has given.

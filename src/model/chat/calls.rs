@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::scan::Scan;
+use super::scan::JsonScanner;
 use crate::Call;
 
 /// Name for a call without a name: the model is told that there is no such tool.
@@ -28,7 +28,7 @@ struct PartialCall {
     id: String,
     name: String,
     arguments: String,
-    scan: Scan,
+    scan: JsonScanner,
     /// Arguments, if the server has sent them as JSON and not as text.
     whole: Option<Value>,
     /// Other fields of the call, which are sent back unchanged.
@@ -64,7 +64,7 @@ pub(crate) enum Malformed {
 
 impl Calls {
     /// Adds the pieces of one delta.
-    pub(crate) fn take(&mut self, pieces: Vec<Map<String, Value>>) {
+    pub(crate) fn add_pieces(&mut self, pieces: Vec<Map<String, Value>>) {
         let before = self.begun.len();
         for piece in pieces {
             let piece = CallDelta::read(piece);
@@ -150,7 +150,7 @@ impl PartialCall {
         }
         if both {
             // Some gateways give each piece a new id: a piece without a name continues a call that is still open.
-            return !named && self.scan.is_open();
+            return !named && self.scan.is_within_value();
         }
         if !named || self.name.is_empty() {
             return true;
@@ -163,7 +163,7 @@ impl PartialCall {
             return piece.index.is_some() && piece.name == self.name && !piece.has_arguments();
         }
         // A server that numbers its pieces ends one call before it begins the next with this number.
-        repeated || piece.index.is_some() && self.scan.is_open()
+        repeated || piece.index.is_some() && self.scan.is_within_value()
     }
 
     fn is_complete(&self) -> bool {
@@ -175,10 +175,10 @@ impl PartialCall {
         let empty = self.scan.is_complete() && self.arguments.trim() == "{}";
         if empty && text.trim_start().starts_with('{') {
             self.arguments.clear();
-            self.scan = Scan::default();
+            self.scan = JsonScanner::default();
         }
         // Text after the end of the arguments is a repetition, or a brace too many.
-        let taken = self.scan.take(text);
+        let taken = self.scan.advance(text);
         self.arguments.push_str(&text[..taken]);
     }
 
@@ -197,7 +197,7 @@ impl PartialCall {
         if self.arguments.trim().is_empty() {
             return Ok(json!({}));
         }
-        let cut = if self.scan.is_open() { Malformed::Cut } else { Malformed::Wrong };
+        let cut = if self.scan.is_within_value() { Malformed::Cut } else { Malformed::Wrong };
         match serde_json::from_str(&self.arguments).map_err(|_| cut)? {
             Value::Null => Ok(json!({})),
             // Some servers encode the arguments twice.

@@ -80,7 +80,7 @@ impl Echo {
 
     /// Converts back from the native parts of an answer, or of several joined answers; `None` if they are another
     /// model's.
-    pub(crate) fn of(native: &Native, source: AnswerSource<'_>) -> Option<Self> {
+    pub(crate) fn from_native(native: &Native, source: AnswerSource<'_>) -> Option<Self> {
         if (AnswerSource { backend: &native.backend, model: &native.model }) != source {
             return None;
         }

@@ -3,13 +3,13 @@
 use super::answer::ChatAnswer;
 use super::calls::Malformed;
 use crate::request_loop::AnswerVerdict;
-use crate::retry::{Advice, RequestFailure};
+use crate::retry::{RequestFailure, RetryHint};
 use crate::unusable::{CUT_CALL, CUT_OFF, EMPTY_ANSWER, MALFORMED_CALL, THOUGHT_ONLY};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
 /// Judges an answer. After the results of calls, an empty answer is valid: the work is done.
-pub(crate) fn judge(answer: &ChatAnswer, after_results: bool) -> AnswerVerdict {
+pub(crate) fn answer_verdict(answer: &ChatAnswer, after_results: bool) -> AnswerVerdict {
     let reason = answer.finish().unwrap_or_default();
     if !answer.calls().is_empty() {
         return with_calls(answer, reason);
@@ -34,7 +34,7 @@ pub(crate) fn judge(answer: &ChatAnswer, after_results: bool) -> AnswerVerdict {
             let why = format!("{why} Try again later, or try another model.");
             let failure =
                 RequestFailure::passing("answer given up by the server", Error::Unavailable(why));
-            failure.advised(Advice::Soon).into()
+            failure.advised(RetryHint::Soon).into()
         }
         _ => without_calls(answer, reason, after_results),
     }

@@ -2,7 +2,7 @@
 
 /// A scanner of one JSON value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Scan {
+pub(super) struct JsonScanner {
     state: ScanState,
     /// Number of open brackets.
     depth: usize,
@@ -19,9 +19,9 @@ enum ScanState {
     Complete,
 }
 
-impl Scan {
+impl JsonScanner {
     /// Returns `true` if the value has begun and not ended. The end of a number is never found.
-    pub(super) fn is_open(self) -> bool {
+    pub(super) fn is_within_value(self) -> bool {
         !matches!(self.state, ScanState::NotBegun | ScanState::Complete)
     }
 
@@ -30,7 +30,7 @@ impl Scan {
     }
 
     /// Scans more text; returns the number of bytes that belong to the value.
-    pub(super) fn take(&mut self, text: &str) -> usize {
+    pub(super) fn advance(&mut self, text: &str) -> usize {
         if self.is_complete() {
             return 0;
         }
@@ -69,15 +69,15 @@ impl Scan {
 
 #[cfg(test)]
 mod tests {
-    use super::Scan;
+    use super::JsonScanner;
 
     #[track_caller]
     fn check(text: &str, expected: Option<usize>) {
-        let mut scan = Scan::default();
-        let taken = scan.take(text);
+        let mut scan = JsonScanner::default();
+        let taken = scan.advance(text);
         assert_eq!(scan.is_complete().then_some(taken), expected, "{text}");
-        let mut single = Scan::default();
-        let taken: usize = text.chars().map(|c| single.take(c.encode_utf8(&mut [0; 4]))).sum();
+        let mut single = JsonScanner::default();
+        let taken: usize = text.chars().map(|c| single.advance(c.encode_utf8(&mut [0; 4]))).sum();
         assert_eq!(single.is_complete().then_some(taken), expected, "{text} byte by byte");
     }
 

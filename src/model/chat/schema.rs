@@ -68,7 +68,7 @@ impl Simplifier<'_> {
         if let Some(items) = object.get("items") {
             simple.insert("items".to_owned(), self.simplify(items, depth + 1));
         }
-        self.choose(object, &mut simple, depth);
+        self.merge_alternatives(object, &mut simple, depth);
         simple.into()
     }
 
@@ -85,7 +85,7 @@ impl Simplifier<'_> {
     }
 
     /// Merges the first alternative that is not null, and all parts of `allOf`.
-    fn choose(
+    fn merge_alternatives(
         &mut self,
         object: &Map<String, Value>,
         simple: &mut Map<String, Value>,

@@ -175,7 +175,7 @@ fn segment<'t>(text: &'t str, tools: &[ToolDeclaration]) -> Option<(Vec<Call>, &
     if let Some(rest) = text.strip_prefix("to=functions.") {
         let (head, rest) = rest.split_once(MESSAGE_MARK)?;
         let name = head.split(|c: char| c.is_whitespace() || c == '<').next()?;
-        return named(name, rest, tools);
+        return read_named_call(name, rest, tools);
     }
     let text = text.strip_prefix("function").map_or(text, skip_noise);
     let end = text.find(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)))?;
@@ -183,15 +183,15 @@ fn segment<'t>(text: &'t str, tools: &[ToolDeclaration]) -> Option<(Vec<Call>, &
     let rest = skip_noise(rest);
     match rest.strip_prefix("```json") {
         Some(fenced) => {
-            let (calls, rest) = named(name, fenced, tools)?;
+            let (calls, rest) = read_named_call(name, fenced, tools)?;
             Some((calls, rest.trim_start().strip_prefix("```")?))
         }
-        None => named(name, rest, tools),
+        None => read_named_call(name, rest, tools),
     }
 }
 
 /// Reads the arguments of a call whose name has been read: a JSON object.
-fn named<'t>(
+fn read_named_call<'t>(
     name: &str,
     arguments: &'t str,
     tools: &[ToolDeclaration],

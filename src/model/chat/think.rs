@@ -37,7 +37,7 @@ pub(super) struct Splitter {
 
 impl Splitter {
     /// Splits the next part of the text.
-    pub(super) fn take(&mut self, more: String) -> Vec<SplitPiece> {
+    pub(super) fn split(&mut self, more: String) -> Vec<SplitPiece> {
         if matches!(self.state, SplitterState::Outside) {
             return text(more).into_iter().collect();
         }
@@ -120,7 +120,7 @@ mod tests {
             let (mut thought, mut said) = (String::new(), String::new());
             let letters: Vec<char> = input.chars().collect();
             let pieces = letters.chunks(size).map(String::from_iter);
-            let mut all: Vec<_> = pieces.flat_map(|piece| splitter.take(piece)).collect();
+            let mut all: Vec<_> = pieces.flat_map(|piece| splitter.split(piece)).collect();
             all.extend(splitter.end());
             for piece in all {
                 match piece {

@@ -68,7 +68,7 @@ struct Checkpoint {
 }
 
 impl Assemble for GeminiAnswer {
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+    fn add_event(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         self.begun = true;
         // Some gateways end their streams as chat completions do.
         if data == b"[DONE]" {
@@ -244,7 +244,7 @@ impl GeminiAnswer {
                 let thought = is_thought(&part);
                 let signed = part.get(SIGNATURE_KEY).is_some_and(Value::is_string);
                 self.thoughts |= thought;
-                out.extend(shown(&part));
+                out.extend(shown_chunk(&part));
                 // A thought with a signature is kept, because the signature must be sent back.
                 if thought && part.contains_key("text") && !signed {
                     return;
@@ -303,7 +303,7 @@ impl GeminiAnswer {
                     calls += 1;
                     Some(Chunk::Call(read_call(call, calls - 1)))
                 }
-                None => part.as_object().and_then(shown),
+                None => part.as_object().and_then(shown_chunk),
             },
         });
         pieces.collect()
@@ -338,7 +338,7 @@ fn is_thought(part: &Map<String, Value>) -> bool {
 }
 
 /// Returns the chunk that shows a part other than a call.
-fn shown(part: &Map<String, Value>) -> Option<Chunk> {
+fn shown_chunk(part: &Map<String, Value>) -> Option<Chunk> {
     let text = part.get("text")?.as_str().filter(|text| !text.is_empty())?.to_owned();
     Some(if is_thought(part) { Chunk::Thought(text) } else { Chunk::Text(text) })
 }

@@ -120,7 +120,9 @@ pub(super) fn contents<'a>(
     let turn = messages.iter().rposition(|message| matches!(&**message, Message::User(_)));
     let mut called = Vec::new();
     let contents = messages.iter().enumerate().map(|(at, message)| match &**message {
-        Message::User(parts) => Content { role: "user", parts: parts.iter().map(said).collect() },
+        Message::User(parts) => {
+            Content { role: "user", parts: parts.iter().map(content_part).collect() }
+        }
         Message::Assistant(answer) => {
             let mut parts;
             (parts, called) = echoed(answer, target).unwrap_or_else(|| retold(answer));
@@ -141,7 +143,7 @@ pub(super) fn speaks(answer: &Assistant, native: &Native, target: GeminiTarget<'
     holds(native, answer) && native.parts.iter().any(|part| echo(part, native, target).is_some())
 }
 
-fn said(part: &crate::Part) -> Part<'_> {
+fn content_part(part: &crate::Part) -> Part<'_> {
     match part {
         crate::Part::Text(text) => Part::Text { text },
         crate::Part::Media(media) => Part::Media(inline(media)),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::report::{Report, RequestInfo, when_to_try_again};
-use crate::retry::{self, Advice, RequestFailure, Trouble};
+use crate::retry::{self, AttemptFailure, RequestFailure, RetryHint};
 use crate::words::excerpt;
 use crate::{Error, ToolDeclaration};
 
@@ -15,7 +15,7 @@ pub(super) fn classify(
     report: &Report,
     info: RequestInfo<'_>,
     tools: &[ToolDeclaration],
-) -> Trouble {
+) -> AttemptFailure {
     match report.status {
         400 => bad_request(report, tools).into(),
         401 => unauthenticated(report).into(),
@@ -26,7 +26,7 @@ pub(super) fn classify(
         )
         .into(),
         403 => forbidden(report).into(),
-        404 => Trouble::NoModel(Error::Rejected(report.with_message(&format!(
+        404 => AttemptFailure::NoModel(Error::Rejected(report.with_message(&format!(
             "Unknown model `{}`, or not available with this key.",
             info.model
         )))),
@@ -114,7 +114,7 @@ fn too_many(report: &Report, model: &str) -> RequestFailure {
     let quotas: Vec<&str> = quotas(report).collect();
     let named = quotas.first().map(|id| format!(" ({})", quota_name(id))).unwrap_or_default();
     let advice = quotas.iter().map(|id| retry::quota_advice(id));
-    let never = advice.clone().any(|advice| advice == Advice::Never);
+    let never = advice.clone().any(|advice| advice == RetryHint::Never);
     if never || has_no_quota(&report.message) {
         let what = if never {
             format!(
@@ -133,12 +133,12 @@ fn too_many(report: &Report, model: &str) -> RequestFailure {
         report.reason(&format!("rate limited{named}")),
         Error::RateLimited(report.with_message(&what)),
     );
-    let quota = advice.into_iter().find(|advice| *advice != Advice::Unknown);
+    let quota = advice.into_iter().find(|advice| *advice != RetryHint::Unknown);
     failure.advised(match (wait, quota) {
-        (Some(wait), _) => Advice::After(wait),
+        (Some(wait), _) => RetryHint::After(wait),
         (None, Some(advice)) => advice,
-        (None, None) if report.is_overloaded() => Advice::Soon,
-        (None, None) => Advice::Unknown,
+        (None, None) if report.is_overloaded() => RetryHint::Soon,
+        (None, None) => RetryHint::Unknown,
     })
 }
 

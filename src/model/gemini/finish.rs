@@ -21,7 +21,7 @@ const LEFT_OUT: &str = "[Too many calls were made at once, and not all of them w
     taken. Those that are still needed must be made again, fewer at a time.]";
 
 /// Judges an answer that has ended. After the results of calls, an empty answer is valid: the work is done.
-pub(super) fn judge(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVerdict {
+pub(super) fn answer_verdict(answer: &mut GeminiAnswer, after_results: bool) -> AnswerVerdict {
     let Some((reason, message)) = answer.finish() else {
         return match (answer.token(), answer.has_calls()) {
             (Some(_), _) => broke_off().into(),
@@ -106,7 +106,7 @@ mod tests {
             r#"{{"candidates":[{{"content":{{"parts":[{parts}]}},"finishReason":"{reason}",
             "finishMessage":"so"}}]}}"#
         );
-        answer.take(data.as_bytes(), &mut Vec::new()).unwrap();
+        answer.add_event(data.as_bytes(), &mut Vec::new()).unwrap();
         answer
     }
 
@@ -116,7 +116,11 @@ mod tests {
 
     #[track_caller]
     fn check(parts: &str, reason: &str, expected: &AnswerVerdict) {
-        assert_eq!(judge(&mut answer(parts, reason), false), *expected, "{parts} {reason}");
+        assert_eq!(
+            answer_verdict(&mut answer(parts, reason), false),
+            *expected,
+            "{parts} {reason}"
+        );
     }
 
     fn whole(reason: FinishReason) -> AnswerVerdict {
@@ -145,9 +149,12 @@ mod tests {
     #[test]
     fn after_results_nothing_is_an_answer() {
         for parts in ["", THOUGHT] {
-            assert_eq!(judge(&mut answer(parts, "STOP"), true), whole(FinishReason::Stop));
+            assert_eq!(answer_verdict(&mut answer(parts, "STOP"), true), whole(FinishReason::Stop));
         }
-        assert_eq!(judge(&mut GeminiAnswer::new(1), true), AnswerVerdict::Unusable(CUT_OFF));
+        assert_eq!(
+            answer_verdict(&mut GeminiAnswer::new(1), true),
+            AnswerVerdict::Unusable(CUT_OFF)
+        );
     }
 
     #[test]
@@ -156,7 +163,7 @@ mod tests {
         check(CALL, "MAX_TOKENS", &whole(FinishReason::MaxTokens));
         check(TEXT, "CONTINUATION", &whole(FinishReason::MaxTokens));
         assert!(matches!(
-            judge(&mut answer(THOUGHT, "MAX_TOKENS"), false),
+            answer_verdict(&mut answer(THOUGHT, "MAX_TOKENS"), false),
             AnswerVerdict::Failed(_)
         ));
     }
@@ -167,7 +174,7 @@ mod tests {
             check(CALL, reason, &whole(FinishReason::Stop));
         }
         let mut some = answer(CALL, "TOO_MANY_TOOL_CALLS");
-        assert_eq!(judge(&mut some, false), whole(FinishReason::Stop));
+        assert_eq!(answer_verdict(&mut some, false), whole(FinishReason::Stop));
         let native = some.into_native("m").unwrap();
         assert_eq!(native.parts.last().unwrap()["text"], LEFT_OUT);
         check("", "TOO_MANY_TOOL_CALLS", &AnswerVerdict::Unusable(TOO_MANY));
@@ -188,13 +195,13 @@ mod tests {
             IMAGE_SAFETY IMAGE_OTHER NO_IMAGE";
         for reason in refusals.split_whitespace() {
             for parts in ["", TEXT] {
-                let verdict = judge(&mut answer(parts, reason), false);
+                let verdict = answer_verdict(&mut answer(parts, reason), false);
                 assert!(is_refused(&verdict), "{reason}: {verdict:?}");
                 let said = format!("({reason}): so.");
                 assert!(format!("{verdict:?}").contains(&said), "{verdict:?}");
             }
         }
         check(TEXT, "SOMETHING_NEW", &whole(FinishReason::Stop));
-        assert!(is_refused(&judge(&mut answer("", "SOMETHING_NEW"), false)));
+        assert!(is_refused(&answer_verdict(&mut answer("", "SOMETHING_NEW"), false)));
     }
 }

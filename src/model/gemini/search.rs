@@ -13,7 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::http;
 use crate::report::Report;
 use crate::request_loop::ApiClient;
-use crate::retry::{RequestFailure, RetryPolicy, Trouble};
+use crate::retry::{AttemptFailure, RequestFailure, RetryPolicy};
 use tandem_content::shorten::first_chars;
 
 /// Maximum size of an answer in bytes, and of an address or a title in characters.
@@ -74,9 +74,9 @@ async fn ask(
     let request = request.map_err(RequestFailure::terminal)?;
     let response = client.http.send(request, client.options.idle).await?;
     if !response.status().is_success() {
-        let report = Report::of(response, ANSWER_TIMEOUT).await;
+        let report = Report::from_response(response, ANSWER_TIMEOUT).await;
         return Err(match errors::classify(&report, endpoint.request_info(model), &[]) {
-            Trouble::Failed(failure) => failure,
+            AttemptFailure::Failed(failure) => failure,
             trouble => RequestFailure::terminal(trouble.into_error()),
         });
     }

@@ -36,7 +36,7 @@ struct Message {
 impl Assemble for OllamaAnswer {
     const IS_LINES: bool = true;
 
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+    fn add_event(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let line: ChatResponse = serde_json::from_slice(data)
             .map_err(|error| StreamError::Garbled(error.to_string()))?;
         if line.error.is_some() {

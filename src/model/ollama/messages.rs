@@ -28,24 +28,24 @@ pub(super) fn messages(
     let hardened = history::harden(&prompt.messages, |answer, native| {
         !answer.calls.is_empty() && echo(native, target).is_some()
     });
-    let system = (!prompt.system.is_empty()).then(|| said("system", &prompt.system));
+    let system = (!prompt.system.is_empty()).then(|| text_message("system", &prompt.system));
     let mut messages: Vec<_> = system.into_iter().collect();
     for message in &hardened {
         match &**message {
             Message::User(parts) => messages.push(user(parts, target)),
             Message::Assistant(answer) => messages.push(assistant(answer, target)),
-            Message::Results(results) => messages.extend(told(results, target)),
+            Message::Results(results) => messages.extend(result_messages(results, target)),
         }
     }
-    messages.extend(nudge.map(|nudge| said("user", nudge)));
+    messages.extend(nudge.map(|nudge| text_message("user", nudge)));
     messages
 }
 
 fn echo(native: &Native, target: OllamaTarget<'_>) -> Option<Echo> {
-    Echo::of(native, AnswerSource { backend: BACKEND_NAME, model: target.model })
+    Echo::from_native(native, AnswerSource { backend: BACKEND_NAME, model: target.model })
 }
 
-fn said(role: &str, text: &str) -> Value {
+fn text_message(role: &str, text: &str) -> Value {
     json!({ "role": role, "content": text })
 }
 
@@ -59,7 +59,7 @@ fn user(parts: &[Part], target: OllamaTarget<'_>) -> Value {
             Part::Media(media) => texts.push(unseen(media)),
         }
     }
-    let mut message = said("user", &texts.join("\n"));
+    let mut message = text_message("user", &texts.join("\n"));
     if !images.is_empty() {
         message["images"] = json!(images);
     }
@@ -67,7 +67,7 @@ fn user(parts: &[Part], target: OllamaTarget<'_>) -> Value {
 }
 
 fn assistant(answer: &Assistant, target: OllamaTarget<'_>) -> Value {
-    let mut message = said("assistant", &answer.text);
+    let mut message = text_message("assistant", &answer.text);
     if answer.calls.is_empty() {
         return message;
     }
@@ -91,10 +91,10 @@ fn assistant(answer: &Assistant, target: OllamaTarget<'_>) -> Value {
 }
 
 /// Returns one message for each result, and one message with all images of the results.
-fn told(results: &[ToolResult], target: OllamaTarget<'_>) -> Vec<Value> {
+fn result_messages(results: &[ToolResult], target: OllamaTarget<'_>) -> Vec<Value> {
     let result = |result: &ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
-        let mut message = said("tool", text);
+        let mut message = text_message("tool", text);
         message["tool_name"] = json!(names::accepted(&result.name));
         message["tool_call_id"] = json!(result.call);
         message

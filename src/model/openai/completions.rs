@@ -25,7 +25,7 @@ use crate::chat::echo::AnswerSource;
 use crate::endpoint::Endpoint;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient};
-use crate::retry::{RequestFailure, Trouble};
+use crate::retry::{AttemptFailure, RequestFailure};
 use crate::{Chunk, Error, Finish, FinishReason, Prompt, catalog};
 
 /// Field of a request for the thinking level.
@@ -103,13 +103,13 @@ impl Api for CompletionsApi {
         OpenAiAnswer(ChatAnswer::new(self.server.client.options.max_answer))
     }
 
-    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
         let asked = endpoint.request_info(&self.server.model.id);
         // This test comes before the one for quirks: a message that points to `v1/responses` also names fields of that
         // API, which would be taken for fields that the server refuses.
         let names_other = report.says(&["v1/responses"]) || report.is_other_operation();
         if matches!(report.status, 400 | 422) && names_other {
-            return Trouble::OtherApi(Box::new(report.classify(asked)));
+            return AttemptFailure::OtherApi(Box::new(report.classify(asked)));
         }
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
         if report.may_pass(asked, is_limited)
@@ -119,13 +119,17 @@ impl Api for CompletionsApi {
         }
         let trouble = report.classify(asked);
         if report.status == 404 && !report.is_unknown_deployment() {
-            return Trouble::OtherApi(Box::new(trouble));
+            return AttemptFailure::OtherApi(Box::new(trouble));
         }
         OpenAiServer::explain(trouble, report, endpoint, prompt)
     }
 
-    fn judge(&self, OpenAiAnswer(answer): &mut OpenAiAnswer, prompt: &Prompt) -> AnswerVerdict {
-        chat::judge(answer, prompt)
+    fn answer_verdict(
+        &self,
+        OpenAiAnswer(answer): &mut OpenAiAnswer,
+        prompt: &Prompt,
+    ) -> AnswerVerdict {
+        chat::answer_verdict(answer, prompt)
     }
 
     fn finish(
@@ -157,7 +161,7 @@ impl CompletionsApi {
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, prompt: &Prompt) -> bool {
-        self.quirks.learn(|known| quirks::suspects(report, known, Features::of(prompt)))
+        self.quirks.learn(|known| quirks::suspects(report, known, Features::from_prompt(prompt)))
     }
 }
 

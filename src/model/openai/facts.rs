@@ -45,8 +45,10 @@ async fn ask(http: &Http, endpoint: &Endpoint, model: &str, facts: &mut Facts) {
     let Some(list) = get(http, &listing, path).await else { return };
     facts.url.clone_from(&endpoint.url);
     let listed = entry_or_only(&list, model);
-    let promised = listed.and_then(promised);
-    let known = listed.and_then(said).or(promised.filter(|_| !http::is_self_hosted(&endpoint.url)));
+    let promised = listed.and_then(model_window);
+    let known = listed
+        .and_then(offered_window)
+        .or(promised.filter(|_| !http::is_self_hosted(&endpoint.url)));
     if known.is_some() || !http::is_self_hosted(&endpoint.url) {
         facts.window = known;
         return;
@@ -161,14 +163,14 @@ fn entry_or_only<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
 }
 
 /// Returns the context window that the server offers (vLLM, `OpenRouter`, Groq, GitHub).
-fn said(entry: &Value) -> Option<u64> {
+fn offered_window(entry: &Value) -> Option<u64> {
     let fields = ["max_model_len", "loaded_context_length", "context_length", "context_window"];
     let own = fields.iter().find_map(|field| number(entry, field));
     own.or_else(|| number(entry.get("limits")?, "max_input_tokens"))
 }
 
 /// Returns the context window of the model, which the server may have reduced.
-fn promised(entry: &Value) -> Option<u64> {
+fn model_window(entry: &Value) -> Option<u64> {
     number(entry, "max_context_length").or_else(|| number(&entry["meta"], "n_ctx_train"))
 }
 
@@ -178,7 +180,7 @@ fn loaded(entry: &Value) -> Option<u64> {
     let instance = instance.and_then(|it| {
         number(it, "context_length").or_else(|| number(&it["config"], "context_length"))
     });
-    instance.or_else(|| said(entry)).or_else(|| promised(entry))
+    instance.or_else(|| offered_window(entry)).or_else(|| model_window(entry))
 }
 
 fn number(object: &Value, field: &str) -> Option<u64> {

@@ -103,7 +103,7 @@ impl<Q: Copy + Ord> ServerQuirks<Q> {
 }
 
 impl Features {
-    pub(super) fn of(prompt: &Prompt) -> Self {
+    pub(super) fn from_prompt(prompt: &Prompt) -> Self {
         let mut features = Self::default();
         for message in &prompt.messages {
             match &**message {

@@ -27,7 +27,7 @@ use super::server::OpenAiServer;
 use crate::endpoint::Endpoint;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient, follows_results};
-use crate::retry::{RequestFailure, Trouble};
+use crate::retry::{AttemptFailure, RequestFailure};
 use crate::{Chunk, Error, Finish, FinishReason, Prompt};
 
 /// Fields of a request that the user cannot set.
@@ -86,7 +86,8 @@ impl ResponsesApi {
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
-        self.quirks.learn(|_| quirks::suspects(report, Features::of(prompt), &endpoint.url))
+        self.quirks
+            .learn(|_| quirks::suspects(report, Features::from_prompt(prompt), &endpoint.url))
     }
 
     /// Leaves out the conversation's reasoning from now on; returns `false` if none of it is new. The error has another
@@ -150,7 +151,7 @@ impl Api for ResponsesApi {
         ResponsesAnswer::new(self.server.client.options.max_answer)
     }
 
-    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> Trouble {
+    fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
         let asked = endpoint.request_info(&self.server.model.id);
         if quirks::refuses_reasoning(report) && self.refuse_reasoning(prompt) {
             return RequestFailure::adapted("").into();
@@ -169,13 +170,13 @@ impl Api for ResponsesApi {
         // Servers without this API answer with any of these.
         let lacks_api = matches!(report.status, 404 | 405 | 501) && !report.is_unknown_deployment();
         if lacks_api || names_other {
-            return Trouble::OtherApi(Box::new(trouble));
+            return AttemptFailure::OtherApi(Box::new(trouble));
         }
         OpenAiServer::explain(trouble, report, endpoint, prompt)
     }
 
-    fn judge(&self, answer: &mut ResponsesAnswer, prompt: &Prompt) -> AnswerVerdict {
-        finish::judge(answer, follows_results(prompt))
+    fn answer_verdict(&self, answer: &mut ResponsesAnswer, prompt: &Prompt) -> AnswerVerdict {
+        finish::answer_verdict(answer, follows_results(prompt))
     }
 
     fn finish(

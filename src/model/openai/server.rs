@@ -12,7 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::provider::Provider;
 use crate::report::Report;
 use crate::request_loop::ApiClient;
-use crate::retry::Trouble;
+use crate::retry::AttemptFailure;
 use crate::{Error, Prompt, http, room};
 
 /// Host that does not publish context windows.
@@ -99,11 +99,11 @@ impl OpenAiServer {
 
     /// Explains trouble with the context window of a server that the user runs, who can change the window.
     pub(super) fn explain(
-        trouble: Trouble,
+        trouble: AttemptFailure,
         report: &Report,
         endpoint: &Endpoint,
         prompt: &Prompt,
-    ) -> Trouble {
+    ) -> AttemptFailure {
         if http::is_self_hosted(&endpoint.url) {
             room::explain(trouble, report, prompt)
         } else {

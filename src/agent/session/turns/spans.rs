@@ -61,7 +61,7 @@ pub(super) fn turn_ended(reason: &StopReason) {
 
 /// Returns the span of one answer of a model.
 pub(crate) fn chat(model: &str) -> Span {
-    let (provider, own) = Provider::of(model, Provider::Gemini);
+    let (provider, own) = Provider::parse_id(model, Provider::Gemini);
     let provider = match (provider, own.split_once(':')) {
         _ if model == "replay" => "replay",
         // Ids of the Gemini API have no colon, so the id names a server of the settings.

@@ -167,9 +167,9 @@ proptest! {
         let mut built = Calls::default();
         let arrived = mixed(sent(&calls, way, &places), way, &order).into_iter().map(object);
         if matches!(way, Way::Together { .. }) {
-            built.take(arrived.collect());
+            built.add_pieces(arrived.collect());
         } else {
-            arrived.for_each(|piece| built.take(vec![piece]));
+            arrived.for_each(|piece| built.add_pieces(vec![piece]));
         }
         prop_assert!(built.are_whole());
         let whole = built.finish().unwrap();
@@ -187,7 +187,7 @@ proptest! {
         let pieces = deltas.iter().flatten().count();
         let mut built = Calls::default();
         for delta in deltas {
-            built.take(delta.into_iter().map(object).collect());
+            built.add_pieces(delta.into_iter().map(object).collect());
         }
         prop_assert!(built.begun.len() <= pieces);
         let kept: usize = built.begun.iter().map(|call| call.arguments.len() + call.name.len() + call.id.len()).sum();

@@ -7,7 +7,7 @@ fn take(parts: &[Value]) -> (GeminiAnswer, Vec<Chunk>) {
     let mut answer = GeminiAnswer::new(100_000);
     let mut out = Vec::new();
     for part in parts {
-        answer.take(event(part).as_bytes(), &mut out).unwrap();
+        answer.add_event(event(part).as_bytes(), &mut out).unwrap();
     }
     (answer, out)
 }
@@ -109,7 +109,7 @@ fn what_is_no_part_is_dropped() {
 
 #[track_caller]
 fn wrong(data: &str, expected: &str) {
-    let wrong = GeminiAnswer::new(10_000).take(data.as_bytes(), &mut Vec::new()).unwrap_err();
+    let wrong = GeminiAnswer::new(10_000).add_event(data.as_bytes(), &mut Vec::new()).unwrap_err();
     let wrong = match wrong {
         StreamError::Reported(json) => format!("reported {json}"),
         StreamError::Garbled(_) => "garbled".to_owned(),
@@ -149,7 +149,7 @@ fn sparse_events_are_no_errors() {
         r#"{"usageMetadata":{},"modelVersion":"x","responseId":"y"}"#,
     ];
     for data in sparse {
-        let result = GeminiAnswer::new(100).take(data.as_bytes(), &mut Vec::new());
+        let result = GeminiAnswer::new(100).add_event(data.as_bytes(), &mut Vec::new());
         if data == "null" {
             assert!(matches!(result, Err(StreamError::Garbled(_))));
         } else {
@@ -164,7 +164,7 @@ fn an_answer_has_a_limit() {
     let event = event(&json!({"text": "x".repeat(100)}));
     let mut out = Vec::new();
     let error = loop {
-        if let Err(error) = answer.take(event.as_bytes(), &mut out) {
+        if let Err(error) = answer.add_event(event.as_bytes(), &mut out) {
             break error;
         }
     };
@@ -177,14 +177,17 @@ fn an_answer_has_a_limit() {
 fn small_values_count_for_what_they_take_up() {
     let mut answer = GeminiAnswer::new(1 << 20);
     let many = event(&json!({"new": vec![0; 20_000]}));
-    assert!(matches!(answer.take(many.as_bytes(), &mut Vec::new()), Err(StreamError::Failed(_))));
+    assert!(matches!(
+        answer.add_event(many.as_bytes(), &mut Vec::new()),
+        Err(StreamError::Failed(_))
+    ));
 }
 
 #[test]
 fn the_last_count_of_a_request_counts_and_requests_are_summed() {
     let mut answer = GeminiAnswer::new(100);
     let mut usage = |json: Value| {
-        answer.take(json!({ "usageMetadata": json }).to_string().as_bytes(), &mut Vec::new())
+        answer.add_event(json!({ "usageMetadata": json }).to_string().as_bytes(), &mut Vec::new())
     };
     usage(json!({"promptTokenCount": 10, "candidatesTokenCount": 1})).unwrap();
     usage(json!({"candidatesTokenCount": 5, "thoughtsTokenCount": 3})).unwrap();
@@ -193,7 +196,9 @@ fn the_last_count_of_a_request_counts_and_requests_are_summed() {
     answer.go_on();
     let more = json!({"promptTokenCount": 12, "cachedContentTokenCount": 8,
         "candidatesTokenCount": 1});
-    answer.take(json!({ "usageMetadata": more }).to_string().as_bytes(), &mut Vec::new()).unwrap();
+    answer
+        .add_event(json!({ "usageMetadata": more }).to_string().as_bytes(), &mut Vec::new())
+        .unwrap();
     assert_eq!(answer.usage(), Usage { input: 22, cached: 8, written: 0, output: 6, thoughts: 3 });
 }
 
@@ -206,14 +211,14 @@ fn an_answer_goes_back_to_its_checkpoint() {
             candidate["continuationToken"] = json!(token);
         }
         let data = json!({"candidates": [candidate]}).to_string();
-        answer.take(data.as_bytes(), &mut Vec::new()).unwrap();
+        answer.add_event(data.as_bytes(), &mut Vec::new()).unwrap();
     };
     text(&mut answer, "b", Some("T1"));
     assert_eq!((answer.token(), answer.checkpoint()), (Some("T1"), Some(1)));
     assert_eq!(answer.rewind(), None, "nothing has come since");
     text(&mut answer, "c", None);
     let lost = event(&json!({"functionCall": {"name": "lost"}}));
-    answer.take(lost.as_bytes(), &mut Vec::new()).unwrap();
+    answer.add_event(lost.as_bytes(), &mut Vec::new()).unwrap();
     let again = answer.rewind().unwrap();
     let shown: Vec<_> = again
         .iter()
@@ -245,7 +250,7 @@ fn an_empty_or_unspecified_reason_ends_nothing() {
         let data = format!(
             r#"{{"candidates":[{{"content":{{"parts":[{{"text":"a"}}]}},"finishReason":"{reason}"}}]}}"#
         );
-        answer.take(data.as_bytes(), &mut Vec::new()).unwrap();
+        answer.add_event(data.as_bytes(), &mut Vec::new()).unwrap();
         assert!(!answer.has_ended(), "{reason:?}");
     }
 }

@@ -22,7 +22,7 @@ fn report(code: u16, error: &Value) -> Report {
     Report::read(Some(code), json!({ "error": error }).to_string().as_bytes())
 }
 
-fn meaning(code: u16, error: &Value) -> Trouble {
+fn meaning(code: u16, error: &Value) -> AttemptFailure {
     let asked = RequestInfo {
         provider: Provider::Gemini,
         model: "gemini-x",
@@ -36,8 +36,8 @@ fn meaning(code: u16, error: &Value) -> Trouble {
 #[track_caller]
 fn check(code: u16, error: Value, kind: &str) -> String {
     let trouble = meaning(code, &error);
-    if let Trouble::Failed(failure) = &trouble {
-        assert_eq!(failure.advice, Advice::Never, "{failure:?}");
+    if let AttemptFailure::Failed(failure) = &trouble {
+        assert_eq!(failure.advice, RetryHint::Never, "{failure:?}");
     }
     let shown = format!("{:?}", trouble.into_error());
     assert!(shown.starts_with(kind), "{shown}");
@@ -48,8 +48,8 @@ fn check(code: u16, error: Value, kind: &str) -> String {
 
 /// Checks that an error may pass, with this advice and this reason.
 #[track_caller]
-fn passes(code: u16, error: Value, advice: Advice, reason: &str) {
-    let Trouble::Failed(failure) = meaning(code, &error) else { panic!("{error}") };
+fn passes(code: u16, error: Value, advice: RetryHint, reason: &str) {
+    let AttemptFailure::Failed(failure) = meaning(code, &error) else { panic!("{error}") };
     assert_eq!((failure.advice, failure.reason.as_str()), (advice, reason), "{failure:?}");
 }
 
@@ -67,8 +67,8 @@ fn retry_info(delay: &str) -> Value {
     json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay})
 }
 
-fn seconds(seconds: f64) -> Advice {
-    Advice::After(Duration::from_secs_f64(seconds))
+fn seconds(seconds: f64) -> RetryHint {
+    RetryHint::After(Duration::from_secs_f64(seconds))
 }
 
 #[test]
@@ -116,14 +116,14 @@ fn signatures_and_unknown_models_are_told_apart() {
         json!({"message": "Function call is missing a thought_signature in functionCall"});
     assert!(refused_signatures(&report(400, &message)).is_some());
     let message = json!({"message": "models/gemini-x is not found"});
-    assert!(matches!(meaning(404, &message), Trouble::NoModel(_)));
+    assert!(matches!(meaning(404, &message), AttemptFailure::NoModel(_)));
     assert_eq!(refused_signatures(&report(404, &message)), None);
 }
 
 #[test]
 fn rate_limits_say_how_long_they_last() {
     let limited = |details: Value| json!({"message": "m", "details": details});
-    passes(429, json!({}), Advice::Unknown, "rate limited");
+    passes(429, json!({}), RetryHint::Unknown, "rate limited");
     passes(429, limited(json!([retry_info("34.07s")])), seconds(34.07), "rate limited");
     passes(429, limited(json!([retry_info("900ms")])), seconds(0.9), "rate limited");
     let retry = "Please retry in 12.5s.";
@@ -140,22 +140,22 @@ fn rate_limits_say_how_long_they_last() {
     let metadata = info("RATE_LIMIT_EXCEEDED", json!({"quota_limit": "TokensPerMinute"}));
     passes(429, limited(json!([metadata])), seconds(60.0), "rate limited (tokens per minute)");
     let capacity = info("MODEL_CAPACITY_EXHAUSTED", json!({}));
-    passes(429, limited(json!([capacity])), Advice::Soon, "rate limited");
+    passes(429, limited(json!([capacity])), RetryHint::Soon, "rate limited");
     let message = "Quota exceeded, limit: 0.5";
     let reason = format!("rate limited: {message}");
-    passes(429, json!({ "message": message }), Advice::Unknown, &reason);
+    passes(429, json!({ "message": message }), RetryHint::Unknown, &reason);
     // The server asks for a wait beyond the limit, after which the policy gives up.
     passes(429, limited(json!([retry_info("7300s")])), seconds(7300.0), "rate limited");
 }
 
 #[test]
 fn faults_of_the_server_pass() {
-    passes(500, json!({"message": "x"}), Advice::Unknown, "server error (500): x");
-    passes(502, json!({}), Advice::Unknown, "server error (502)");
-    passes(499, json!({}), Advice::Unknown, "server error (499)");
-    passes(503, json!({}), Advice::Soon, "server overloaded");
+    passes(500, json!({"message": "x"}), RetryHint::Unknown, "server error (500): x");
+    passes(502, json!({}), RetryHint::Unknown, "server error (502)");
+    passes(499, json!({}), RetryHint::Unknown, "server error (499)");
+    passes(503, json!({}), RetryHint::Soon, "server overloaded");
     let overloaded = "server overloaded: The model is overloaded.";
-    passes(500, json!({"message": "The model is overloaded."}), Advice::Soon, overloaded);
+    passes(500, json!({"message": "The model is overloaded."}), RetryHint::Soon, overloaded);
     let details = json!([retry_info("5s")]);
     passes(503, json!({ "details": details }), seconds(5.0), "server overloaded");
 }

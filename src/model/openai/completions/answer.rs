@@ -14,7 +14,7 @@ use crate::stream::{Assemble, StreamError};
 pub(crate) struct OpenAiAnswer(pub(super) ChatAnswer);
 
 impl Assemble for OpenAiAnswer {
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+    fn add_event(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let data = data.trim_ascii();
         if data == b"[DONE]" {
             self.0.is_over_now(out);

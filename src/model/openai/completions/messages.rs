@@ -84,7 +84,7 @@ pub(super) fn messages<'a>(
         match &**message {
             Message::User(parts) => said.push(user(parts, target)),
             Message::Assistant(answer) => said.push(assistant(answer, target)),
-            Message::Results(results) => said.extend(told(results, target)),
+            Message::Results(results) => said.extend(result_messages(results, target)),
         }
     }
     if let Some(nudge) = nudge {
@@ -103,7 +103,7 @@ pub(super) fn hardened(prompt: &Prompt, model: &str) -> Vec<Arc<Message>> {
 
 /// Returns the parts of an answer that are sent back; `None` if the answer is another model's.
 fn echo(native: &Native, model: &str) -> Option<Echo> {
-    Echo::of(native, AnswerSource { backend: BACKEND_NAME, model })
+    Echo::from_native(native, AnswerSource { backend: BACKEND_NAME, model })
 }
 
 /// Returns `true` if any of an answer's native parts are sent.
@@ -141,13 +141,13 @@ fn user<'a>(parts: &'a [crate::Part], target: OpenAiTarget<'_>) -> ChatMessage<'
     }
     let parts = parts.iter().map(|part| match part {
         crate::Part::Text(text) => json!({ "type": "text", "text": text }),
-        crate::Part::Media(media) => shown(media, target),
+        crate::Part::Media(media) => media_part(media, target),
     });
     ChatMessage { role: "user", content: Content::Parts(parts.collect()), ..ChatMessage::default() }
 }
 
 /// Converts media, or replaces them with a text that the model cannot see them.
-fn shown(media: &Media, target: OpenAiTarget<'_>) -> Value {
+fn media_part(media: &Media, target: OpenAiTarget<'_>) -> Value {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
     let told = |what| json!({ "type": "text", "text": format!("[{kind}: {what}.]") });
@@ -215,7 +215,10 @@ fn assistant<'a>(answer: &'a Assistant, target: OpenAiTarget<'_>) -> ChatMessage
 
 /// Returns one message for each result, and one message with all media of the results, because results can only be
 /// text.
-fn told<'a>(results: &'a [ToolResult], target: OpenAiTarget<'_>) -> Vec<ChatMessage<'a>> {
+fn result_messages<'a>(
+    results: &'a [ToolResult],
+    target: OpenAiTarget<'_>,
+) -> Vec<ChatMessage<'a>> {
     let result = |result: &'a ToolResult| {
         let text = if result.text.is_empty() { "(nothing)" } else { &result.text };
         let tool_call_id = Some(id(&result.call, target.server));
@@ -223,7 +226,7 @@ fn told<'a>(results: &'a [ToolResult], target: OpenAiTarget<'_>) -> Vec<ChatMess
     };
     let mut said: Vec<_> = results.iter().map(result).collect();
     let media = results.iter().flat_map(|result| &result.media);
-    let mut parts: Vec<_> = media.map(|media| shown(media, target)).collect();
+    let mut parts: Vec<_> = media.map(|media| media_part(media, target)).collect();
     if !parts.is_empty() {
         parts.insert(0, json!({ "type": "text", "text": MEDIA_HEADING }));
         said.push(ChatMessage {

@@ -41,7 +41,7 @@ pub(crate) struct ResponsesAnswer {
     /// `true` once reasoning has been emitted.
     thoughts: bool,
     /// Break that precedes the next piece of reasoning or text, if pieces of another item have been emitted.
-    gap: Gap,
+    gap: PendingBreaks,
     /// Approximate memory of the answer, in bytes.
     size: usize,
     max_size: usize,
@@ -57,13 +57,13 @@ pub(super) enum AnswerEnd {
 
 /// Breaks that are due before the next piece.
 #[derive(Debug, Default)]
-struct Gap {
+struct PendingBreaks {
     text: bool,
     thoughts: bool,
 }
 
 impl Assemble for ResponsesAnswer {
-    fn take(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
+    fn add_event(&mut self, data: &[u8], out: &mut Vec<Chunk>) -> Result<(), StreamError> {
         let data = data.trim_ascii();
         // The API sends no such end, but gateways do.
         if data == b"[DONE]" {
@@ -221,7 +221,7 @@ impl ResponsesAnswer {
 
     fn push(&mut self, item: OutputItem, number: Option<u64>) -> usize {
         let at = self.items.len();
-        self.gap = Gap { text: self.text, thoughts: self.thoughts };
+        self.gap = PendingBreaks { text: self.text, thoughts: self.thoughts };
         self.open.insert((item.kind, at));
         self.items.push(item);
         if let Some(number) = number {
@@ -234,7 +234,7 @@ impl ResponsesAnswer {
     fn finish_item(&mut self, item: RawItem, number: Option<u64>, out: &mut Vec<Chunk>) {
         let kind = ItemKind::of(&item);
         let id = text(&item, "id").to_owned();
-        if self.named(&id, kind).is_some_and(|at| self.items[at].has_ended()) {
+        if self.item_index(&id, kind).is_some_and(|at| self.items[at].has_ended()) {
             return;
         }
         let found = self.find(&id, number, kind).filter(|at| !self.items[*at].has_ended());
@@ -265,7 +265,7 @@ impl ResponsesAnswer {
     }
 
     /// Returns the index of the item with an id, if the item is of this kind.
-    fn named(&self, id: &str, kind: ItemKind) -> Option<usize> {
+    fn item_index(&self, id: &str, kind: ItemKind) -> Option<usize> {
         self.by_id.get(id).copied().filter(|at| self.items[*at].kind == kind)
     }
 
@@ -280,7 +280,7 @@ impl ResponsesAnswer {
             let open = self.open.range((kind, 0)..=(kind, usize::MAX));
             open.last().map(|(_, at)| *at)
         };
-        self.named(id, kind).or_else(numbered).or_else(last_open)
+        self.item_index(id, kind).or_else(numbered).or_else(last_open)
     }
 
     /// Emits a piece of a message.
@@ -389,7 +389,7 @@ mod tests {
         let mut answer = ResponsesAnswer::new(100_000);
         let mut out = Vec::new();
         for event in events {
-            answer.take(event.to_string().as_bytes(), &mut out).unwrap();
+            answer.add_event(event.to_string().as_bytes(), &mut out).unwrap();
         }
         let said = out.iter().filter_map(|chunk| match chunk {
             Chunk::Text(text) => Some(text.as_str()),
@@ -462,7 +462,7 @@ mod tests {
         let tool = ToolDeclaration { text_form: Some(form), ..tool };
         let mut answer = ResponsesAnswer::new(100_000);
         for event in pieces.iter().chain([&end]) {
-            answer.take(event.to_string().as_bytes(), &mut Vec::new()).unwrap();
+            answer.add_event(event.to_string().as_bytes(), &mut Vec::new()).unwrap();
         }
         let named: Vec<_> = answer.calls(&[tool]).map(|call| call.args).collect();
         assert_eq!(named, [json!({ "patch": "{}\n+a" })]);
@@ -476,7 +476,7 @@ mod tests {
         let usage = |usage: serde_json::Value| {
             let mut answer = ResponsesAnswer::new(1000);
             let end = json!({ "type": "response.completed", "response": { "usage": usage } });
-            answer.take(end.to_string().as_bytes(), &mut Vec::new()).unwrap();
+            answer.add_event(end.to_string().as_bytes(), &mut Vec::new()).unwrap();
             answer.usage()
         };
         assert_eq!(usage(json!(null)), Usage::default());

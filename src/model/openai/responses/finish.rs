@@ -2,14 +2,14 @@
 
 use super::answer::{AnswerEnd, ResponsesAnswer};
 use crate::request_loop::AnswerVerdict;
-use crate::retry::{Advice, RequestFailure};
+use crate::retry::{RequestFailure, RetryHint};
 use crate::stream::broke_off;
 use crate::unusable::{CUT_CALL, EMPTY_ANSWER, MALFORMED_CALL, THOUGHT_ONLY};
 use crate::words::sentence;
 use crate::{Error, FinishReason};
 
 /// Judges an answer. After the results of calls, an empty answer is valid: the work is done.
-pub(super) fn judge(answer: &ResponsesAnswer, after_results: bool) -> AnswerVerdict {
+pub(super) fn answer_verdict(answer: &ResponsesAnswer, after_results: bool) -> AnswerVerdict {
     match answer.end() {
         None => broke_off().into(),
         Some(AnswerEnd::Completed) => completed(answer, after_results),
@@ -48,7 +48,7 @@ fn incomplete(answer: &ResponsesAnswer, reason: &str) -> AnswerVerdict {
             let why = format!("{why} Try again later, or try another model.");
             let failure =
                 RequestFailure::passing("answer given up by the server", Error::Unavailable(why));
-            failure.advised(Advice::Soon).into()
+            failure.advised(RetryHint::Soon).into()
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::events::{part_texts, text};
 use super::item::{CUSTOM_CALL, FUNCTION_CALL, ItemKind};
 use super::quirks::ResponsesQuirk;
-use crate::names::{self, Ids};
+use crate::names::{self, CallIds};
 use crate::openai::images::{RefusedImages, is_image};
 use crate::openai::quirks::ServerQuirks;
 use crate::{Assistant, Message, Native, Prompt, ToolResult, history};
@@ -89,13 +89,13 @@ pub(super) fn items<'a>(
     target: ResponsesTarget<'_>,
     nudge: Option<&'a str>,
 ) -> Vec<InputItem<'a>> {
-    let mut ids = Ids::default();
+    let mut ids = CallIds::default();
     let mut called = Vec::new();
     let mut items = Vec::with_capacity(hardened.len());
     for message in hardened {
         match &**message {
             Message::User(parts) => {
-                let content = parts.iter().map(|part| said(part, target)).collect();
+                let content = parts.iter().map(|part| input_part(part, target)).collect();
                 items.push(OwnItem::user(content).into());
             }
             Message::Assistant(answer) => {
@@ -150,15 +150,15 @@ impl<'a> From<OwnItem<'a>> for InputItem<'a> {
     }
 }
 
-fn said<'a>(part: &'a crate::Part, target: ResponsesTarget<'_>) -> InputPart<'a> {
+fn input_part<'a>(part: &'a crate::Part, target: ResponsesTarget<'_>) -> InputPart<'a> {
     match part {
         crate::Part::Text(text) => InputPart::Text { text: text.into() },
-        crate::Part::Media(media) => shown(media, target),
+        crate::Part::Media(media) => media_part(media, target),
     }
 }
 
 /// Converts media, or replaces them with a text that the model cannot see them.
-fn shown<'a>(media: &Media, target: ResponsesTarget<'_>) -> InputPart<'a> {
+fn media_part<'a>(media: &Media, target: ResponsesTarget<'_>) -> InputPart<'a> {
     let kind = media.mime_type.as_str();
     let url = || format!("data:{kind};base64,{}", media.data);
     let told = |what| InputPart::Text { text: format!("[{kind}: {what}.]").into() };
@@ -181,7 +181,7 @@ fn shown<'a>(media: &Media, target: ResponsesTarget<'_>) -> InputPart<'a> {
 fn echoed<'a>(
     answer: &'a Assistant,
     target: ResponsesTarget<'_>,
-    ids: &mut Ids,
+    ids: &mut CallIds,
 ) -> Option<(Vec<InputItem<'a>>, Vec<SentCall>)> {
     let native = answer.native.as_ref().filter(|native| holds(native, answer))?;
     let kept = kept(native, target);
@@ -296,7 +296,7 @@ fn hash(item: &Map<String, Value>) -> u64 {
 }
 
 /// Converts an answer that has no native items for this API.
-fn retold<'a>(answer: &'a Assistant, ids: &mut Ids) -> (Vec<InputItem<'a>>, Vec<SentCall>) {
+fn retold<'a>(answer: &'a Assistant, ids: &mut CallIds) -> (Vec<InputItem<'a>>, Vec<SentCall>) {
     let text = Some(answer.text.as_str()).filter(|text| !text.trim().is_empty());
     let message =
         text.map(|text| OwnItem::Message { role: "assistant", content: Content::Text(text) });
@@ -322,7 +322,7 @@ fn outputs<'a>(
         let output = if result.media.is_empty() || apart {
             Content::Text(text)
         } else {
-            let media = result.media.iter().map(|media| shown(media, target));
+            let media = result.media.iter().map(|media| media_part(media, target));
             let text = InputPart::Text { text: text.into() };
             Content::Parts([text].into_iter().chain(media).collect())
         };
@@ -335,7 +335,7 @@ fn outputs<'a>(
     };
     let mut items: Vec<_> = results.iter().zip(called).map(output).collect();
     let media = results.iter().flat_map(|result| &result.media).filter(|_| apart);
-    let media: Vec<_> = media.map(|media| shown(media, target)).collect();
+    let media: Vec<_> = media.map(|media| media_part(media, target)).collect();
     if !media.is_empty() {
         let seen = InputPart::Text { text: MEDIA_HEADING.into() };
         items.push(OwnItem::user([seen].into_iter().chain(media).collect()).into());
