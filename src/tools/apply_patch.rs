@@ -252,7 +252,7 @@ impl WorkingFiles {
         let source = self.files[at].moved_from.as_ref().map(|source| source.path.clone());
         let applied = match part {
             FilePatch::Add { text, .. } => self.add(at, &text, cx),
-            FilePatch::Delete { .. } => self.take(at, cx).map(drop),
+            FilePatch::Delete { .. } => self.take_file(at, cx).map(drop),
             FilePatch::Update { moved_to, hunks, .. } => {
                 let to = moved_to.map_or(at, |to| self.find(&to));
                 self.update(at, to, &hunks, cx)
@@ -273,7 +273,7 @@ impl WorkingFiles {
     }
 
     /// Removes a file, and returns its text.
-    fn take(&mut self, at: usize, cx: &ToolContext) -> Result<Arc<str>, ToolError> {
+    fn take_file(&mut self, at: usize, cx: &ToolContext) -> Result<Arc<str>, ToolError> {
         let missing = || missing(self.files[at].path(), cx);
         if self.files[at].now.is_none() {
             return Err(missing());
@@ -289,7 +289,7 @@ impl WorkingFiles {
         hunks: &[Hunk],
         cx: &ToolContext,
     ) -> Result<(), ToolError> {
-        let old = self.take(at, cx)?;
+        let old = self.take_file(at, cx)?;
         let relative = cx.host.workspace.relative(self.files[at].path());
         let normal = text::normalise(&old);
         let edits =

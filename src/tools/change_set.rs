@@ -53,7 +53,7 @@ pub(super) struct ChangeSet {
 }
 
 /// A change of one file, ready to be made.
-struct Step {
+struct PlannedChange {
     /// New content; `None` if the file is removed.
     new: Option<Vec<u8>>,
     old: Option<Vec<u8>>,
@@ -110,7 +110,7 @@ impl ChangeSet {
             (cx.announce)(step.change.clone()).await?;
         }
         for at in 0..steps.len() {
-            if let Err(error) = take(&mut steps[at], &cx).await {
+            if let Err(error) = make_change(&mut steps[at], &cx).await {
                 return Err(taken_back(&steps[..at], files, error).await);
             }
             if let Err(error) = announce_altered(&steps[at], &cx).await {
@@ -131,7 +131,7 @@ impl ChangeSet {
 }
 
 /// Encodes the new text of a change, and stores the content before.
-fn step(edit: FileEdit, host: &Host) -> Result<Step, ToolError> {
+fn step(edit: FileEdit, host: &Host) -> Result<PlannedChange, ToolError> {
     let (original, new, moved_from, is_known) = match edit {
         FileEdit::Write { proposal, moved_from } => {
             let Write { bytes, is_known, .. } = proposal.encode(None, host)?;
@@ -148,11 +148,15 @@ fn step(edit: FileEdit, host: &Host) -> Result<Step, ToolError> {
         path: original.path,
     };
     let old = original.bytes;
-    Ok(Step { new, old, change, moved_from, permissions: None, is_known, altered: false })
+    Ok(PlannedChange { new, old, change, moved_from, permissions: None, is_known, altered: false })
 }
 
 /// Returns an error if a file is not as it was when the change was worked out.
-async fn check_same(step: &Step, files: &dyn Files, limits: &ToolLimits) -> Result<(), ToolError> {
+async fn check_same(
+    step: &PlannedChange,
+    files: &dyn Files,
+    limits: &ToolLimits,
+) -> Result<(), ToolError> {
     let path = &step.change.path;
     let now = match files.read(path, limits.file_bytes).await {
         Err(error) if error.kind == "file_not_found" => None,
@@ -163,7 +167,10 @@ async fn check_same(step: &Step, files: &dyn Files, limits: &ToolLimits) -> Resu
 
 /// Returns the permissions of the file that a change moves or removes. A file that only an editor has, and not the
 /// disk, has none.
-async fn permissions(step: &Step, files: &dyn Files) -> Result<Option<Permissions>, ToolError> {
+async fn permissions(
+    step: &PlannedChange,
+    files: &dyn Files,
+) -> Result<Option<Permissions>, ToolError> {
     let removed = step.new.is_none().then_some(&step.change.path);
     let Some(path) = step.moved_from.as_ref().or(removed) else { return Ok(None) };
     match files.permissions(path).await {
@@ -177,8 +184,8 @@ async fn permissions(step: &Step, files: &dyn Files) -> Result<Option<Permission
 }
 
 /// Makes the change of one file.
-async fn take(step: &mut Step, cx: &ToolContext) -> Result<(), ToolError> {
-    let Step { new, old, change, permissions, altered, .. } = step;
+async fn make_change(step: &mut PlannedChange, cx: &ToolContext) -> Result<(), ToolError> {
+    let PlannedChange { new, old, change, permissions, altered, .. } = step;
     let (files, path) = (&cx.host.files, &change.path);
     let Some(new) = new else {
         return match files.remove(path, old.as_deref().unwrap_or_default()).await {
@@ -204,15 +211,15 @@ async fn take(step: &mut Step, cx: &ToolContext) -> Result<(), ToolError> {
 
 /// Announces the content of a file that an editor has changed as it saved the file: an undo compares the file with the
 /// announced content.
-async fn announce_altered(step: &Step, cx: &ToolContext) -> Result<(), ToolError> {
+async fn announce_altered(step: &PlannedChange, cx: &ToolContext) -> Result<(), ToolError> {
     if step.altered { (cx.announce)(step.change.clone()).await } else { Ok(()) }
 }
 
 /// Takes back the changes that were made before one failed. Returns the error for the model: it names the files that
 /// could not be put back.
-async fn taken_back(made: &[Step], files: &dyn Files, error: ToolError) -> ToolError {
+async fn taken_back(made: &[PlannedChange], files: &dyn Files, error: ToolError) -> ToolError {
     let mut left = Vec::new();
-    for Step { new, old, change, permissions, .. } in made.iter().rev() {
+    for PlannedChange { new, old, change, permissions, .. } in made.iter().rev() {
         let (path, never) = (&change.path, CancellationToken::new());
         let is_back = match (old, new) {
             (None, Some(new)) => files.remove(path, new).await.is_ok_and(|removed| removed),

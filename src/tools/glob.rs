@@ -138,12 +138,12 @@ async fn patterns(
 /// A file that was found. The order of these values is the order of the answer.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct MatchedFile {
-    age: Age,
+    age: FileAge,
     path: PathBuf,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Age {
+enum FileAge {
     Recent(Reverse<SystemTime>),
     Old,
 }
@@ -172,9 +172,9 @@ fn find(cx: &ToolContext, label: &str, patterns: &[GlobPattern]) -> Result<ToolO
 }
 
 /// Returns the age of a file: recent if it changed at `since` or later.
-fn age(file: &Metadata, since: SystemTime) -> Age {
+fn age(file: &Metadata, since: SystemTime) -> FileAge {
     let changed = file.modified();
-    if changed >= since { Age::Recent(Reverse(changed)) } else { Age::Old }
+    if changed >= since { FileAge::Recent(Reverse(changed)) } else { FileAge::Old }
 }
 
 fn report(

@@ -13,7 +13,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::hunt::{Hits, hunt};
+use self::hunt::{SearchMatches, hunt};
 use self::lines::{ContextLines, LineQuery};
 use self::report::{SearchSummary, report};
 use super::blocking::{Deadline, blocking};
@@ -237,7 +237,7 @@ struct SearchScope {
 }
 
 impl SearchScope {
-    fn named(name: &str) -> Self {
+    fn with_name(name: &str) -> Self {
         let (dirs, file, kept, outside) = Default::default();
         Self { name: name.to_owned(), dirs, file, kept, outside }
     }
@@ -263,7 +263,7 @@ fn place(
     let files = include.map(|include| format!(" ({include})")).unwrap_or_default();
     let Some(target) = target else {
         let dirs = cx.host.workspace.trees().cloned().collect();
-        let scope = SearchScope { dirs, ..SearchScope::named(".") };
+        let scope = SearchScope { dirs, ..SearchScope::with_name(".") };
         return (format!("Search for \"{pattern}\"{files}"), Ok(scope));
     };
     let kept = target.is_kept();
@@ -271,7 +271,7 @@ fn place(
     let within = if name == "." { String::new() } else { format!(" in {name}") };
     let label = format!("Search for \"{pattern}\"{within}{files}");
     let place = found.and_then(|found| {
-        let scope = SearchScope { kept, outside, ..SearchScope::named(&name) };
+        let scope = SearchScope { kept, outside, ..SearchScope::with_name(&name) };
         match found {
             FileKind::Directory => Ok(SearchScope { dirs: vec![path], ..scope }),
             FileKind::File => Ok(SearchScope { file: Some(path), ..scope }),
@@ -294,7 +294,7 @@ fn run(
     cx: &ToolContext,
     args: &GrepArgs,
     place: &SearchScope,
-) -> Result<(Hits, ToolOutput), ToolError> {
+) -> Result<(SearchMatches, ToolOutput), ToolError> {
     let mut wanted = args.wanted(cx)?;
     // Without this check, the search would silently find nothing in a place that has become a link since it was judged.
     let found = |path: &&PathBuf| cx.host.workspace.rooted(path)?.metadata();
@@ -383,7 +383,7 @@ fn files<'a>(
 }
 
 /// Adds the files with matches to the summary.
-fn locate(summary: Summary, hits: &Hits) -> Summary {
+fn locate(summary: Summary, hits: &SearchMatches) -> Summary {
     hits.files.iter().take(MAX_LOCATIONS).fold(summary, |summary, (path, lines)| {
         let line = lines.first_match().map(|line| u32::try_from(line).unwrap_or(u32::MAX));
         summary.at(path, line)

@@ -42,7 +42,7 @@ struct GlobParts {
 
 impl GlobParts {
     /// Splits a glob that is absolute or relative to `dir`, a real path. Blocks.
-    fn of(workspace: &Workspace, dir: &Path, glob: &str) -> Result<Self, ToolError> {
+    fn split(workspace: &Workspace, dir: &Path, glob: &str) -> Result<Self, ToolError> {
         if glob.is_empty() {
             return Err(invalid("it is empty"));
         }
@@ -98,7 +98,7 @@ impl GlobPattern {
     ) -> Result<Self, ToolError> {
         let (mut dir, mut outside) = (dir.to_owned(), None);
         let (given, glob) = (dir.clone(), cx.host.with_home(glob).into_owned());
-        let parts = move |cx: &ToolContext| GlobParts::of(&cx.host.workspace, &given, &glob);
+        let parts = move |cx: &ToolContext| GlobParts::split(&cx.host.workspace, &given, &glob);
         let GlobParts { start, lead, rest } = blocking(cx, parts).await?;
         if let Some(start) = start {
             let target = PathTarget::look_up(cx, &start, respect).await;

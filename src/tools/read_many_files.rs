@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use self::find::{LinesOfFile, Plan, PlannedFile, ReadManyArgs, plan};
+use self::find::{LinesOfFile, PlannedFile, ReadManyArgs, ReadPlan, plan};
 use super::blocking::{blocking, stoppable};
 use super::read_file::excerpt::{Excerpt, LineNumbers, LineSpan};
 use super::read_file::{Contents, contents, max_bytes};
@@ -78,7 +78,7 @@ impl Tool for ReadManyFiles {
             let line = file.lines.and_then(|lines| u32::try_from(lines.first).ok());
             summary.at(&file.path, line)
         });
-        let paths = plan.named().map(Path::to_owned).collect();
+        let paths = plan.named_paths().map(Path::to_owned).collect();
         let outside = plan.outside.clone();
         Ok(Invocation::new(summary, Access::ReadFiles { paths, outside }, move |cx| async move {
             let numbers = if args.plain { LineNumbers::Hidden } else { LineNumbers::Shown };
@@ -114,7 +114,11 @@ struct Collector {
 }
 
 /// Reads the planned files one after the other, until the answer has no room left.
-async fn read(cx: &ToolContext, plan: Plan, numbers: LineNumbers) -> Result<ToolOutput, ToolError> {
+async fn read(
+    cx: &ToolContext,
+    plan: ReadPlan,
+    numbers: LineNumbers,
+) -> Result<ToolOutput, ToolError> {
     let mut reading = Collector {
         text: String::new(),
         media: Vec::new(),
@@ -220,7 +224,7 @@ impl Collector {
             let _ = write!(text, "--- Not read ---\n\n{}\n\n", skipped.join("\n"));
         }
         text += "--- End of content ---";
-        let shown = Some(ResultContent::Markdown(shown(&read, &skipped)));
+        let shown = Some(ResultContent::Markdown(files_for_people(&read, &skipped)));
         if read.is_empty() {
             return Err(ToolError { shown, ..ToolError::new("no_files_read", text) });
         }
@@ -228,7 +232,7 @@ impl Collector {
     }
 }
 
-fn shown(read: &[String], skipped: &[String]) -> String {
+fn files_for_people(read: &[String], skipped: &[String]) -> String {
     let mut shown = match read.len() {
         0 => "No files read".to_owned(),
         n => format!("Read {n} file(s):\n"),

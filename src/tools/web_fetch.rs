@@ -56,7 +56,7 @@ struct WebFetchArgs {
 
 impl WebFetchArgs {
     fn urls(&self) -> Result<Vec<Url>, String> {
-        let mut urls = urls::of(&self.prompt)?;
+        let mut urls = urls::in_text(&self.prompt)?;
         for url in &self.url {
             let url = urls::read(url.trim())?;
             if !urls.contains(&url) {
@@ -111,7 +111,7 @@ impl Tool for WebFetch {
         }
         let web = Arc::clone(&self.web);
         // The user is not asked about a URL that is refused in any case. The result of the call says why it is refused.
-        let within: Vec<_> = urls.iter().filter(|url| web.judge(url).is_ok()).collect();
+        let within: Vec<_> = urls.iter().filter(|url| web.check_address(url).is_ok()).collect();
         let access = if within.is_empty() {
             Access::Nothing
         } else {
@@ -154,8 +154,8 @@ async fn run(
     };
     let parts: Vec<FetchResult> = parts.into_iter().collect::<Result<_, _>>()?;
     let nothing = parts.iter().all(|part| part.read.is_err());
-    let text: Vec<_> = parts.iter().map(FetchResult::told).collect();
-    let shown: String = parts.iter().map(FetchResult::shown).collect();
+    let text: Vec<_> = parts.iter().map(FetchResult::for_model).collect();
+    let shown: String = parts.iter().map(FetchResult::for_people).collect();
     let shown = Some(ResultContent::Markdown(shown));
     if nothing {
         let (kind, message) = ("web_fetch_processing_error".to_owned(), text.join("\n\n"));
@@ -182,7 +182,7 @@ async fn part(
 
 impl FetchResult {
     /// Returns the result for the model, in which text of the web is marked as data of others.
-    fn told(&self) -> String {
+    fn for_model(&self) -> String {
         let url = &self.url;
         let text = match &self.read {
             Err(why) => return format!("{url} was not read: {why}."),
@@ -199,7 +199,7 @@ impl FetchResult {
     }
 
     /// Returns the result in one line, for people.
-    fn shown(&self) -> String {
+    fn for_people(&self) -> String {
         let url = one_line(self.url.as_str(), MAX_SHOWN_ADDRESS_CHARS);
         match &self.read {
             Err(why) => {

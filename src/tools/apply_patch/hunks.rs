@@ -21,7 +21,7 @@ pub(super) enum NoPlace {
 
 /// Similarity of two lines that counts as the same line. Each level forgives more than the level before.
 #[derive(Clone, Copy)]
-enum Likeness {
+enum LineSimilarity {
     Exact,
     /// White space at the end of lines may differ.
     LineEnds,
@@ -32,7 +32,7 @@ enum Likeness {
     Indentation,
 }
 
-impl Likeness {
+impl LineSimilarity {
     const SAFE_KINDS: [Self; 3] = [Self::Exact, Self::LineEnds, Self::Punctuation];
 
     fn same(self, a: &str, b: &str) -> bool {
@@ -133,7 +133,7 @@ impl<'t> TextLines<'t> {
             }
         }
         let wanted = old(&hunk.lines);
-        Err(match self.find_like(&wanted, after_heads, Likeness::Indentation) {
+        Err(match self.find_like(&wanted, after_heads, LineSimilarity::Indentation) {
             Some(at) => NoPlace::Indentation { line: at + 1 },
             None => NoPlace::Lines(wanted.join("\n")),
         })
@@ -142,8 +142,9 @@ impl<'t> TextLines<'t> {
     /// Returns the index of the line after the heads; `None` if one of them is not there.
     fn after_heads(&self, heads: &[String], cursor: usize) -> Option<usize> {
         heads.iter().try_fold(cursor, |from, head| {
-            let exact = self.find_like(&[head], from, Likeness::LineEnds);
-            let found = exact.or_else(|| self.find_like(&[head], from, Likeness::Indentation));
+            let exact = self.find_like(&[head], from, LineSimilarity::LineEnds);
+            let found =
+                exact.or_else(|| self.find_like(&[head], from, LineSimilarity::Indentation));
             found.map(|at| at + 1)
         })
     }
@@ -152,19 +153,19 @@ impl<'t> TextLines<'t> {
     fn find(&self, wanted: &[&str], from: usize, is_at_end: bool) -> Option<usize> {
         let end = self.lines.len().checked_sub(wanted.len()).filter(|at| is_at_end && *at >= from);
         let at_end = end.and_then(|end| {
-            Likeness::SAFE_KINDS
+            LineSimilarity::SAFE_KINDS
                 .into_iter()
                 .find_map(|likeness| self.find_like(wanted, end, likeness))
         });
         let anywhere = || {
-            Likeness::SAFE_KINDS
+            LineSimilarity::SAFE_KINDS
                 .into_iter()
                 .find_map(|likeness| self.find_like(wanted, from, likeness))
         };
         at_end.or_else(anywhere)
     }
 
-    fn find_like(&self, wanted: &[&str], from: usize, likeness: Likeness) -> Option<usize> {
+    fn find_like(&self, wanted: &[&str], from: usize, likeness: LineSimilarity) -> Option<usize> {
         let last = self.lines.len().checked_sub(wanted.len())?;
         (from..=last).find(|at| {
             self.lines[*at..].iter().zip(wanted).all(|(line, wanted)| likeness.same(line, wanted))

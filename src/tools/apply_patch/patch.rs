@@ -97,7 +97,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<FilePatch>, String> {
     let last = lines.len() - 1;
     let mut rest = Lines { lines: &lines[..last], next: 1 };
     let mut files = Vec::new();
-    while let Some(line) = rest.take() {
+    while let Some(line) = rest.next_line() {
         if line.trim().is_empty() {
             continue;
         }
@@ -118,7 +118,7 @@ struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
-    fn take(&mut self) -> Option<&'t str> {
+    fn next_line(&mut self) -> Option<&'t str> {
         let line = self.lines.get(self.next)?;
         self.next += 1;
         Some(line)

@@ -14,7 +14,7 @@ const MAX_THREADS: usize = 8;
 
 /// Matches of a search.
 #[derive(Default)]
-pub(super) struct Hits {
+pub(super) struct SearchMatches {
     /// Files with matches, in the order in which the files were given.
     pub(super) files: Vec<(PathBuf, FileMatches)>,
     /// Number of matching lines in all files.
@@ -35,7 +35,7 @@ struct HuntState<I> {
     taken: usize,
     /// Matches of each file, with the number of the file: threads do not end in the order in which they begin.
     found: Vec<(usize, PathBuf, FileMatches)>,
-    hits: Hits,
+    hits: SearchMatches,
 }
 
 /// Searches files, which `open` opens, until `max` lines have matched.
@@ -48,9 +48,13 @@ pub(super) fn hunt(
     wanted: &LineQuery,
     max: usize,
     until: &Deadline,
-) -> Hits {
-    let shared =
-        Mutex::new(HuntState { files, taken: 0, found: Vec::new(), hits: Hits::default() });
+) -> SearchMatches {
+    let shared = Mutex::new(HuntState {
+        files,
+        taken: 0,
+        found: Vec::new(),
+        hits: SearchMatches::default(),
+    });
     let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
     thread::scope(|scope| {
         for _ in 0..threads {
@@ -133,10 +137,10 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::super::lines::ContextLines;
-    use super::{Hits, LineQuery, hunt};
+    use super::{LineQuery, SearchMatches, hunt};
     use crate::blocking::Deadline;
 
-    fn check(lines: usize, max: usize, cancel_at: usize) -> Hits {
+    fn check(lines: usize, max: usize, cancel_at: usize) -> SearchMatches {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "x\n".repeat(lines)).unwrap();

@@ -114,7 +114,7 @@ pub(super) fn search(
     until: &Deadline,
 ) -> io::Result<FileMatches> {
     let file = Stoppable { file, until };
-    let mut sink = Collect { wanted, found: FileMatches::default(), near_to: None };
+    let mut sink = MatchCollector { wanted, found: FileMatches::default(), near_to: None };
     searcher.search_reader(&wanted.pattern, file, &mut sink)?;
     let mut found = sink.found;
     if found.binary {
@@ -142,14 +142,14 @@ impl Read for Stoppable<'_> {
     }
 }
 
-struct Collect<'a> {
+struct MatchCollector<'a> {
     wanted: &'a LineQuery,
     found: FileMatches,
     /// Number of the last line that is near the last match which counts.
     near_to: Option<u64>,
 }
 
-impl Collect<'_> {
+impl MatchCollector<'_> {
     fn push(&mut self, number: Option<u64>, matches: bool, bytes: &[u8]) {
         let from = if matches { self.wanted.pattern.find(bytes).ok().flatten() } else { None };
         let text = cut(bytes, from.map_or(0, |found| found.start()));
@@ -157,7 +157,7 @@ impl Collect<'_> {
     }
 }
 
-impl Sink for Collect<'_> {
+impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, line: &SinkMatch<'_>) -> io::Result<bool> {

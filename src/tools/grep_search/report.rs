@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::hunt::Hits;
+use super::hunt::SearchMatches;
 use super::lines::{FileLine, FileMatches};
 use crate::target::LABEL_CHARS;
 use tandem_content::shorten::one_line;
@@ -21,7 +21,7 @@ pub(super) struct SearchSummary {
 /// Returns the report of a search.
 pub(super) fn report(
     search: &SearchSummary,
-    hits: &Hits,
+    hits: &SearchMatches,
     workspace: &Workspace,
     limits: &ToolLimits,
 ) -> ToolOutput {
@@ -63,7 +63,7 @@ pub(super) fn report(
 }
 
 /// Returns the number of matches or files in words: `Found 2 matches`.
-fn count(search: &SearchSummary, hits: &Hits) -> String {
+fn count(search: &SearchSummary, hits: &SearchMatches) -> String {
     match (hits.matches, search.names_only) {
         (0, _) => "No matches found".to_owned(),
         (1, false) => "Found 1 match".to_owned(),
@@ -90,7 +90,12 @@ fn begin(section: &str, room: usize) -> &str {
 }
 
 /// Returns a note for each reason for which the result may be incomplete.
-fn notes(hits: &Hits, left_out: usize, search: &SearchSummary, limits: &ToolLimits) -> Vec<String> {
+fn notes(
+    hits: &SearchMatches,
+    left_out: usize,
+    search: &SearchSummary,
+    limits: &ToolLimits,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if left_out > 0 {
         notes.push(format!(

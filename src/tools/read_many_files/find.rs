@@ -55,7 +55,7 @@ const DEFAULT_EXCLUDES: &[&str] = &[
 
 /// The files that a call is to read.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(super) struct ReadPlan {
     /// Files that are named one by one, then files that were found; each in order.
     pub(super) files: Vec<PlannedFile>,
     /// Entries that cannot be read, with the reason.
@@ -94,10 +94,10 @@ impl ClosedSearch {
     }
 }
 
-impl Plan {
+impl ReadPlan {
     /// Returns the files that the call names by their paths, and the directories outside of the workspace that are
     /// searched once a person agrees. Leaves out the files that a search has found already.
-    pub(super) fn named(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn named_paths(&self) -> impl Iterator<Item = &Path> {
         let named = self.files.iter().filter(|file| file.named).map(|file| file.path.as_path());
         named.chain(self.closed.iter().flat_map(ClosedSearch::directories))
     }
@@ -121,14 +121,14 @@ impl Plan {
             }
             search.until.check()?;
         }
-        self.take(cx, &search.until, found);
+        self.add_found(cx, &search.until, found);
         self.limit(cx);
         Ok(self)
     }
 
     /// Adds the files of a directory or a glob to `found`, and the number of files that they leave out to `self.more`.
-    fn add(&mut self, matched: Matched, found: &mut BTreeMap<PathBuf, bool>) {
-        if let Matched::Files { paths, more } = matched {
+    fn add(&mut self, matched: EntryFiles, found: &mut BTreeMap<PathBuf, bool>) {
+        if let EntryFiles::Files { paths, more } = matched {
             self.more += more;
             for (path, media) in paths {
                 *found.entry(path).or_default() |= media;
@@ -138,7 +138,12 @@ impl Plan {
 
     /// Moves found files into the plan, each with `true` if it may be an image. Files that may hold secrets are
     /// skipped.
-    fn take(&mut self, cx: &ToolContext, until: &Deadline, mut found: BTreeMap<PathBuf, bool>) {
+    fn add_found(
+        &mut self,
+        cx: &ToolContext,
+        until: &Deadline,
+        mut found: BTreeMap<PathBuf, bool>,
+    ) {
         if until.timed_out() {
             let seconds = cx.host.limits.search_time.as_secs();
             let why = format!("not found within {seconds} s, after which the search ended");
@@ -212,7 +217,10 @@ impl ReadManyArgs {
 }
 
 /// Finds the files that a call is to read.
-pub(super) async fn plan(cx: &ToolContext, args: &Arc<ReadManyArgs>) -> Result<Plan, ToolError> {
+pub(super) async fn plan(
+    cx: &ToolContext,
+    args: &Arc<ReadManyArgs>,
+) -> Result<ReadPlan, ToolError> {
     let (args, respect) = (Arc::clone(args), args.respect());
     let mut included = Vec::new();
     for entry in &args.include {
@@ -263,17 +271,17 @@ fn find(
     args: &ReadManyArgs,
     included: Vec<IncludedEntry>,
     excerpts: Vec<PathTarget>,
-) -> Result<Plan, ToolError> {
+) -> Result<ReadPlan, ToolError> {
     let search = Finder::new(cx, args)?;
-    let mut plan = Plan::default();
+    let mut plan = ReadPlan::default();
     let mut named = BTreeMap::new();
     // The value says whether the file may be an image.
     let mut found: BTreeMap<PathBuf, bool> = BTreeMap::new();
     for (entry, included) in args.include.iter().zip(included) {
         plan.outside.extend(included.outside());
         match search.included(entry, included) {
-            Ok(Matched::File(path)) => _ = named.insert(path, true),
-            Ok(Matched::Closed(closed)) => plan.closed.push(closed),
+            Ok(EntryFiles::File(path)) => _ = named.insert(path, true),
+            Ok(EntryFiles::Closed(closed)) => plan.closed.push(closed),
             Ok(matched) => plan.add(matched, &mut found),
             Err(error) => plan.skipped.push((one_line(entry, LABEL_CHARS), error.message)),
         }
@@ -281,14 +289,14 @@ fn find(
     }
     let file = |(path, media)| PlannedFile { path, named: true, media, lines: None };
     plan.files = named.into_iter().map(file).collect();
-    plan.take(cx, &search.until, found);
+    plan.add_found(cx, &search.until, found);
     search.excerpts(&mut plan, excerpts);
     plan.limit(cx);
     Ok(plan)
 }
 
 /// Files that one entry of `include` leads to.
-enum Matched {
+enum EntryFiles {
     File(PathBuf),
     /// Search outside of the workspace, which runs only after a person has agreed.
     Closed(ClosedSearch),
@@ -321,11 +329,11 @@ impl<'a> Finder<'a> {
     }
 
     /// Adds the files of which only some lines are to be read.
-    fn excerpts(&self, plan: &mut Plan, targets: Vec<PathTarget>) {
+    fn excerpts(&self, plan: &mut ReadPlan, targets: Vec<PathTarget>) {
         for (excerpt, target) in self.args.excerpts.iter().zip(targets) {
             let outside = target.outside.clone();
             let why = match self.target(target) {
-                Ok(Matched::File(path)) => {
+                Ok(EntryFiles::File(path)) => {
                     let lines =
                         LineSpan { first: excerpt.start_line, last: Some(excerpt.end_line) };
                     let lines = Some(lines);
@@ -333,7 +341,7 @@ impl<'a> Finder<'a> {
                     plan.files.push(PlannedFile { path, named: true, media: true, lines });
                     continue;
                 }
-                Ok(Matched::Files { .. } | Matched::Closed(_)) => "no file".to_owned(),
+                Ok(EntryFiles::Files { .. } | EntryFiles::Closed(_)) => "no file".to_owned(),
                 Err(error) => error.message,
             };
             plan.skipped.push((one_line(&excerpt.path, LABEL_CHARS), why));
@@ -341,13 +349,13 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the files that an entry leads to; an error if it leads to nothing that can be read.
-    fn included(&self, entry: &str, included: IncludedEntry) -> Result<Matched, ToolError> {
+    fn included(&self, entry: &str, included: IncludedEntry) -> Result<EntryFiles, ToolError> {
         match included {
             IncludedEntry::Path(target) => self.target(target),
             IncludedEntry::Glob(patterns) => {
                 let patterns = patterns?;
                 if patterns.iter().any(|pattern| pattern.outside.is_some()) {
-                    return Ok(Matched::Closed(ClosedSearch::Glob(entry.to_owned(), patterns)));
+                    return Ok(EntryFiles::Closed(ClosedSearch::Glob(entry.to_owned(), patterns)));
                 }
                 self.glob(entry, &patterns)
             }
@@ -355,19 +363,19 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the files that a path leads to; an error if it leads to nothing that can be read.
-    fn target(&self, target: PathTarget) -> Result<Matched, ToolError> {
+    fn target(&self, target: PathTarget) -> Result<EntryFiles, ToolError> {
         match target.found? {
             FileKind::Directory if target.outside.is_some() => {
-                Ok(Matched::Closed(ClosedSearch::Directory(target.path)))
+                Ok(EntryFiles::Closed(ClosedSearch::Directory(target.path)))
             }
             FileKind::Directory => self.below(&target.path),
             _ if self.excluded(&target.path) => Err(excluded()),
-            _ => Ok(Matched::File(target.path)),
+            _ => Ok(EntryFiles::File(target.path)),
         }
     }
 
     /// Returns the files below a directory.
-    fn below(&self, directory: &Path) -> Result<Matched, ToolError> {
+    fn below(&self, directory: &Path) -> Result<EntryFiles, ToolError> {
         let workspace = &self.cx.host.workspace;
         let walk = workspace.walk_where(directory, self.args.respect(), self.keep());
         let walk = walk.max_depth((self.args.recursive == Some(false)).then_some(1));
@@ -375,7 +383,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the files that match a glob.
-    fn glob(&self, glob: &str, patterns: &[GlobPattern]) -> Result<Matched, ToolError> {
+    fn glob(&self, glob: &str, patterns: &[GlobPattern]) -> Result<EntryFiles, ToolError> {
         let workspace = &self.cx.host.workspace;
         let kinds: Vec<String> = kinds(glob);
         let asked_for = |path: &Path| {
@@ -386,7 +394,7 @@ impl<'a> Finder<'a> {
         for pattern in patterns {
             let walk = pattern.walk(workspace, &self.until, self.keep());
             let found = self.collect(walk, |path| pattern.matches(path), asked_for)?;
-            if let Matched::Files { paths, more } = found {
+            if let EntryFiles::Files { paths, more } = found {
                 all.extend(paths);
                 all_more += more;
             }
@@ -394,7 +402,7 @@ impl<'a> Finder<'a> {
         if all.is_empty() && !self.until.timed_out() {
             return Err(ToolError::new("file_not_found", "no such file"));
         }
-        Ok(Matched::Files { paths: all, more: all_more })
+        Ok(EntryFiles::Files { paths: all, more: all_more })
     }
 
     fn collect(
@@ -402,7 +410,7 @@ impl<'a> Finder<'a> {
         walk: Walk,
         matches: impl Fn(&Path) -> bool,
         media: impl Fn(&Path) -> bool,
-    ) -> Result<Matched, ToolError> {
+    ) -> Result<EntryFiles, ToolError> {
         let mut first = Smallest::new(self.cx.host.limits.files);
         let entries = walk.take_while(|_| !self.until.over()).flatten();
         // Links are left out: the walk meets a target inside the workspace by its own path.
@@ -414,7 +422,7 @@ impl<'a> Finder<'a> {
         self.until.check()?;
         let given = first.offered_count();
         let paths = first.into_sorted();
-        Ok(Matched::Files { more: given - paths.len(), paths })
+        Ok(EntryFiles::Files { more: given - paths.len(), paths })
     }
 
     /// Returns the filter for the entries of a walk.

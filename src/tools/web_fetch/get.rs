@@ -10,7 +10,7 @@ use reqwest::header::{
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::time::timeout;
 
-use super::pace::Pace;
+use super::pace::RequestTimes;
 use tandem_host::ToolContext;
 use tandem_host::network::{Admission, Destination, HostLists};
 use tandem_net::{self as net, Lookup, Reach};
@@ -36,7 +36,7 @@ pub struct WebSetup {
 pub(super) struct WebClient {
     setup: WebSetup,
     clients: OnceLock<Clients>,
-    pace: Pace,
+    pace: RequestTimes,
 }
 
 /// HTTP clients, made when first needed: loading certificates takes a while.
@@ -62,15 +62,15 @@ pub(super) struct Download {
 
 impl WebClient {
     pub(super) fn new(setup: WebSetup) -> Self {
-        Self { setup, clients: OnceLock::new(), pace: Pace::default() }
+        Self { setup, clients: OnceLock::new(), pace: RequestTimes::default() }
     }
 
     /// Checks an address as far as possible without a question to a person and without resolving a name. The error says
     /// why the address is not read.
-    pub(super) fn judge(&self, url: &Url) -> Result<(), String> {
+    pub(super) fn check_address(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let destination = destination(url).ok_or_else(|| format!("`{host}` is not a host"))?;
-        self.setup.hosts.judge(&destination)?;
+        self.setup.hosts.check_not_denied(&destination)?;
         net::judge_host(url, self.setup.reach)
             .map_err(|why| format!("{host} is {why}. {PRIVATE_HINT}"))
     }
@@ -132,7 +132,7 @@ impl WebClient {
     /// Checks an address, and sends one request to it, directly or through a proxy.
     async fn ask(&self, url: &Url) -> Result<Response, String> {
         // The resolver judges only hosts that are names. This check also covers hosts that are IP addresses.
-        self.judge(url)?;
+        self.check_address(url)?;
         let clients = self.clients()?;
         let uri = url.as_str().parse().map_err(|err| format!("it is not a URL: {err}"))?;
         let client = if clients.proxies.intercept(&uri).is_some() {

@@ -11,7 +11,7 @@ use std::mem;
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
-use self::tag::{Gap, Tag};
+use self::tag::{Tag, WordSpace};
 
 /// Maximum length of the address and of the alternative text that a tag may have, in bytes. Longer texts are left
 /// out, because most of them are not for reading.
@@ -25,7 +25,7 @@ const MAX_INDENT_DEPTH: usize = 8;
 pub(super) fn text(html: &str) -> String {
     let mut page = PageText::default();
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| {
-        page.take(&event);
+        page.apply_event(&event);
         None::<Infallible>
     });
     // The tokenizer would otherwise read the insides of scripts as tags.
@@ -47,7 +47,7 @@ struct Mark {
 struct PageText {
     text: String,
     /// Space before the next word.
-    gap: Gap,
+    gap: WordSpace,
     /// Marks right before the next word: of a heading, of an item of a list, or between cells.
     before: String,
     /// The tag that is being read, its current attribute, and the values of the attributes that are used.
@@ -80,7 +80,7 @@ enum Attribute {
 
 impl PageText {
     /// Applies an event of the tokenizer.
-    fn take(&mut self, event: &CallbackEvent<'_>) {
+    fn apply_event(&mut self, event: &CallbackEvent<'_>) {
         match *event {
             CallbackEvent::OpenStartTag { name } => {
                 self.tag = Tag::of(name);
@@ -127,25 +127,25 @@ impl PageText {
         match tag {
             Tag::Block(gap) => self.gap(gap),
             Tag::Heading(level) => {
-                self.gap(Gap::Paragraph);
+                self.gap(WordSpace::Paragraph);
                 self.before = format!("{} ", "#".repeat(level));
             }
-            Tag::Break => self.gap(Gap::Line),
+            Tag::Break => self.gap(WordSpace::Line),
             Tag::Rule => {
-                self.gap(Gap::Paragraph);
+                self.gap(WordSpace::Paragraph);
                 self.word("---");
-                self.gap(Gap::Paragraph);
+                self.gap(WordSpace::Paragraph);
             }
             Tag::List { numbered } => self.open_list(numbered),
             Tag::Item => self.open_item(),
             Tag::Row => {
-                self.gap(Gap::Line);
+                self.gap(WordSpace::Line);
                 self.before.clear();
                 self.row = Some(false);
             }
             Tag::Cell => {
                 if self.row == Some(true) {
-                    self.gap(Gap::Space);
+                    self.gap(WordSpace::Space);
                     self.before.push_str("| ");
                 }
                 self.row = Some(true);
@@ -178,14 +178,14 @@ impl PageText {
         }
         match tag {
             Tag::Block(gap) => {
-                if gap == Gap::Paragraph {
+                if gap == WordSpace::Paragraph {
                     self.row = None;
                 }
                 self.gap(gap);
             }
             Tag::Heading(_) => {
                 self.before.clear();
-                self.gap(Gap::Paragraph);
+                self.gap(WordSpace::Paragraph);
             }
             Tag::List { .. } => {
                 if self.deeper > 0 {
@@ -194,27 +194,31 @@ impl PageText {
                     self.lists.pop();
                 }
                 self.before.clear();
-                self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+                self.gap(if self.lists.is_empty() {
+                    WordSpace::Paragraph
+                } else {
+                    WordSpace::Line
+                });
             }
-            Tag::Item => self.gap(Gap::Line),
+            Tag::Item => self.gap(WordSpace::Line),
             Tag::Row => {
                 self.row = None;
                 self.before.clear();
-                self.gap(Gap::Line);
+                self.gap(WordSpace::Line);
             }
-            Tag::Cell => self.gap(Gap::Space),
+            Tag::Cell => self.gap(WordSpace::Space),
             Tag::Preformatted => self.fence(false),
             Tag::Code | Tag::Link => self.close_mark(tag),
             Tag::Title => {
                 self.title = false;
-                self.gap(Gap::Paragraph);
+                self.gap(WordSpace::Paragraph);
             }
             Tag::Break | Tag::Rule | Tag::Image | Tag::Inline | Tag::Hidden(_) => {}
         }
     }
 
     fn open_list(&mut self, numbered: bool) {
-        self.gap(if self.lists.is_empty() { Gap::Paragraph } else { Gap::Line });
+        self.gap(if self.lists.is_empty() { WordSpace::Paragraph } else { WordSpace::Line });
         if self.lists.len() < MAX_LIST_DEPTH {
             self.lists.push(numbered.then_some(1));
         } else {
@@ -223,7 +227,7 @@ impl PageText {
     }
 
     fn open_item(&mut self) {
-        self.gap(Gap::Line);
+        self.gap(WordSpace::Line);
         self.before = "  ".repeat(self.lists.len().saturating_sub(1).min(MAX_INDENT_DEPTH));
         match self.lists.last_mut() {
             Some(Some(number)) => {
@@ -235,8 +239,8 @@ impl PageText {
     }
 
     /// Makes the space before the next word at least this wide. Within a row of a table, a new line becomes a space.
-    fn gap(&mut self, gap: Gap) {
-        let gap = if self.row.is_some() && gap == Gap::Line { Gap::Space } else { gap };
+    fn gap(&mut self, gap: WordSpace) {
+        let gap = if self.row.is_some() && gap == WordSpace::Line { WordSpace::Space } else { gap };
         self.gap = self.gap.max(gap);
     }
 
@@ -254,14 +258,14 @@ impl PageText {
             return;
         }
         if said.starts_with(char::is_whitespace) {
-            self.gap(Gap::Space);
+            self.gap(WordSpace::Space);
         }
         for word in said.split_whitespace() {
             self.word(word);
-            self.gap = Gap::Space;
+            self.gap = WordSpace::Space;
         }
-        if !said.ends_with(char::is_whitespace) && self.gap == Gap::Space && has_words(said) {
-            self.gap = Gap::Nothing;
+        if !said.ends_with(char::is_whitespace) && self.gap == WordSpace::Space && has_words(said) {
+            self.gap = WordSpace::Nothing;
         }
     }
 
@@ -270,10 +274,10 @@ impl PageText {
         let gap = mem::take(&mut self.gap);
         if !self.text.is_empty() {
             self.text.push_str(match gap {
-                Gap::Nothing => "",
-                Gap::Space => " ",
-                Gap::Line => "\n",
-                Gap::Paragraph => "\n\n",
+                WordSpace::Nothing => "",
+                WordSpace::Space => " ",
+                WordSpace::Line => "\n",
+                WordSpace::Paragraph => "\n\n",
             });
         }
         self.text.push_str(&mem::take(&mut self.before));
@@ -322,12 +326,12 @@ impl PageText {
         if open {
             self.close_mark(Tag::Code);
             self.close_mark(Tag::Link);
-            self.gap(Gap::Paragraph);
+            self.gap(WordSpace::Paragraph);
             self.word("```\n");
         } else {
             let end = if self.text.ends_with('\n') { "```" } else { "\n```" };
             self.text.push_str(end);
-            self.gap(Gap::Paragraph);
+            self.gap(WordSpace::Paragraph);
         }
         self.preformatted = open;
     }

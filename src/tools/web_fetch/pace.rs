@@ -10,9 +10,9 @@ const COUNTING_PERIOD: Duration = Duration::from_mins(1);
 
 /// Times of the requests to each host within the last minute. The lock guards the map.
 #[derive(Default)]
-pub(super) struct Pace(Mutex<HashMap<String, Vec<Instant>>>);
+pub(super) struct RequestTimes(Mutex<HashMap<String, Vec<Instant>>>);
 
-impl Pace {
+impl RequestTimes {
     /// Counts a request to a host. If the host has had `most` requests within the last minute, the error is the time
     /// until the next request is allowed.
     pub(super) fn ask(&self, host: &str, most: usize, now: Instant) -> Result<(), Duration> {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_host_is_asked_so_often_within_a_minute_and_others_are_not_held_up() {
-        let (pace, start) = (Pace::default(), Instant::now());
+        let (pace, start) = (RequestTimes::default(), Instant::now());
         let ask = |host, second| pace.ask(host, 2, start + Duration::from_secs(second));
         assert_eq!(ask("a.test", 0), Ok(()));
         assert_eq!(ask("a.test", 20), Ok(()));
@@ -52,6 +52,6 @@ mod tests {
 
     #[test]
     fn with_none_allowed_nothing_is_asked() {
-        assert_eq!(Pace::default().ask("a.test", 0, Instant::now()), Err(COUNTING_PERIOD));
+        assert_eq!(RequestTimes::default().ask("a.test", 0, Instant::now()), Err(COUNTING_PERIOD));
     }
 }

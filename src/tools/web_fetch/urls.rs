@@ -13,7 +13,7 @@ static ADDRESS_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Returns the addresses in a text, each once, in their order. The error names an address that cannot be read.
-pub(super) fn of(text: &str) -> Result<Vec<Url>, String> {
+pub(super) fn in_text(text: &str) -> Result<Vec<Url>, String> {
     let mut urls = Vec::new();
     for found in ADDRESS_PATTERN.find_iter(text) {
         let url = read(trimmed(found.as_str()))?;
@@ -75,7 +75,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let found = of(text).unwrap();
+        let found = in_text(text).unwrap();
         assert_eq!(found.iter().map(Url::as_str).collect::<Vec<_>>(), expected);
     }
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_says_so() {
-        let check = |text, why: &str| assert!(of(text).unwrap_err().contains(why));
+        let check = |text, why: &str| assert!(in_text(text).unwrap_err().contains(why));
         check("http://[::1", "is not a URL");
         check("https://user:secret@a.test/", "password");
         check(&format!("https://a.test/{}", "x".repeat(MAX_ADDRESS_BYTES)), "longer");

@@ -2,7 +2,7 @@
 
 /// Space between two words.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Gap {
+pub(super) enum WordSpace {
     #[default]
     Nothing,
     Space,
@@ -16,7 +16,7 @@ pub(super) enum Tag {
     #[default]
     Inline,
     /// Element with a gap before it and after it.
-    Block(Gap),
+    Block(WordSpace),
     Heading(usize),
     Break,
     Rule,
@@ -39,12 +39,12 @@ impl Tag {
     pub(super) fn of(name: &[u8]) -> Self {
         match name {
             b"p" | b"table" | b"blockquote" | b"dl" | b"figure" | b"details" => {
-                Self::Block(Gap::Paragraph)
+                Self::Block(WordSpace::Paragraph)
             }
             b"div" | b"section" | b"article" | b"main" | b"nav" | b"aside" | b"header"
             | b"footer" | b"address" | b"form" | b"fieldset" | b"legend" | b"caption"
             | b"figcaption" | b"summary" | b"dt" | b"dd" | b"body" | b"center" => {
-                Self::Block(Gap::Line)
+                Self::Block(WordSpace::Line)
             }
             [b'h', level @ b'1'..=b'6'] => Self::Heading(usize::from(level - b'0')),
             b"br" => Self::Break,
