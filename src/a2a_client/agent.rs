@@ -90,7 +90,7 @@ impl Agent {
             return Err(why.clone());
         }
         let client = self.client()?;
-        for url in places(&self.config.url)? {
+        for url in card_addresses(&self.config.url)? {
             if let Some(card) = client.card(url.clone()).await.map_err(|why| why.to_string())? {
                 return CheckedCard::read(card, &url).map(Arc::new);
             }
@@ -117,7 +117,7 @@ impl Agent {
 }
 
 /// Returns the addresses at which the card may be.
-fn places(url: &str) -> Result<Vec<Url>, String> {
+fn card_addresses(url: &str) -> Result<Vec<Url>, String> {
     let url = Url::parse(url).map_err(|err| format!("its `url` is not a URL: {err}"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("its `url` begins with {}:, not http: or https:", url.scheme()));
@@ -139,7 +139,8 @@ mod tests {
 
     #[track_caller]
     fn check(url: &str, expected: Result<&[&str], &str>) {
-        let found = places(url).map(|all| all.iter().map(Url::to_string).collect::<Vec<_>>());
+        let found =
+            card_addresses(url).map(|all| all.iter().map(Url::to_string).collect::<Vec<_>>());
         let expected = expected.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(found, expected.map_err(str::to_owned));
     }

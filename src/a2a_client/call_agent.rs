@@ -14,7 +14,7 @@ use super::confirmation::{Confirmation, MAX_ID_BYTES};
 use super::exchange::Exchange;
 use super::http::RequestFailure;
 use super::outgoing::{Destination, OptionChoice, OutgoingContent};
-use super::progress::Progress;
+use super::progress::ProgressDisplay;
 use super::remote_task::RemoteTask;
 use tandem_content::shorten::{one_line, shorten};
 use tandem_host::{
@@ -158,7 +158,7 @@ async fn call(
         cx.cancel.run_until_cancelled(agent.card()).await.ok_or_else(ToolError::cancelled)?;
     let card = card.map_err(|why| failure(agent, &why))?;
     let task = context.as_deref().and_then(|context| agent.take_waiting(context));
-    let mut exchange = Exchange::new(agent, &card, Progress::new(Arc::clone(&cx.progress)));
+    let mut exchange = Exchange::new(agent, &card, ProgressDisplay::new(Arc::clone(&cx.progress)));
     let (known, mut cancelling) = (Arc::clone(&exchange.task), exchange.cancelling());
     let to = Destination { context: context.clone(), task };
     let ended = {
@@ -174,7 +174,7 @@ async fn call(
                     }
                 };
                 let _ = timeout(TASK_ID_GRACE, known).await;
-                Err(Stop::Withdrawn)
+                Err(EndReason::Withdrawn)
             }
         }
     };
@@ -182,19 +182,19 @@ async fn call(
     match ended {
         Ok(()) => answer(agent, &task, context.as_deref(), cx),
         Err(stop) => {
-            if !task.is_settled() || matches!(stop, Stop::Withdrawn) {
+            if !task.is_settled() || matches!(stop, EndReason::Withdrawn) {
                 cancelling.cancel();
             }
             Err(match stop {
-                Stop::Withdrawn => ToolError::cancelled(),
-                Stop::Failed(why) => failure(agent, &why.to_string()),
+                EndReason::Withdrawn => ToolError::cancelled(),
+                EndReason::Failed(why) => failure(agent, &why.to_string()),
             })
         }
     }
 }
 
 /// Reason for which a conversation has ended without an answer.
-enum Stop {
+enum EndReason {
     /// The question was withdrawn, or the call was cancelled, because the turn ends.
     Withdrawn,
     Failed(RequestFailure),
@@ -207,8 +207,8 @@ async fn converse(
     mut to: Destination,
     agent: &Agent,
     cx: &ToolContext,
-) -> Result<(), Stop> {
-    exchange.send(&OutgoingContent::Text(message), &to).await.map_err(Stop::Failed)?;
+) -> Result<(), EndReason> {
+    exchange.send(&OutgoingContent::Text(message), &to).await.map_err(EndReason::Failed)?;
     for _ in 0..MAX_QUESTION_ROUNDS {
         let questions = {
             let mut task = exchange.task.lock();
@@ -227,7 +227,7 @@ async fn converse(
         };
         let mut choices = Vec::new();
         for question in questions {
-            choices.extend(choose(exchange, &question, agent, cx).await?);
+            choices.extend(ask_user_of_this_session(exchange, &question, agent, cx).await?);
         }
         let followed = if choices.is_empty() {
             exchange.follow().await
@@ -238,20 +238,20 @@ async fn converse(
                 sent => sent,
             }
         };
-        followed.map_err(Stop::Failed)?;
+        followed.map_err(EndReason::Failed)?;
     }
-    Err(Stop::Failed(RequestFailure::Odd(format!(
+    Err(EndReason::Failed(RequestFailure::Odd(format!(
         "it asked more than {MAX_QUESTION_ROUNDS} times"
     ))))
 }
 
 /// Asks the user of this session. Returns `None` if another client of the agent has answered first.
-async fn choose(
+async fn ask_user_of_this_session(
     exchange: &Exchange,
     question: &Confirmation,
     agent: &Agent,
     cx: &ToolContext,
-) -> Result<Option<OptionChoice>, Stop> {
+) -> Result<Option<OptionChoice>, EndReason> {
     let asked = (cx.ask)(question.question(&agent.config.name, &agent.address()));
     let answer = tokio::select! {
         answer = asked => answer,
@@ -260,7 +260,7 @@ async fn choose(
     match answer {
         UserAnswer::Allowed => Ok(Some(question.choice(true, None))),
         UserAnswer::Rejected(why) => Ok(Some(question.choice(false, why))),
-        UserAnswer::Withdrawn => Err(Stop::Withdrawn),
+        UserAnswer::Withdrawn => Err(EndReason::Withdrawn),
     }
 }
 

@@ -13,7 +13,7 @@ use super::agent::Agent;
 use super::card::CheckedCard;
 use super::http::{AgentClient, Answer, RequestFailure, ResultStream};
 use super::outgoing::{CallParams, Destination, OutgoingContent};
-use super::progress::Progress;
+use super::progress::ProgressDisplay;
 use super::remote_task::RemoteTask;
 use tandem_net::Backoff;
 use tandem_wire::a2a::{Method, StreamEvent, error};
@@ -39,7 +39,7 @@ pub(super) struct Exchange {
     pub(super) task: Arc<Mutex<RemoteTask>>,
     /// Id of the task; `None` until the agent has named it.
     pub(super) id: watch::Sender<Option<String>>,
-    progress: Progress,
+    progress: ProgressDisplay,
     /// Number of events so far.
     events: usize,
     /// `true` if the task is polled, because the agent sends no events.
@@ -49,7 +49,11 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(agent: &Arc<Agent>, card: &Arc<CheckedCard>, progress: Progress) -> Self {
+    pub(super) fn new(
+        agent: &Arc<Agent>,
+        card: &Arc<CheckedCard>,
+        progress: ProgressDisplay,
+    ) -> Self {
         Self {
             agent: Arc::clone(agent),
             card: Arc::clone(card),
@@ -86,7 +90,7 @@ impl Exchange {
                     let why = "its answer is neither a task nor a message";
                     return Err(RequestFailure::Odd(why.to_owned()));
                 }
-                self.take(result.as_ref());
+                self.apply_update(result.as_ref());
             }
             Answer::Stream(stream) => match self.read(*stream, false).await {
                 // A stream that was lost, or has ended too early, is followed again below.
@@ -152,7 +156,7 @@ impl Exchange {
         match self.subscription().await {
             Ok(Answer::Stream(stream)) => self.read(*stream, true).await,
             Ok(Answer::Result(result)) => {
-                self.take(result.as_ref());
+                self.apply_update(result.as_ref());
                 Ok(())
             }
             // The task has ended meanwhile, or the agent does not support the call.
@@ -176,7 +180,7 @@ impl Exchange {
         let params = CallParams::of_task(&id, None);
         let call = self.client()?.call(&self.card, Method::Get, &params, None);
         if let Answer::Result(result) = call.await? {
-            self.take(result.as_ref());
+            self.apply_update(result.as_ref());
             self.polled = result;
         }
         Ok(())
@@ -210,7 +214,7 @@ impl Exchange {
                 Some(StreamEvent::Message(_)) => true,
                 Some(StreamEvent::Artifact(_)) | None => false,
             };
-            self.take(item.update.as_ref());
+            self.apply_update(item.update.as_ref());
             let mut task = self.task.lock();
             // Missed events follow this snapshot, so the stream is read on even if the task has ended. If the agent has
             // open questions, they have to be answered first.
@@ -226,7 +230,7 @@ impl Exchange {
     }
 
     /// Applies an update. An update of an unknown kind changes nothing.
-    fn take(&mut self, update: Option<&StreamEvent>) {
+    fn apply_update(&mut self, update: Option<&StreamEvent>) {
         let Some(update) = update else { return };
         let id = {
             let mut task = self.task.lock();

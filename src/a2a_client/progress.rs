@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Display of an agent's progress.
-pub(super) struct Progress {
+pub(super) struct ProgressDisplay {
     show: Arc<dyn Fn(String) + Send + Sync>,
     /// Earliest time of the next update.
     next: Instant,
@@ -17,7 +17,7 @@ pub(super) struct Progress {
     waits: bool,
 }
 
-impl Progress {
+impl ProgressDisplay {
     pub(super) fn new(show: Arc<dyn Fn(String) + Send + Sync>) -> Self {
         Self { show, next: Instant::now(), waits: false }
     }

@@ -31,7 +31,7 @@ pub(super) struct RemoteTask {
     /// Id of the last event in the agent's own log.
     pub(super) last_event: Option<String>,
     /// Texts and tool calls of the agent so far, in order.
-    steps: Vec<Step>,
+    steps: Vec<ProgressStep>,
     artifacts: Vec<RemoteArtifact>,
     /// Artifacts in the last snapshot of the task; some may be results of earlier messages.
     earlier: RemoteContent,
@@ -47,7 +47,7 @@ pub(super) struct RemoteTask {
 }
 
 #[derive(Debug, PartialEq)]
-enum Step {
+enum ProgressStep {
     Text(String),
     Call { id: String, line: String },
 }
@@ -192,13 +192,13 @@ impl RemoteTask {
         // At the maximum number of steps, further text is appended to the last text.
         let mut last = self.steps.iter_mut().rev().take(if is_full { MAX_STEPS } else { 1 });
         let last = last.find_map(|step| match step {
-            Step::Text(last) => Some(last),
-            Step::Call { .. } => None,
+            ProgressStep::Text(last) => Some(last),
+            ProgressStep::Call { .. } => None,
         });
         match last {
             Some(last) => last.push_str(text),
             None if is_full => {}
-            None => self.steps.push(Step::Text(text.to_owned())),
+            None => self.steps.push(ProgressStep::Text(text.to_owned())),
         }
     }
 
@@ -217,12 +217,12 @@ impl RemoteTask {
         let label = text(call.description.as_deref().unwrap_or_default());
         let separator = if label.is_empty() { "" } else { ": " };
         let line = format!("[{name}{separator}{label}, {status}]");
-        let same = |step: &&mut Step| matches!(step, Step::Call { id: other, .. } if *other == id);
+        let same = |step: &&mut ProgressStep| matches!(step, ProgressStep::Call { id: other, .. } if *other == id);
         let is_full = self.steps.len() >= MAX_STEPS;
         match self.steps.iter_mut().rev().find(same) {
-            Some(Step::Call { line: shown, .. }) => *shown = line,
+            Some(ProgressStep::Call { line: shown, .. }) => *shown = line,
             _ if is_full => {}
-            _ => self.steps.push(Step::Call { id, line }),
+            _ => self.steps.push(ProgressStep::Call { id, line }),
         }
     }
 
@@ -248,8 +248,8 @@ impl RemoteTask {
         let mut size = 0;
         for step in self.steps.iter().rev() {
             let text = match step {
-                Step::Text(text) => text.trim(),
-                Step::Call { line, .. } => line,
+                ProgressStep::Text(text) => text.trim(),
+                ProgressStep::Call { line, .. } => line,
             };
             let text = &text
                 [text.ceil_char_boundary(text.len().saturating_sub(MAX_PROGRESS_BYTES - size))..];
@@ -282,7 +282,7 @@ impl RemoteTask {
         }
         if answer.text.trim().is_empty() {
             let texts = self.steps.iter().rev().filter_map(|step| match step {
-                Step::Text(text) if !text.trim().is_empty() => Some(text),
+                ProgressStep::Text(text) if !text.trim().is_empty() => Some(text),
                 _ => None,
             });
             answer.text = texts.map(|text| text.trim().to_owned()).next().unwrap_or_default();
