@@ -50,7 +50,7 @@ impl Check<'_> {
     /// Returns the verdict on a connection of a command in the sandbox, without the written rules. `is_allowed`: the
     /// settings allow the host.
     pub(super) fn connection(&self, host: &String, is_allowed: bool) -> Verdict {
-        if self.is_open(host, is_allowed) {
+        if self.connects_unasked(host, is_allowed) {
             return Verdict::Allow;
         }
         if self.refuses_hosts() {
@@ -131,7 +131,7 @@ impl Check<'_> {
             return HostVerdict::Denied(denied(rule, &format!("{CONNECT_TOOL} {remembered}")));
         }
         let is_open = effect == Some(RuleEffect::Allow)
-            || self.is_open(remembered, is_allowed)
+            || self.connects_unasked(remembered, is_allowed)
             || self.always.covers_host(remembered);
         if self.refuses_hosts() && !is_open {
             // The mode denies the host, whatever the answer to a rule's question would be.
@@ -149,7 +149,7 @@ impl Check<'_> {
     }
 
     /// Returns whether a host is connected to without a question, if no written rule is about it.
-    fn is_open(&self, host: &String, is_allowed: bool) -> bool {
+    fn connects_unasked(&self, host: &String, is_allowed: bool) -> bool {
         is_allowed
             || self.decide(Fact::Connects) == Action::Run
             || self.always.covers_connection(host)

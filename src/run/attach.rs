@@ -46,7 +46,7 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
     let remote = match tui::attach(agent, wanted).await? {
         Attached::To(remote) => *remote,
         Attached::Choose(sessions) => {
-            choose(attach, &sessions);
+            list_choices(attach, &sessions);
             return Ok(ExitReason::Failed(CHOICE_EXIT_CODE));
         }
     };
@@ -65,7 +65,7 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
 }
 
 /// Lists the sessions on standard error, so that the user can choose one.
-fn choose(attach: &AttachArgs, sessions: &[ListedSession]) {
+fn list_choices(attach: &AttachArgs, sessions: &[ListedSession]) {
     let mut text = match &attach.session {
         Some(id) => format!(
             "tandem: no session, or more than one, has an id that begins or ends with `{id}`. "

@@ -41,7 +41,7 @@ pub(super) fn tools(
 }
 
 /// Configures a host so that commands run where the settings say: in a sandbox, or in the terminals of a client.
-pub(super) fn equipped(
+pub(super) fn configure_command_execution(
     host: Host,
     settings: &Settings,
     home: Option<PathBuf>,

@@ -237,7 +237,7 @@ impl SessionFactory {
         let executables = move || [look().executables(&project), own.executables()].concat();
         let consent = config::consent(env, workspace.root(), executables);
         let host = Host::new(workspace, terminals, scratch, limits.tools);
-        let host = parts::equipped(host, settings, self.env().home(), sandbox);
+        let host = parts::configure_command_execution(host, settings, self.env().home(), sandbox);
         let servers = self.hub(settings, &host, again);
         let (load, agreed) = (Arc::new(move || agents::configs(&named())), Arc::clone(&consent));
         let configs = agents::configs(settings);

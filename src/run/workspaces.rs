@@ -37,7 +37,7 @@ impl Workspaces {
         factory: &SessionFactory,
         limits: GitLimits,
     ) -> anyhow::Result<Self> {
-        let git = clones(serve, factory, limits)?.map(Arc::new);
+        let git = open_git_workspaces(serve, factory, limits)?.map(Arc::new);
         let directory = factory.directory();
         let roots: Vec<PathBuf> = match serve.workspace_root.as_slice() {
             [] if git.is_some() => Vec::new(),
@@ -125,7 +125,7 @@ fn not_served(origin: &impl std::fmt::Display) -> String {
 
 /// Opens the directory for clones of the repositories that the user has named; `None` if the user has named no
 /// directory. Hides the repositories' credentials from the model's commands.
-fn clones(
+fn open_git_workspaces(
     serve: &ServeArgs,
     factory: &SessionFactory,
     limits: GitLimits,

@@ -236,9 +236,9 @@ impl ServerNetwork {
     }
 
     /// Checks at intervals for a new certificate. Never returns.
-    pub async fn keep_looking(&self) {
+    pub async fn keep_certificate_fresh(&self) {
         match &self.tls {
-            Some(tls) => tls.keep_looking().await,
+            Some(tls) => tls.keep_certificate_fresh().await,
             None => std::future::pending().await,
         }
     }

@@ -288,7 +288,7 @@ impl Principals {
 
     /// Checks the token file and the issuer's keys at intervals, so that streams end even while there are no
     /// requests. Never returns.
-    pub async fn keep_looking(&self) {
+    pub async fn keep_logins_fresh(&self) {
         let keys = async {
             match &self.oidc {
                 Some(oidc) => oidc.keep_fresh().await,

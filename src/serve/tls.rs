@@ -78,7 +78,7 @@ impl Tls {
     }
 
     /// Checks the files at intervals. Never returns.
-    pub(super) async fn keep_looking(self: &Arc<Self>) {
+    pub(super) async fn keep_certificate_fresh(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(FILE_CHECK_INTERVAL).await;
             let tls = Arc::clone(self);

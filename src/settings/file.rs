@@ -49,7 +49,7 @@ pub(super) enum NodeKind {
 }
 
 /// Returns the layers with the paths of their files. The layer that counts least comes first.
-pub(super) fn places(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
+pub(super) fn layer_files(env: &Env, project: &Path) -> Vec<(Layer, Arc<Path>)> {
     let system = system(env);
     let defaults =
         env.var("GEMINI_CLI_SYSTEM_DEFAULTS_PATH").map(|path| env.directory().join(path));

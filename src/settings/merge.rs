@@ -37,7 +37,7 @@ pub type Override = (&'static str, SettingOrigin, Value);
 /// environment: a variable that a value names, or the model's variable if `given` has no model.
 pub fn read_settings(env: &Env, project: &Path, given: &[Override]) -> Settings {
     let mut merged = Merger::new(env, project);
-    for (layer, path) in file::places(env, project) {
+    for (layer, path) in file::layer_files(env, project) {
         let state = merged.read(layer, &path);
         merged.files.push((path, state));
     }

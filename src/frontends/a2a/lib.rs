@@ -174,8 +174,8 @@ pub async fn serve(
     tokio::select! {
         () = acceptor.accept() => {}
         () = sweeping(&server) => {}
-        () = server.principals.keep_looking() => {}
-        () = server.network.keep_looking() => {}
+        () = server.principals.keep_logins_fresh() => {}
+        () = server.network.keep_certificate_fresh() => {}
         () = ending.drain.cancelled() => {}
         () = ending.now.cancelled() => {}
     }
@@ -184,8 +184,8 @@ pub async fn serve(
     let serving = acceptor.close();
     tokio::select! {
         () = server.contexts.let_go(&server.sockets) => {}
-        () = server.principals.keep_looking() => {}
-        () = server.network.keep_looking() => {}
+        () = server.principals.keep_logins_fresh() => {}
+        () = server.network.keep_certificate_fresh() => {}
         () = ending.now.cancelled() => {}
     }
     server.contexts.close(AGENT_ENDS);

@@ -92,7 +92,7 @@ impl HostLists {
     }
 
     /// Checks that a host is not denied. The error says why it is.
-    pub fn judge(&self, destination: &Destination) -> Result<(), String> {
+    pub fn check_not_denied(&self, destination: &Destination) -> Result<(), String> {
         if self.denied_unknown {
             let why = "commands can connect to no host until `sandbox.network.deniedDomains` is corrected";
             return Err(why.to_owned());

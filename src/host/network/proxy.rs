@@ -35,8 +35,8 @@ const FAREWELL_BYTES: u64 = 256 << 10;
 
 /// First loopback address for commands, `127.1.0.0`, and number of addresses from there on. Programs use other loopback
 /// addresses, such as `127.0.0.1`.
-const FIRST_ADDRESS: u32 = 0x7f01_0000;
-const ADDRESS_COUNT: u32 = 0x00f0_0000;
+const FIRST_COMMAND_ADDRESS: u32 = 0x7f01_0000;
+const COMMAND_ADDRESS_COUNT: u32 = 0x00f0_0000;
 
 /// The proxy of one session. All its connections are closed when it is dropped.
 pub struct NetworkProxy {
@@ -63,8 +63,8 @@ impl NetworkProxy {
 
     /// Registers a command, at a loopback address of its own.
     pub fn register(&self) -> Arc<NetworkAccess> {
-        let number = self.count.fetch_add(1, Ordering::Relaxed) % ADDRESS_COUNT;
-        let address = Ipv4Addr::from_bits(FIRST_ADDRESS + number);
+        let number = self.count.fetch_add(1, Ordering::Relaxed) % COMMAND_ADDRESS_COUNT;
+        let address = Ipv4Addr::from_bits(FIRST_COMMAND_ADDRESS + number);
         let access = Arc::new(NetworkAccess::new(address, Arc::clone(&self.setup)));
         let mut commands = self.commands.lock();
         commands.retain(|_, access| access.strong_count() > 0);

@@ -92,7 +92,7 @@ impl NetworkSetup {
             let port = format!("port {port} is not among the ports that commands can connect to");
             return Err(format!("{port} (`sandbox.network.allowedPorts`)"));
         }
-        self.lists.judge(destination)?;
+        self.lists.check_not_denied(destination)?;
         destination.judge(self.reach_of(destination)).map_err(|why| format!("it is {why}"))
     }
 }

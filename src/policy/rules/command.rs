@@ -78,7 +78,7 @@ impl CommandPattern {
             Self::Regex(regex) if texts(form).iter().any(|text| regex.is_match(text)) => {
                 Certainty::Yes
             }
-            Self::Regex(_) if is_open(form) => Certainty::Perhaps,
+            Self::Regex(_) if has_unknown_words(form) => Certainty::Perhaps,
             Self::Regex(_) | Self::AllBut(_) => Certainty::No,
             Self::Prefixes(prefixes) => {
                 prefixes.iter().map(|prefix| begins(form, prefix)).max().unwrap_or(Certainty::No)
@@ -112,7 +112,7 @@ pub(super) fn args(
             let mut texts = command.forms.iter().flat_map(|form| texts(form));
             if texts.any(with) {
                 Certainty::Yes
-            } else if command.hides || command.forms.iter().any(|form| is_open(form)) {
+            } else if command.hides || command.forms.iter().any(|form| has_unknown_words(form)) {
                 Certainty::Perhaps
             } else {
                 Certainty::No
@@ -163,7 +163,7 @@ fn texts(form: &[Word]) -> Vec<String> {
 }
 
 /// Returns whether a command has words that are known only when it runs.
-fn is_open(form: &[Word]) -> bool {
+fn has_unknown_words(form: &[Word]) -> bool {
     form.iter().any(|word| word.dynamic > Dynamic::Number)
 }
 

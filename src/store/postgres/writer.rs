@@ -262,7 +262,7 @@ impl Task {
         if group.is_empty() {
             return Ok(group);
         }
-        let places = match self.places(&group).await {
+        let places = match self.read_log_ends(&group).await {
             Ok(places) => places,
             Err(failure) => return Err((group, failure)),
         };
@@ -283,7 +283,10 @@ impl Task {
     }
 
     /// Returns the epoch of each session, and the index at which its log ends.
-    async fn places(&mut self, group: &[Pending]) -> Result<HashMap<String, (i64, i64)>, Failure> {
+    async fn read_log_ends(
+        &mut self,
+        group: &[Pending],
+    ) -> Result<HashMap<String, (i64, i64)>, Failure> {
         let patience = self.database.patience;
         let (client, _) = self.connected().await?;
         let ids: Vec<&str> = group.iter().map(|pending| pending.write.id.as_str()).collect();

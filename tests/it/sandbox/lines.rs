@@ -17,7 +17,7 @@ use super::attacks::tree;
 use super::{Arena, works};
 
 /// Time limit of a line. Some lines never end by themselves.
-const PATIENCE: Duration = Duration::from_millis(400);
+const LINE_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// Number of workspaces in which lines run at the same time.
 const ARENAS: usize = 6;
@@ -108,7 +108,7 @@ fn run(mut command: Command) {
     let (ended, end) = mpsc::channel::<()>();
     let id = Pid::from_child(&child);
     let watch = thread::spawn(move || {
-        for (time, signal) in [(PATIENCE, Signal::TERM), (HANG, Signal::KILL)] {
+        for (time, signal) in [(LINE_TIMEOUT, Signal::TERM), (HANG, Signal::KILL)] {
             let Err(mpsc::RecvTimeoutError::Timeout) = end.recv_timeout(time) else { return };
             let _ = kill_process(id, signal);
         }

@@ -20,7 +20,7 @@ use crate::family::make_fifo;
 use test_support::exchange::Exchange;
 
 /// Time limit of a command that does not wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs a command that must end by itself.
 #[track_caller]
@@ -30,7 +30,7 @@ fn ends(mut command: Command) -> Output {
     let waiting = thread::spawn(move || child.wait_with_output().unwrap());
     let begin = Instant::now();
     while !waiting.is_finished() {
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > COMMAND_TIMEOUT {
             kill_process(pid, Signal::KILL).unwrap();
             panic!("it does not end");
         }

@@ -160,7 +160,8 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(unread(&call), error));
-    let (places, has_clock) = (instructions::places(kind, &invocation), caller != Caller::Prompt);
+    let (places, has_clock) =
+        (instructions::touched_directories(kind, &invocation), caller != Caller::Prompt);
     let (summary, access) = (summary(&invocation, sandbox), invocation.access.clone());
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });

@@ -233,7 +233,7 @@ impl Instructions {
 
 /// Returns the directories that a call is about: the directories of the files that it reads or edits, its other
 /// locations, and the working directory of a command.
-pub(crate) fn places(kind: ToolKind, invocation: &Invocation) -> Vec<PathBuf> {
+pub(crate) fn touched_directories(kind: ToolKind, invocation: &Invocation) -> Vec<PathBuf> {
     let directory = |place: &FileLocation| {
         let path = Path::new(&place.path);
         let of_file =

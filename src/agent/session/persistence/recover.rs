@@ -214,13 +214,16 @@ async fn read(
     let (pieces, log) = (store.read(id).await?, log.clone());
     let runtime = Handle::current();
     // The log is read on a blocking thread, because a long log would keep a thread of the runtime from all other tasks.
-    let read = tokio::task::spawn_blocking(move || runtime.block_on(fold(pieces, &log)));
+    let read = tokio::task::spawn_blocking(move || runtime.block_on(restore_log(pieces, &log)));
     read.await.map_err(io::Error::other)?
 }
 
 /// Puts the pieces of a stored log into `log`, and brings the state up to date after each piece. Returns the state, and
 /// a description of each piece that cannot be read.
-async fn fold(mut pieces: StoredLog, log: &Log) -> Result<(CurrentState, Vec<String>), StoreError> {
+async fn restore_log(
+    mut pieces: StoredLog,
+    log: &Log,
+) -> Result<(CurrentState, Vec<String>), StoreError> {
     let (state, mut damaged) = (CurrentState::new(log.read(0)), Vec::new());
     while let Some(piece) = pieces.next().await {
         for stored in piece? {

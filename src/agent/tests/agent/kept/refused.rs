@@ -13,7 +13,7 @@ use super::{Faulty, LONG, Place, calls, create, end, events, load, registry, say
 use test_fakes::{Fake, is_end, text, until};
 
 /// Default time for which a session waits for its store.
-const PATIENCE: Duration = Duration::from_mins(2);
+const STORE_TIMEOUT: Duration = Duration::from_mins(2);
 
 fn client() -> Origin {
     Origin::A2a(ClientName::default())
@@ -29,7 +29,7 @@ async fn the_model_is_asked_for_a_client_when_the_prompt_is_stored() {
     let mut log = session.events(0);
     store.fails.store(true, Ordering::SeqCst);
     session.prompt(text("first"), client());
-    sleep(PATIENCE / 2).await;
+    sleep(STORE_TIMEOUT / 2).await;
     assert_eq!(told.lock().unwrap().len(), 0);
     store.fails.store(false, Ordering::SeqCst);
     until(&mut log, is_end).await;
@@ -63,7 +63,7 @@ async fn a_clients_session_waits_for_a_store_that_refuses_and_goes_on_as_if_noth
     let shown = session.position();
     store.fails.store(true, Ordering::SeqCst);
     session.prompt(text("second"), client());
-    sleep(PATIENCE / 2).await;
+    sleep(STORE_TIMEOUT / 2).await;
     assert_eq!((session.position(), ran.load(Ordering::SeqCst)), (shown, 0));
     store.fails.store(false, Ordering::SeqCst);
     until(&mut log, is_end).await;
@@ -89,7 +89,7 @@ async fn a_clients_session_that_could_not_be_saved_for_long_ends_with_the_reason
     let before = events(&session);
     store.fails.store(true, Ordering::SeqCst);
     session.prompt(text("second"), client());
-    timeout(PATIENCE * 2, session.wait_fenced()).await.unwrap();
+    timeout(STORE_TIMEOUT * 2, session.wait_fenced()).await.unwrap();
     timeout(LONG, session.turns().closed()).await.unwrap();
     let reason = session.fence_error().unwrap();
     assert!(
@@ -118,7 +118,7 @@ async fn a_clients_new_session_that_cannot_be_stored_acknowledges_nothing() {
     let shown = session.position();
     session.prompt(text("first"), client());
     session.prompt(text("second"), client());
-    timeout(PATIENCE * 2, session.wait_fenced()).await.unwrap();
+    timeout(STORE_TIMEOUT * 2, session.wait_fenced()).await.unwrap();
     timeout(LONG, session.turns().closed()).await.unwrap();
     assert_eq!((session.position(), ran.load(Ordering::SeqCst)), (shown, 0));
     assert!(matches!(session.fence_error(), Some(StoreError::Refused(_))));
