@@ -156,13 +156,15 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     };
     // A call that has not been announced when the turn is cancelled only gets its `CallFinished`.
     let checked = checked.filter(|_| !cancel.is_cancelled());
-    let Some(Checked { verdict, variables, sandbox, shown: mut seen, .. }) = checked else {
+    let Some(Checked { verdict, variables, sandbox, shown: seen, .. }) = checked else {
         return engine.calls.finish(id, ToolOutcome::Cancelled);
     };
     let invocation = invocation.unwrap_or_else(|error| Invocation::failing(unread(&call), error));
-    let (places, has_clock) =
-        (instructions::touched_directories(kind, &invocation), caller != Caller::Prompt);
+    let places = instructions::touched_directories(kind, &invocation);
     let (summary, access) = (summary(&invocation, sandbox), invocation.access.clone());
+    let has_clock = caller != Caller::Prompt;
+    let grant = Grant { edited: None, variables, sandbox, has_clock, seen };
+    let mut allowed = AllowedCall { id: &id, kind, invocation, grant };
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
     let announce = |started| _ = engine.log.append(Event::CallStarted(started));
@@ -171,11 +173,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             let shown = engine.approvals.gate.open(&id, origin);
             announce(started(None));
             match shown.passed(cancel).await {
-                Ok(()) => {
-                    let grant = Grant { edited: None, variables, sandbox, has_clock, seen };
-                    let call = AllowedCall { id: &id, kind, invocation, grant };
-                    execute(engine, call, cancel).await
-                }
+                Ok(()) => execute(engine, allowed, cancel).await,
                 Err(outcome) => outcome,
             }
         }
@@ -189,10 +187,9 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
             match engine.approvals.apply_answer(answer.as_ref(), cancel).await {
                 Ok(edited) => {
-                    seen.of_home.extend(answer.iter().flat_map(places_to_read));
-                    let grant = Grant { edited, variables, sandbox, has_clock, seen };
-                    let call = AllowedCall { id: &id, kind, invocation, grant };
-                    execute(engine, call, cancel).await
+                    allowed.grant.seen.of_home.extend(answer.iter().flat_map(places_to_read));
+                    allowed.grant.edited = edited;
+                    execute(engine, allowed, cancel).await
                 }
                 Err(outcome) => outcome,
             }
