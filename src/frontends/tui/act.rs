@@ -17,42 +17,22 @@ use super::item::{HistoryItem, ItemBody};
 use super::keyboard::KeyPress;
 use super::keys::{self, Focus, Intent};
 use super::local::{self, Local};
-use super::offer::{LoginOffer, LoginStage, NextStep, OfferReason};
+use super::offer::{LoginOffer, NextStep, OfferReason};
 use super::signals::{TerminalSignal, TerminalSignals};
 use super::ui::{Quit, Ui};
-use super::{clipboard, draw, editor, markdown, prompt, signals};
+use super::{clipboard, editor, markdown, prompt, signals};
 
 impl Ui {
-    /// Returns the part of the screen that keys go to.
-    fn focus(&self) -> Focus {
-        match self.state.questions.shown() {
-            Some(dialog) if dialog.saying.is_some() => Focus::Saying,
-            Some(dialog) if dialog.reading => Focus::Reader,
-            Some(dialog) if dialog.ready(now()) => Focus::Question,
-            _ => match self.logging_in().map(|offer| &offer.stage) {
-                Some(LoginStage::Providers | LoginStage::Choosing) => Focus::Offer,
-                Some(LoginStage::Typing(_)) => Focus::Key,
-                Some(LoginStage::Checking | LoginStage::Browser(_)) => Focus::Waiting,
-                None if self.state.picker.is_some() => Focus::Picker,
-                None if self.state.rewind.is_some() => Focus::Rewind,
-                None => Focus::Input {
-                    empty: self.state.input.is_empty(),
-                    completing: self.state.completion.is_some(),
-                },
-            },
-        }
-    }
-
     pub(super) async fn key(&mut self, key: KeyPress) -> anyhow::Result<()> {
-        let focus = self.focus();
+        let focus = self.state.focus(now());
         if self.is_hasty(key, focus) {
             return Ok(());
         }
-        let Some(intent) = keys::intent(key, focus, self.leaves(focus)) else {
+        let Some(intent) = keys::intent(key, focus, self.state.leaves(focus)) else {
             self.state.keep_begun(key);
             return Ok(());
         };
-        self.defer_dialog(focus);
+        self.state.defer_dialog(focus, now());
         let had_help = self.state.help;
         self.state.unhint();
         match intent {
@@ -107,48 +87,20 @@ impl Ui {
         }
     }
 
-    /// Returns whether Ctrl+D quits: either no typed text would be lost, or the session runs in another process and
-    /// goes on.
-    fn leaves(&self, focus: Focus) -> bool {
-        let dialog = self.state.questions.shown();
-        let is_empty = |text: Option<&TextInput>| text.is_none_or(TextInput::is_empty);
-        let nothing_is_typed = match focus {
-            Focus::Picker | Focus::Rewind => false,
-            Focus::Saying => is_empty(dialog.and_then(|dialog| dialog.saying.as_ref())),
-            Focus::Key => is_empty(self.state.offer.as_ref().and_then(LoginOffer::typed)),
-            _ => true,
-        };
-        let kept = focus != Focus::Picker && !self.state.input.is_empty();
-        (nothing_is_typed && !kept) || self.session.elsewhere().is_some()
-    }
-
     /// Returns whether to drop a key, and sets a hint that says why.
     fn is_hasty(&mut self, key: KeyPress, focus: Focus) -> bool {
         let Some(hint) = self.recent_keys.drop_reason(key, focus, &self.state) else {
             return false;
         };
-        self.defer_dialog(focus);
+        self.state.defer_dialog(focus, now());
         self.state.unhint();
         self.state.hint = Some(hint.to_owned());
         true
     }
 
-    /// Restarts the grace period of an open question or offer while the user types elsewhere, so that no key answers it
-    /// by mistake.
-    fn defer_dialog(&mut self, focus: Focus) {
-        if !matches!(focus, Focus::Input { .. } | Focus::Picker | Focus::Rewind) {
-            return;
-        }
-        match (self.state.questions.shown_mut(), &mut self.state.offer) {
-            (Some(dialog), _) => dialog.shown_at(now()),
-            (None, Some(offer)) => offer.shown_at(now()),
-            (None, None) => {}
-        }
-    }
-
     pub(super) fn pasted(&mut self, text: String) {
-        let focus = self.focus();
-        self.defer_dialog(focus);
+        let focus = self.state.focus(now());
+        self.state.defer_dialog(focus, now());
         match focus {
             Focus::Question | Focus::Reader | Focus::Offer | Focus::Rewind | Focus::Waiting => {}
             Focus::Saying | Focus::Key | Focus::Picker | Focus::Input { .. } => {
@@ -161,7 +113,7 @@ impl Ui {
         if let Some(saying) = self.state.questions.saying_mut() {
             return saying.edit(edit);
         }
-        if self.focus() == Focus::Key
+        if self.state.focus(now()) == Focus::Key
             && let Some(key) = self.state.offer.as_mut().and_then(LoginOffer::typing)
         {
             return key.edit(edit);
@@ -297,14 +249,9 @@ impl Ui {
         });
     }
 
-    /// Shows the newest shortened item in full: an item that still grows, or else the newest item in the scrollback.
+    /// Shows the newest shortened item in full.
     fn unfold(&mut self) {
-        let columns = self.display.columns();
-        let short = |item: &HistoryItem| item.open || !draw::item(item, false, columns).whole;
-        let mut live = self.state.transcript.items.iter_mut().rev();
-        if let Some(item) = live.find(|item| !item.done && short(item)) {
-            item.open = !item.open;
-        } else if !self.state.transcript.open_short() {
+        if !self.state.transcript.unfold(self.display.columns()) {
             self.state.hint = Some("nothing else is shown in short".to_owned());
         }
     }

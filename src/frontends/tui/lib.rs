@@ -1,9 +1,10 @@
 //! Front end for a person in a terminal: the session's history in the terminal's own scrollback, and below it the
 //! current activity, the questions, and a line to type in.
 //!
-//! `state` holds the content of the screen and `draw` makes rows of it; `keys` gives each key its meaning, and `act`
-//! carries that out on the `ui`; `screen` writes only what changes. One loop waits for keys, for events and, only while
-//! something runs, for the clock.
+//! `state` holds the content of the screen, with the `transcript` and the `questions`, and `draw` makes rows of it.
+//! `keys` gives each key its meaning, and `act` carries that out on the `ui`, which composes the parts. `display` has the
+//! terminal, and `screen` writes only what changes. One loop waits for keys, for events and, only while something runs,
+//! for the clock.
 
 mod act;
 mod choose;

@@ -14,8 +14,9 @@ use super::draw;
 use super::input::TextInput;
 use super::item::{CallCard, ItemBody, Tone};
 use super::keyboard::KeyPress;
+use super::keys::Focus;
 use super::markdown::Growing;
-use super::offer::{LoginOffer, NextStep};
+use super::offer::{LoginOffer, LoginStage, NextStep};
 use super::picker::Picker;
 use super::questions::QuestionDialogs;
 use super::rewind::RewindMenu;
@@ -118,6 +119,59 @@ impl ScreenState {
         let origin = self.projection.turn(turn).and_then(|turn| turn.origin.as_ref());
         let by = origin.and_then(|origin| self.other(origin));
         Some(RunningTurn { turn, own: origin.is_some() && by.is_none(), by })
+    }
+
+    /// Returns the part of the screen that keys go to.
+    pub(super) fn focus(&self, now: Millis) -> Focus {
+        match self.questions.shown() {
+            Some(dialog) if dialog.saying.is_some() => Focus::Saying,
+            Some(dialog) if dialog.reading => Focus::Reader,
+            Some(dialog) if dialog.ready(now) => Focus::Question,
+            _ => match self.logging_in(now).map(|offer| &offer.stage) {
+                Some(LoginStage::Providers | LoginStage::Choosing) => Focus::Offer,
+                Some(LoginStage::Typing(_)) => Focus::Key,
+                Some(LoginStage::Checking | LoginStage::Browser(_)) => Focus::Waiting,
+                None if self.picker.is_some() => Focus::Picker,
+                None if self.rewind.is_some() => Focus::Rewind,
+                None => Focus::Input {
+                    empty: self.input.is_empty(),
+                    completing: self.completion.is_some(),
+                },
+            },
+        }
+    }
+
+    /// Returns the offer to log in if keys go to it.
+    fn logging_in(&self, now: Millis) -> Option<&LoginOffer> {
+        self.offer.as_ref().filter(|offer| offer.ready(now))
+    }
+
+    /// Returns whether Ctrl+D quits: either no typed text would be lost, or the session runs in another process and
+    /// goes on.
+    pub(super) fn leaves(&self, focus: Focus) -> bool {
+        let dialog = self.questions.shown();
+        let is_empty = |text: Option<&TextInput>| text.is_none_or(TextInput::is_empty);
+        let nothing_is_typed = match focus {
+            Focus::Picker | Focus::Rewind => false,
+            Focus::Saying => is_empty(dialog.and_then(|dialog| dialog.saying.as_ref())),
+            Focus::Key => is_empty(self.offer.as_ref().and_then(LoginOffer::typed)),
+            _ => true,
+        };
+        let kept = focus != Focus::Picker && !self.input.is_empty();
+        (nothing_is_typed && !kept) || self.about.elsewhere.is_some()
+    }
+
+    /// Restarts the grace period of an open question or offer while the user types elsewhere, so that no key answers it
+    /// by mistake.
+    pub(super) fn defer_dialog(&mut self, focus: Focus, now: Millis) {
+        if !matches!(focus, Focus::Input { .. } | Focus::Picker | Focus::Rewind) {
+            return;
+        }
+        match (self.questions.shown_mut(), &mut self.offer) {
+            (Some(dialog), _) => dialog.shown_at(now),
+            (None, Some(offer)) => offer.shown_at(now),
+            (None, None) => {}
+        }
     }
 
     /// Takes in the next entry of the log.

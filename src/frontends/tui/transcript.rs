@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::draw;
 use super::item::{CallCard, HistoryItem, ItemBody, Tone};
 use super::markdown::Growing;
 use tandem_agent::session::{CallStatus, ToolOutcome};
@@ -136,6 +137,18 @@ impl TranscriptView {
         let Some(item) = self.shortened.pop_back() else { return false };
         self.aside(HistoryItem { apart: true, open: true, ..item });
         true
+    }
+
+    /// Shows the newest item in full that is shortened on a screen of so many columns: an item that still grows, or else
+    /// the newest item in the scrollback. Returns `false` if no item is shortened.
+    pub(super) fn unfold(&mut self, columns: usize) -> bool {
+        let short = |item: &HistoryItem| item.open || !draw::item(item, false, columns).whole;
+        let mut live = self.items.iter_mut().rev();
+        if let Some(item) = live.find(|item| !item.done && short(item)) {
+            item.open = !item.open;
+            return true;
+        }
+        self.open_short()
     }
 
     /// Drops the oldest finished items beyond `MAX_EARLIER` while a long conversation is read.

@@ -193,9 +193,4 @@ impl Ui {
         }
         self.state.hint = Some("/auth shows the login again".to_owned());
     }
-
-    /// Returns the offer to log in if keys go to it.
-    pub(in super::super) fn logging_in(&self) -> Option<&LoginOffer> {
-        self.state.offer.as_ref().filter(|offer| offer.ready(now()))
-    }
 }
