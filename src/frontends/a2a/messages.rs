@@ -174,7 +174,7 @@ impl MessageEffect {
 
     /// Returns the stream of the effect from its beginning, if the session is still loaded here and open to
     /// the reader.
-    fn again(&self, dialect: Dialect, reader: &Principal) -> Option<Streaming> {
+    pub(super) fn again(&self, dialect: Dialect, reader: &Principal) -> Option<Streaming> {
         let is_here =
             |context: &Arc<SessionContext>| context.is_open_to(reader) && !context.has_moved();
         let context = self.context.upgrade().filter(is_here)?.lease()?;
@@ -189,14 +189,13 @@ impl MessageEffect {
 }
 
 impl Messages {
-    /// Carries out a message, unless the same message was carried out before: then its stream is returned
-    /// again, or an error if the content differs. A message without an effect is not remembered.
+    /// Carries out a message, unless the same message was carried out before: then the stream that `again` returns for
+    /// its effect is returned, or an error if the content differs. A message without an effect is not remembered.
     pub(super) fn once(
         &self,
         key: &MessageKey<'_>,
         content: &SentContent,
-        reader: &Principal,
-        dialect: Dialect,
+        again: impl FnOnce(&MessageEffect) -> Option<Streaming>,
         carry_out: impl FnOnce() -> Result<(Streaming, Option<MessageEffect>), Error>,
     ) -> Result<Streaming, Error> {
         let message = self.message(key.digest(key.scope), Arc::default);
@@ -204,8 +203,8 @@ impl Messages {
         // The lock is held across `carry_out`: a second request with the same message waits, and then finds the
         // effect of the first.
         let mut done = message.0.lock();
-        let again = done.as_ref().filter(|done| done.effect.may_be_asked_for(key));
-        if let Some(streaming) = again.and_then(|done| done.effect.again(dialect, reader)) {
+        let before = done.as_ref().filter(|done| done.effect.may_be_asked_for(key));
+        if let Some(streaming) = before.and_then(|done| again(&done.effect)) {
             if done.as_ref().is_some_and(|done| done.content == content) {
                 return Ok(streaming);
             }

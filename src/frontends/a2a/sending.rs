@@ -220,7 +220,8 @@ impl A2aServer {
         let content = sent.content.clone();
         let retry = (!sent.names_session()).then_some(self.options.retry);
         let key = MessageKey { sender: &caller.sender(), scope: &scope, id: &id, retry };
-        self.messages.once(&key, &content, &caller.principal, dialect, || {
+        let again = |effect: &MessageEffect| effect.again(dialect, &caller.principal);
+        self.messages.once(&key, &content, again, || {
             let (streaming, began) = self.carry_out(message, caller, dialect)?;
             // A message that was not taken has no effect to remember, so that the client may send it again.
             let effect = (!streaming.span.asked_back).then(|| MessageEffect::of(&streaming, began));

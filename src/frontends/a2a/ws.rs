@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
-use axum::http::{HeaderMap, Uri};
+use axum::http::request::Parts;
 use axum::response::Response;
 use futures::future::{BoxFuture, select_all};
 use futures::stream::{FuturesUnordered, SplitStream};
@@ -60,8 +60,7 @@ pub(super) async fn upgrade(
     State(server): State<Arc<A2aServer>>,
     slot: Extension<Arc<ConnectionSlot>>,
     Extension(principal): Extension<Principal>,
-    uri: Uri,
-    headers: HeaderMap,
+    Parts { uri, headers, .. }: Parts,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let caller = server.caller(&headers, principal);
