@@ -10,6 +10,7 @@ use std::path::Path;
 use tandem_agent::session::GitOrigin;
 
 use super::clone::CloneHead;
+use super::error::GitError;
 use super::name::{is_branch, is_object_id};
 use super::paths::{Paths, blocking, removed};
 use super::program::{ATTRIBUTES_TEXT, Git, GitCommand};
@@ -24,7 +25,7 @@ pub(crate) struct CloneMaker<'a> {
 impl CloneMaker<'_> {
     /// Fetches branches, tags and snapshots from the repository, and makes the clone anew. Returns the commit that the
     /// clone begins with, if there is no snapshot.
-    pub(crate) async fn make(&self) -> Result<Option<CloneHead>, String> {
+    pub(crate) async fn make(&self) -> Result<Option<CloneHead>, GitError> {
         self.begin().await?;
         let snapshots = format!("+{0}*:{0}*", self.paths.reference());
         let heads = "+refs/heads/*:refs/remotes/origin/*";
@@ -49,7 +50,7 @@ impl CloneMaker<'_> {
     }
 
     /// Makes the git directory beside the clone, unless there is one and the clone is whole.
-    async fn begin(&self) -> Result<(), String> {
+    async fn begin(&self) -> Result<(), GitError> {
         let paths = self.paths.clone();
         let is_there = blocking(move || {
             if paths.is_cloned() && paths.own.join("HEAD").exists() {
@@ -70,7 +71,7 @@ impl CloneMaker<'_> {
 
     /// Makes the clone from the snapshot of this commit; without one, at the revision that the session begins with.
     /// Returns the commit that the clone is at.
-    async fn build(&self, commit: Option<&str>) -> Result<CloneHead, String> {
+    async fn build(&self, commit: Option<&str>) -> Result<CloneHead, GitError> {
         let (head, tree) = if let Some(commit) = commit {
             let Snapshot { tree, head } = Snapshot::read(self.git, self.paths, commit).await?;
             (head, Some(tree))
@@ -94,7 +95,7 @@ impl CloneMaker<'_> {
 
     /// Returns the branch and the commit that a new session begins with: those of the named revision, else of the
     /// repository's default branch.
-    async fn first_head(&self) -> Result<CloneHead, String> {
+    async fn first_head(&self) -> Result<CloneHead, GitError> {
         let Some(revision) = &self.git.repository().origin().revision else {
             let head = self
                 .git
@@ -117,10 +118,10 @@ impl CloneMaker<'_> {
         };
         match commit {
             Some(commit) => Ok(CloneHead { branch: None, commit: Some(commit) }),
-            None => Err(format!(
-                "{} has no branch, tag or commit `{revision}`",
-                self.git.repository().origin().url
-            )),
+            None => Err(GitError::NoRevision {
+                url: self.git.repository().origin().url.clone(),
+                revision: revision.clone(),
+            }),
         }
     }
 
@@ -132,7 +133,7 @@ impl CloneMaker<'_> {
     }
 
     /// Writes the files of a tree into the new clone.
-    async fn check_out(&self, tree: Option<&str>) -> Result<(), String> {
+    async fn check_out(&self, tree: Option<&str>) -> Result<(), GitError> {
         let index = self.paths.own.join("index");
         blocking(move || removed(&index)).await?;
         let Some(tree) = tree else { return Ok(()) };
@@ -146,7 +147,7 @@ impl CloneMaker<'_> {
     }
 
     /// Makes the `.git` of the new clone. Git may use this directory, because no session has worked in it yet.
-    async fn make_git(&self, head: &CloneHead) -> Result<(), String> {
+    async fn make_git(&self, head: &CloneHead) -> Result<(), GitError> {
         let git = self.paths.new.join(".git");
         let run = async |args: &[&str], protocol: &str| {
             let command = GitCommand { args, git: Some(&git), protocol, ..GitCommand::default() };
@@ -188,7 +189,7 @@ impl CloneMaker<'_> {
     }
 
     /// Returns the last snapshot that this node knows, and its commit.
-    pub(crate) async fn snapshot(&self) -> Result<Option<(Snapshot, String)>, String> {
+    pub(crate) async fn snapshot(&self) -> Result<Option<(Snapshot, String)>, GitError> {
         let Some(commit) = self.reference(&self.paths.reference()).await else { return Ok(None) };
         let snapshot = Snapshot::read(self.git, self.paths, &commit).await?;
         Ok(Some((snapshot, commit)))

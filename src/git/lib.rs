@@ -7,6 +7,7 @@
 
 mod clone;
 mod clone_maker;
+mod error;
 mod limits;
 mod name;
 mod paths;
@@ -18,6 +19,7 @@ mod sweeping;
 mod workspace;
 mod workspaces;
 
+pub use self::error::GitError;
 pub use self::limits::GitLimits;
 pub use self::repository::Repository;
 pub use self::store::cleaning;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 use tokio::task::spawn_blocking;
 
+use super::error::GitError;
 use super::name::is_session_id;
 
 /// Paths of a session's workspace.
@@ -152,9 +153,9 @@ fn make_writable(directory: impl AsFd, levels: usize) -> io::Result<()> {
 /// Runs work on files on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, String> {
+) -> Result<T, GitError> {
     let done = spawn_blocking(work).await.map_err(io::Error::other).flatten();
-    done.map_err(|error| format!("the files of the workspace cannot be used: {error}"))
+    done.map_err(GitError::Files)
 }
 
 #[cfg(test)]

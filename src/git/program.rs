@@ -14,6 +14,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::error::GitError;
 use super::name::is_object_id;
 use super::paths::Paths;
 use super::repository::Repository;
@@ -145,25 +146,25 @@ impl Git {
     }
 
     /// Runs a command that only uses the git directory beside the session's clone. Returns its output.
-    pub(crate) async fn run(&self, paths: &Paths, args: &[&str]) -> Result<String, String> {
+    pub(crate) async fn run(&self, paths: &Paths, args: &[&str]) -> Result<String, GitError> {
         let written = self.run_command(paths, GitCommand { args, ..GitCommand::default() }).await?;
         Ok(String::from_utf8_lossy(&written).trim_end().to_owned())
     }
 
     /// Runs a command that may reach the repository. Returns its output.
-    pub(crate) async fn reach(&self, paths: &Paths, args: &[&str]) -> Result<String, String> {
+    pub(crate) async fn reach(&self, paths: &Paths, args: &[&str]) -> Result<String, GitError> {
         let protocol = self.repository.protocol();
         let command = GitCommand { args, protocol, ..GitCommand::default() };
         let written = self.run_command(paths, command).await?;
         Ok(String::from_utf8_lossy(&written).trim_end().to_owned())
     }
 
-    /// Runs a command. Returns its output. The error is the reason of a failure, for people.
+    /// Runs a command. Returns its output.
     pub(crate) async fn run_command(
         &self,
         paths: &Paths,
         command: GitCommand<'_>,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, GitError> {
         let git = command.git.unwrap_or(&paths.own);
         let mut variables = vec![("GIT_DIR".to_owned(), text(git)?)];
         if let Some(files) = command.files {
@@ -175,7 +176,7 @@ impl Git {
 
     /// Checks that the repository can be read, and has the named branch or tag. A named commit is not checked, because
     /// git would have to fetch it with its history.
-    pub(crate) async fn check_read(&self) -> Result<(), String> {
+    pub(crate) async fn check_read(&self) -> Result<(), GitError> {
         let revision = self.repository.origin().revision.as_deref();
         let names =
             revision.map(|name| ["heads", "tags"].map(|kind| format!("refs/{kind}/{name}")));
@@ -191,7 +192,7 @@ impl Git {
         };
         match revision {
             Some(name) if !is_object_id(name) && !listed.lines().any(is_named) => {
-                Err(format!("it has no branch or tag `{name}`"))
+                Err(GitError::NoBranch(name.to_owned()))
             }
             _ => Ok(()),
         }
@@ -199,7 +200,7 @@ impl Git {
 
     /// Checks that the repository's server lets this user push. Nothing is pushed, so the check does not find pushes
     /// that hooks and other rules of the repository would refuse. `directory` is an empty directory, which git needs.
-    pub(crate) async fn check_push(&self, directory: &Path) -> Result<(), String> {
+    pub(crate) async fn check_push(&self, directory: &Path) -> Result<(), GitError> {
         let env = vec![("GIT_DIR".to_owned(), text(directory)?)];
         let init = &["init", "--quiet", "--bare", "--template="];
         let init = GitCommand { args: init, ..GitCommand::default() };
@@ -215,19 +216,18 @@ impl Git {
         directory: PathBuf,
         env: Vec<(String, String)>,
         args: &[&str],
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, GitError> {
         let protocol = self.repository.protocol();
         self.run_in(directory, env, GitCommand { args, protocol, ..GitCommand::default() }).await
     }
 
-    /// Runs a command in a directory. `variables` are added to the variables of every command. Returns the output.
-    /// The error is the reason of a failure, for people.
+    /// Runs a command in a directory. `env` is added to the variables of every command. Returns the output.
     async fn run_in(
         &self,
         directory: PathBuf,
         mut env: Vec<(String, String)>,
         GitCommand { args, input, protocol, .. }: GitCommand<'_>,
-    ) -> Result<Vec<u8>, String> {
+    ) -> Result<Vec<u8>, GitError> {
         env.extend(self.environment(protocol));
         let program = Program {
             command: "git".to_owned(),
@@ -235,35 +235,24 @@ impl Git {
             env,
             directory,
         };
-        let what = args.first().copied().unwrap_or_default();
-        let ran = self.output_of(&program, input).await;
-        let (written, complaints, is_done) = ran.map_err(|failure| match failure {
-            Failure::NotRun(error) => format!("git cannot be run: {error}"),
-            Failure::Cancelled => "the turn was cancelled".to_owned(),
-            Failure::TooLong => {
-                let seconds = self.time.as_secs();
-                format!(
-                    "`git {what}` took longer than {seconds} s (`--limit git-seconds=N` allows more)"
-                )
-            }
+        let command = args.first().copied().unwrap_or_default().to_owned();
+        let ran = self.output_of(&program, input).await.map_err(|failure| match failure {
+            Failure::NotRun(error) => GitError::NotRun(error),
+            Failure::Cancelled => GitError::Cancelled,
+            Failure::TooLong => GitError::TooLong { command: command.clone(), limit: self.time },
         })?;
-        if written.len() as u64 > MOST_OUTPUT {
-            return Err(format!("`git {what}` names too many files"));
+        if ran.output.len() as u64 > MOST_OUTPUT {
+            return Err(GitError::TooMuchOutput { command });
         }
-        if is_done {
-            Ok(written)
+        if ran.is_done {
+            Ok(ran.output)
         } else {
-            Err(format!("`git {what}`: {}", self.errors_for_people(&complaints)))
+            Err(GitError::Failed { command, output: self.errors_for_people(&ran.errors) })
         }
     }
 
-    /// Returns a program's output and error output, and whether it has succeeded. After an error, none of its processes
-    /// runs any more.
-    async fn output_of(
-        &self,
-        program: &Program,
-        input: Vec<u8>,
-    ) -> Result<(Vec<u8>, Vec<u8>, bool), Failure> {
+    /// Runs a program until it ends. After an error, none of its processes runs any more.
+    async fn output_of(&self, program: &Program, input: Vec<u8>) -> Result<EndedProgram, Failure> {
         let may_start = self.cancel.run_until_cancelled(self.terminals.may_start()).await;
         may_start.ok_or(Failure::Cancelled)?;
         let RunningProgram { input: to, output, errors, mut life } =
@@ -319,6 +308,15 @@ impl Git {
     }
 }
 
+/// A program that has ended by itself.
+struct EndedProgram {
+    output: Vec<u8>,
+    /// The beginning of the error output.
+    errors: Vec<u8>,
+    /// `true` if the program has succeeded.
+    is_done: bool,
+}
+
 /// Reason for which a program did not end by itself.
 enum Failure {
     NotRun(io::Error),
@@ -326,14 +324,14 @@ enum Failure {
     Cancelled,
 }
 
-/// Gives a program its input. Returns its output and error output, and whether it has succeeded.
+/// Gives a program its input, and waits for its end.
 async fn talk(
     input: Vec<u8>,
     mut to: ChildStdin,
     output: ChildStdout,
     mut errors: ChildStderr,
     succeeds: impl Future<Output = bool>,
-) -> io::Result<(Vec<u8>, Vec<u8>, bool)> {
+) -> io::Result<EndedProgram> {
     let feed = async move {
         // If the program has ended early, its error output says why.
         let _ = to.write_all(&input).await;
@@ -357,7 +355,7 @@ async fn talk(
         }
         Either::Right(((), running)) => running.await,
     };
-    Ok((written?, complaints, is_done))
+    Ok(EndedProgram { output: written?, errors: complaints, is_done })
 }
 
 /// Reads at most `most` bytes.
@@ -367,7 +365,6 @@ async fn read(from: impl AsyncRead + Unpin, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn text(path: &Path) -> Result<String, String> {
-    let text = path.to_str().ok_or("the directory of the workspaces must have a name in UTF-8")?;
-    Ok(text.to_owned())
+fn text(path: &Path) -> Result<String, GitError> {
+    path.to_str().map(ToOwned::to_owned).ok_or(GitError::DirectoryName)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
 use super::clone::{CloneGit, CloneHead};
+use super::error::GitError;
 use super::limits::GitLimits;
 use super::name::{is_branch, is_object_id};
 use super::paths::{Paths, blocking, removed};
@@ -35,7 +36,7 @@ pub(crate) struct TakenSnapshot {
 
 impl Snapshot {
     /// Reads a snapshot from its commit.
-    pub(crate) async fn read(git: &Git, paths: &Paths, commit: &str) -> Result<Self, String> {
+    pub(crate) async fn read(git: &Git, paths: &Paths, commit: &str) -> Result<Self, GitError> {
         let text = git.run(paths, &["cat-file", "commit", commit]).await?;
         let (header, message) = text.split_once("\n\n").unwrap_or((&text, ""));
         let read_lists = |name: &str| {
@@ -44,13 +45,12 @@ impl Snapshot {
         };
         let branch = message.lines().find_map(|line| line.strip_prefix(BRANCH_TRAILER));
         let branch = branch.filter(|branch| is_branch(branch)).map(ToOwned::to_owned);
-        let tree =
-            read_lists("tree ").ok_or("the snapshot in the repository was not made by tandem")?;
+        let tree = read_lists("tree ").ok_or(GitError::NoSnapshot)?;
         Ok(Self { tree, head: CloneHead { branch, commit: read_lists("parent ") } })
     }
 
     /// Makes the commit. Returns its id.
-    pub(crate) async fn commit(&self, git: &Git, paths: &Paths) -> Result<String, String> {
+    pub(crate) async fn commit(&self, git: &Git, paths: &Paths) -> Result<String, GitError> {
         let branch = self.head.branch.iter().map(|branch| format!("\n{BRANCH_TRAILER}{branch}\n"));
         let message = format!("Workspace of session {}\n{}", paths.id, branch.collect::<String>());
         let mut args = vec!["commit-tree", &self.tree];
@@ -71,7 +71,7 @@ pub(crate) async fn take_snapshot(
     git: &Git,
     paths: &Paths,
     limits: GitLimits,
-) -> Result<TakenSnapshot, String> {
+) -> Result<TakenSnapshot, GitError> {
     let (clone, objects) = (paths.clone.clone(), paths.own.join("objects"));
     let read = spawn_blocking(move || {
         let clone = CloneGit::open(&clone)?;
@@ -81,17 +81,16 @@ pub(crate) async fn take_snapshot(
         clone.link_objects(&objects)?;
         Ok::<_, std::io::Error>(head)
     });
-    let head = read.await.map_err(|error| error.to_string())?;
-    let head = head.map_err(|error| format!("the clone cannot be read: {error}"))?;
+    let head = read.await.map_err(GitError::Fault)?.map_err(GitError::Clone)?;
     if let Some(commit) = &head.commit {
         git.run(paths, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await?;
     }
     let lists = FileLists::compare(git, paths, &head).await?;
     let clone = paths.clone.clone();
     let changes = spawn_blocking(move || IndexChanges::of(&clone, &lists, limits.file_bytes)).await;
-    let changes = changes.map_err(|error| error.to_string())?;
+    let changes = changes.map_err(GitError::Fault)?;
     if changes.bytes > limits.snapshot_bytes {
-        return Err(too_large(limits));
+        return Err(GitError::too_large(limits));
     }
     let remove = &["update-index", "--force-remove", "-z", "--stdin"][..];
     let add = &["update-index", "--add", "--replace", "--remove", "-z", "--stdin"][..];
@@ -110,7 +109,7 @@ pub(crate) async fn check_size(
     paths: &Paths,
     commit: &str,
     limits: GitLimits,
-) -> Result<(), String> {
+) -> Result<(), GitError> {
     let args = ["rev-list", "--objects", "--disk-usage", commit, "--not", "--all"];
     let bytes = git.run(paths, &args).await?;
     if bytes.parse().is_ok_and(|bytes: u64| bytes <= limits.snapshot_bytes) {
@@ -120,14 +119,7 @@ pub(crate) async fn check_size(
     // files that the user names there now.
     let index = paths.own.join("index");
     blocking(move || removed(&index)).await?;
-    Err(too_large(limits))
-}
-
-fn too_large(GitLimits { snapshot_bytes, .. }: GitLimits) -> String {
-    format!(
-        "more than {snapshot_bytes} bytes would be pushed; delete files that need not be saved, or name them in \
-         `.gitignore` (`--limit git-snapshot-bytes=N` allows more)"
-    )
+    Err(GitError::too_large(limits))
 }
 
 /// The files of a clone as git lists them: names, each with a zero byte at its end.
@@ -150,7 +142,7 @@ struct ListedFile {
 }
 
 impl FileLists {
-    async fn compare(git: &Git, paths: &Paths, head: &CloneHead) -> Result<Self, String> {
+    async fn compare(git: &Git, paths: &Paths, head: &CloneHead) -> Result<Self, GitError> {
         let untracked = &["ls-files", "-z", "--others", "--exclude-standard"];
         let untracked = with_files(git, paths, untracked, Vec::new()).await?;
         let saved = with_files(git, paths, &["ls-files", "-z", "--stage"], Vec::new()).await?;
@@ -258,12 +250,12 @@ async fn with_files(
     paths: &Paths,
     args: &[&str],
     input: Vec<u8>,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, GitError> {
     let files = Some(&*paths.clone);
     git.run_command(paths, GitCommand { args, files, input, ..GitCommand::default() }).await
 }
 
-fn id_of(written: &[u8]) -> Result<String, String> {
+fn id_of(written: &[u8]) -> Result<String, GitError> {
     let id = String::from_utf8_lossy(written).trim().to_owned();
-    if is_object_id(&id) { Ok(id) } else { Err("git names no object".to_owned()) }
+    if is_object_id(&id) { Ok(id) } else { Err(GitError::NoObject) }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tandem_agent::session::{Store, StoreError};
 use tokio::time::sleep;
 
+use super::error::GitError;
 use super::paths::{Paths, blocking, session_of};
 use super::workspaces::GitWorkspaces;
 
@@ -37,7 +38,7 @@ impl GitWorkspaces {
     /// Removes the clones of sessions that the store had and has no more. Also removes each session's snapshot, unless
     /// another node has pushed a later one. Every other clone stays. All clones stay if the store cannot be reached or
     /// has become another store; the error then says why.
-    pub async fn sweep(&self, store: &dyn Store) -> Result<(), String> {
+    pub async fn sweep(&self, store: &dyn Store) -> Result<(), GitError> {
         let Some(store_id) = self.store() else { return Ok(()) };
         let (directory, owner) = (self.directory().to_owned(), Arc::clone(&store_id));
         for clone in blocking(move || clones_of(&directory, &owner)).await? {
@@ -48,13 +49,13 @@ impl GitWorkspaces {
             }
             match store.head(&id).await {
                 Err(StoreError::NotFound(_)) => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(GitError::Store(error)),
                 Ok(_) => continue,
             }
             // If the store's files are not mounted, every session seems to be deleted. The store then has another
             // id, and all clones stay.
-            if store.id().await.map_err(|error| error.to_string())? != *store_id {
-                return Err("the store has lost its sessions".to_owned());
+            if store.id().await.map_err(GitError::Store)? != *store_id {
+                return Err(GitError::StoreLost);
             }
             match self.remove(&id, &origin, Some(&snapshot)).await {
                 Ok(()) => tracing::info!(id, "the clone of a deleted session is removed"),

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::clone::CloneHead;
 use super::clone_maker::CloneMaker;
+use super::error::GitError;
 use super::limits::GitLimits;
 use super::name::{is_branch, is_object_id};
 use super::paths::{Paths, blocking, removed};
@@ -76,19 +77,33 @@ impl SavedWorkspace for GitWorkspace {
         self.git.repository().origin()
     }
 
-    // Before the first turn in this process:
-    //
-    // 1. Checks whether the last turn ran in this clone. If not, makes the clone anew, from the last snapshot or the
-    //    repository.
-    // 2. Reads the last snapshot and the commit that the clone began with, and records the owner of the clone.
-    //
-    // Before each turn, records the number of turns including this one, so that the next turn finds its predecessor
-    // here.
     async fn restore(
         &self,
         before: PastTurns,
         cancel: &CancellationToken,
     ) -> Result<Option<String>, String> {
+        self.try_restore(before, cancel).await.map_err(|error| error.to_string())
+    }
+
+    async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String> {
+        self.try_save(cancel).await.map_err(|error| error.to_string())
+    }
+}
+
+impl GitWorkspace {
+    /// Restores the clone, unless the last turn ran in it. Before the first turn in this process:
+    ///
+    /// 1. Checks whether the last turn ran in this clone. If not, makes the clone anew, from the last snapshot or the
+    ///    repository.
+    /// 2. Reads the last snapshot and the commit that the clone began with, and records the owner of the clone.
+    ///
+    /// Before each turn, records the number of turns including this one, so that the next turn finds its predecessor
+    /// here.
+    async fn try_restore(
+        &self,
+        before: PastTurns,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, GitError> {
         let mut state = self.state.lock().await;
         let mut lost = None;
         if !state.is_ready {
@@ -121,10 +136,12 @@ impl SavedWorkspace for GitWorkspace {
         Ok(lost)
     }
 
-    // 1. Takes a snapshot of the files.
-    // 2. Commits and pushes it, unless the last pushed snapshot or the beginning of the clone is the same.
-    // 3. Returns the place of the files in the repository, and a remark if the number of left out files has changed.
-    async fn save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, String> {
+    /// Saves the clone:
+    ///
+    /// 1. Takes a snapshot of the files.
+    /// 2. Commits and pushes it, unless the last pushed snapshot or the beginning of the clone is the same.
+    /// 3. Returns the place of the files in the repository, and a remark if the number of left out files has changed.
+    async fn try_save(&self, cancel: &CancellationToken) -> Result<WorkspaceSave, GitError> {
         let mut state = self.state.lock().await;
         if !state.is_ready {
             return Ok(WorkspaceSave::default());
@@ -161,9 +178,7 @@ impl SavedWorkspace for GitWorkspace {
         let unchanged = unchanged_at.map(|commit| SavedPlace { reference: None, commit });
         Ok(WorkspaceSave { place: unchanged.or(snapshot), remark })
     }
-}
 
-impl GitWorkspace {
     /// Returns the commit that the clone began with, if there is no snapshot and the files have not changed since.
     async fn unchanged_at(
         &self,
@@ -181,7 +196,7 @@ impl GitWorkspace {
     }
 
     /// Pushes a snapshot, and records its commit as the last snapshot.
-    async fn push(&self, git: &Git, state: &CloneState, commit: &str) -> Result<(), String> {
+    async fn push(&self, git: &Git, state: &CloneState, commit: &str) -> Result<(), GitError> {
         let name = self.paths.reference();
         // Another node may have taken the session over, or a node that has lost it may push late. With the lease, a
         // push fails if the repository does not have the snapshot that this node knows, so no snapshot is overwritten

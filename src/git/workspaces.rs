@@ -12,6 +12,7 @@ use tandem_agent::session::GitOrigin;
 use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tempfile::Builder;
 
+use super::error::GitError;
 use super::limits::GitLimits;
 use super::paths::{Paths, blocking};
 use super::program::{self, Git};
@@ -100,15 +101,13 @@ impl GitWorkspaces {
         Ok(GitWorkspace::new(paths, self.git(repository), self.limits, owner))
     }
 
-    /// Checks that a repository can be read, and has the named branch or tag. The error is the reason of a failure,
-    /// for people.
-    pub async fn check_read(&self, repository: &Arc<Repository>) -> Result<(), String> {
+    /// Checks that a repository can be read, and has the named branch or tag.
+    pub async fn check_read(&self, repository: &Arc<Repository>) -> Result<(), GitError> {
         self.git(repository).check_read().await
     }
 
-    /// Checks that a repository's server lets this user push, as far as a check without a push can find out. The
-    /// error is the reason of a failure, for people.
-    pub async fn check_push(&self, repository: &Arc<Repository>) -> Result<(), String> {
+    /// Checks that a repository's server lets this user push, as far as a check without a push can find out.
+    pub async fn check_push(&self, repository: &Arc<Repository>) -> Result<(), GitError> {
         let parent = self.directory.clone();
         let made = blocking(move || Builder::new().prefix(".check-").tempdir_in(parent)).await?;
         let checked = self.git(repository).check_push(made.path()).await;
@@ -123,12 +122,12 @@ impl GitWorkspaces {
         id: &str,
         origin: &str,
         snapshot: Option<&str>,
-    ) -> Result<(), String> {
-        let paths = Paths::for_session(&self.directory, id).map_err(|error| error.to_string())?;
+    ) -> Result<(), GitError> {
+        let paths = Paths::for_session(&self.directory, id).map_err(GitError::SessionId)?;
         let mut repositories = self.repositories.iter();
         let deleted = match repositories.find(|it| it.origin().to_string() == origin) {
             Some(repository) => delete_snapshot(&self.git(repository), &paths, snapshot).await,
-            None => Err(format!("the server was started without `{origin}`")),
+            None => Err(GitError::NotOffered(origin.to_owned())),
         };
         blocking({
             let paths = paths.clone();
@@ -139,18 +138,17 @@ impl GitWorkspaces {
             return Ok(());
         }
         blocking(move || paths.empty_trash()).await?;
-        deleted.map_err(|why| format!("its snapshot stays in the repository: {why}"))
+        deleted.map_err(|error| GitError::SnapshotStays(Box::new(error)))
     }
 
     /// Moves a clone away, unless it is in use. Returns `true` if the clone was moved.
-    fn discard(&self, paths: &Paths) -> Result<bool, String> {
+    fn discard(&self, paths: &Paths) -> Result<bool, GitError> {
         // The lock is held until the clone is moved, so that no session begins to use it meanwhile.
         let used = self.used.lock();
         if used.get(&paths.id).is_some_and(|it| it.strong_count() > 0) {
             return Ok(false);
         }
-        let discarded = paths.discard();
-        discarded.map_err(|error| format!("its clone cannot be removed: {error}"))?;
+        paths.discard().map_err(GitError::Remove)?;
         Ok(true)
     }
 
@@ -160,7 +158,7 @@ impl GitWorkspaces {
 }
 
 /// Deletes a session's snapshot in the repository. If `snapshot` names a commit, only that snapshot is deleted.
-async fn delete_snapshot(git: &Git, paths: &Paths, snapshot: Option<&str>) -> Result<(), String> {
+async fn delete_snapshot(git: &Git, paths: &Paths, snapshot: Option<&str>) -> Result<(), GitError> {
     let own = paths.own.clone();
     let is_there = blocking(move || {
         let is_there = own.join("HEAD").exists();
