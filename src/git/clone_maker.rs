@@ -44,7 +44,7 @@ impl CloneMaker<'_> {
                 ],
             )
             .await?;
-        let commit = self.reference(&self.paths.reference()).await;
+        let commit = self.reference(&self.paths.reference()).await?;
         let head = self.build(commit.as_deref()).await?;
         Ok(commit.is_none().then_some(head))
     }
@@ -105,15 +105,15 @@ impl CloneMaker<'_> {
                 .lines()
                 .find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"));
             let branch = branch.filter(|branch| is_branch(branch)).unwrap_or("main").to_owned();
-            let commit = self.reference(&format!("refs/remotes/origin/{branch}")).await;
+            let commit = self.reference(&format!("refs/remotes/origin/{branch}")).await?;
             return Ok(CloneHead { branch: Some(branch), commit });
         };
-        if let Some(commit) = self.reference(&format!("refs/remotes/origin/{revision}")).await {
+        if let Some(commit) = self.reference(&format!("refs/remotes/origin/{revision}")).await? {
             return Ok(CloneHead { branch: Some(revision.clone()), commit: Some(commit) });
         }
-        let tag = self.reference(&format!("refs/tags/{revision}")).await;
+        let tag = self.reference(&format!("refs/tags/{revision}")).await?;
         let commit = match tag {
-            None if is_object_id(revision) => self.reference(revision).await,
+            None if is_object_id(revision) => self.reference(revision).await?,
             tag => tag,
         };
         match commit {
@@ -125,11 +125,16 @@ impl CloneMaker<'_> {
         }
     }
 
-    /// Returns the id of the commit that a reference or an id names.
-    async fn reference(&self, name: &str) -> Option<String> {
+    /// Returns the id of the commit that a reference or an id names; `None` if there is no such reference.
+    async fn reference(&self, name: &str) -> Result<Option<String>, GitError> {
         let name = format!("{name}^{{commit}}");
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
-        self.git.run(self.paths, &args).await.ok().filter(|id| is_object_id(id))
+        match self.git.run(self.paths, &args).await {
+            Ok(id) => Ok(Some(id).filter(|id| is_object_id(id))),
+            Err(GitError::Failed { .. }) => Ok(None),
+            // The reference may exist. Without a snapshot that exists, a clone would lose the changes of all turns.
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes the files of a tree into the new clone.
@@ -190,7 +195,7 @@ impl CloneMaker<'_> {
 
     /// Returns the last snapshot that this node knows, and its commit.
     pub(crate) async fn snapshot(&self) -> Result<Option<(Snapshot, String)>, GitError> {
-        let Some(commit) = self.reference(&self.paths.reference()).await else { return Ok(None) };
+        let Some(commit) = self.reference(&self.paths.reference()).await? else { return Ok(None) };
         let snapshot = Snapshot::read(self.git, self.paths, &commit).await?;
         Ok(Some((snapshot, commit)))
     }
@@ -237,4 +242,29 @@ fn put_in_place(Paths { clone, new, .. }: &Paths) -> io::Result<()> {
 /// Returns the names in a directory. They are collected before the caller changes the directory.
 fn names(directory: &Path) -> io::Result<Vec<OsString>> {
     fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_git_that_was_cancelled_is_no_missing_snapshot() {
+        let home = tempfile::tempdir().unwrap();
+        let id = "0199d4b6-7c8e-7d3a-8f00-0123456789ab";
+        let paths = Paths::for_session(home.path(), id).unwrap();
+        let terminals = Terminals::new(&Supervisor::new(), EnvironmentFilter::default());
+        let repository = Arc::new("/no/repository".parse().unwrap());
+        let cancel = CancellationToken::new();
+        let git = Git::new(terminals, repository, Duration::from_mins(1)).until(&cancel);
+        cancel.cancel();
+        let maker = CloneMaker { git: &git, paths: &paths };
+        assert!(matches!(maker.snapshot().await, Err(GitError::Cancelled)));
+    }
 }
