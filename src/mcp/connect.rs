@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Url;
+use reqwest::{StatusCode, Url};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProtocolVersion, RootsCapabilities,
 };
@@ -28,7 +28,7 @@ use super::auth;
 use super::config::{ServerConfig, ServerReach, has_token};
 use super::connection::{Notifications, ServerConnection};
 use super::context::HubContext;
-use super::error_text::{NO_MESSAGE, causes, discreet, unreachable};
+use super::error_text::{NO_MESSAGE, causes, discreet, http_status, unreachable};
 use super::http::{self, Headers, OLD_TRANSPORT_ERROR, SessionAwareClient, is_old};
 use super::lines::Capped;
 use super::listener::{ListChanges, Listener};
@@ -346,11 +346,24 @@ fn trouble(error: &ClientInitializeError, discover: bool, is_confined: bool) -> 
         ClientInitializeError::ConnectionClosed(_) => {
             ReachError::Passing("it closed the connection".to_owned())
         }
-        // Some servers that require a login do not say so in the protocol's way.
-        other => match in_short(other, is_confined) {
-            why if why.contains("HTTP 401") => ReachError::Login("requires a login".to_owned()),
-            why => ReachError::Passing(why),
-        },
+        other if is_unauthorized(other, is_confined) => {
+            ReachError::Login("requires a login".to_owned())
+        }
+        other => ReachError::Passing(in_short(other, is_confined)),
+    }
+}
+
+/// Returns `true` if a server requires a login, and does not say so in the protocol's way: by the status of its response,
+/// or by a gateway's message. Nothing is read from messages of a server that a peer has named.
+fn is_unauthorized(error: &ClientInitializeError, is_confined: bool) -> bool {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => {
+            http_status(&*error.error) == Some(StatusCode::UNAUTHORIZED.as_u16())
+        }
+        ClientInitializeError::JsonRpcError(said) => {
+            !is_confined && said.message.contains("HTTP 401")
+        }
+        _ => false,
     }
 }
 

@@ -17,32 +17,49 @@ pub(super) const NO_MESSAGE: &str = "its answer is not a message of MCP";
 /// may be any service, and the peer must not be able to read it through this program.
 pub(super) fn discreet(error: &(dyn Error + 'static)) -> String {
     tracing::debug!("{}", causes(error));
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            Some(StreamableHttpError::Client(error)) => return unconnected(error),
-            Some(StreamableHttpError::HttpStatus(error)) => return answered(error.status),
-            Some(StreamableHttpError::UnexpectedServerResponse(said)) => {
-                // The text is the only place where rmcp gives the status.
-                let status = said.strip_prefix("HTTP ").and_then(|it| it.get(..3)?.parse().ok());
-                return status.map_or_else(|| NO_MESSAGE.to_owned(), answered);
-            }
-            _ => cause = error.source(),
-        }
+    if let Some(status) = http_status(error) {
+        return format!("it answers HTTP {status}");
     }
-    NO_MESSAGE.to_owned()
+    match transport_error(error) {
+        Some(StreamableHttpError::Client(error)) => unconnected(error),
+        _ => NO_MESSAGE.to_owned(),
+    }
 }
 
-fn answered(status: u16) -> String {
-    format!("it answers HTTP {status}")
+/// Returns the status of the response that is the cause of an error, if there was a response with a status.
+pub(super) fn http_status(error: &(dyn Error + 'static)) -> Option<u16> {
+    match transport_error(error)? {
+        StreamableHttpError::Client(error) => error.status().map(|status| status.as_u16()),
+        StreamableHttpError::HttpStatus(error) => Some(error.status),
+        // The text is the only place where rmcp gives the status.
+        StreamableHttpError::UnexpectedServerResponse(said) => {
+            said.strip_prefix("HTTP ").and_then(|it| it.get(..3)?.parse().ok())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the first error among an error and its causes that says how a request of the HTTP transport ended.
+fn transport_error<'a>(
+    mut error: &'a (dyn Error + 'static),
+) -> Option<&'a StreamableHttpError<reqwest::Error>> {
+    loop {
+        let failure = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        if let Some(
+            StreamableHttpError::Client(_)
+            | StreamableHttpError::HttpStatus(_)
+            | StreamableHttpError::UnexpectedServerResponse(_),
+        ) = failure
+        {
+            return failure;
+        }
+        error = error.source()?;
+    }
 }
 
 /// Returns the reason why a request got no answer. If the name leads to addresses out of reach, the text does not
 /// name them.
 fn unconnected(error: &reqwest::Error) -> String {
-    if let Some(status) = error.status() {
-        return answered(status.as_u16());
-    }
     let why = match error {
         error if net::refused(error).is_some() => {
             "its name leads to an address where servers that clients name may not be"
