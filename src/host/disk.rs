@@ -351,7 +351,7 @@ fn replace(
 /// Returns the error for a file that does not exist.
 pub(super) fn not_found(path: &Path) -> ToolError {
     let message = format!("{} does not exist. Look for it with glob.", path.display());
-    ToolError::new("file_not_found", message)
+    ToolError::file_not_found(message)
 }
 
 /// Returns the error for a file that cannot be read.

@@ -30,7 +30,7 @@ pub fn add(file: &Path, fact: &str) -> Result<(), ToolError> {
 pub fn proposed(file: &Path, fact: &str) -> Result<(Option<String>, String), ToolError> {
     let wrong = |why: String| ToolError::new("memory_not_saved", why);
     let old = match disk::read(file, MAX_BYTES) {
-        Err(error) if error.kind == "file_not_found" => None,
+        Err(error) if error.is_file_not_found() => None,
         bytes => Some(bytes?),
     };
     let old = old.map(String::from_utf8).transpose();

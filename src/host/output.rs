@@ -174,6 +174,9 @@ pub enum TodoStatus {
     Blocked,
 }
 
+/// Kind of the error for a file that does not exist.
+const FILE_NOT_FOUND: &str = "file_not_found";
+
 /// Error of a call, for the model and for people.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolError {
@@ -206,6 +209,16 @@ impl ToolError {
     /// Returns the error of a call whose arguments do not fit the tool's schema.
     pub fn invalid_args(message: impl fmt::Display) -> Self {
         Self::new("invalid_tool_params", message.to_string())
+    }
+
+    /// Returns the error for a file that does not exist.
+    pub fn file_not_found(message: impl Into<String>) -> Self {
+        Self::new(FILE_NOT_FOUND, message)
+    }
+
+    /// Returns `true` if the error is that a file does not exist.
+    pub fn is_file_not_found(&self) -> bool {
+        self.kind == FILE_NOT_FOUND
     }
 
     /// Returns the error of a call whose turn was cancelled.

@@ -44,7 +44,7 @@ impl FileChange {
         };
         match (files.read(&self.path, most).await, &self.before) {
             (Ok(now), Preimage::Kept(id)) => ContentId::hash(&now) == *id,
-            (Err(error), Preimage::Nothing) => error.kind == "file_not_found",
+            (Err(error), Preimage::Nothing) => error.is_file_not_found(),
             _ => false,
         }
     }
@@ -175,8 +175,8 @@ impl Preimages {
         let FileChange { path, before, after, removes, .. } = change;
         let now = match files.read(path, after.bytes).await {
             Ok(now) if ContentId::hash(&now) == *after && !removes => Some(now),
-            Err(error) if error.kind == "file_not_found" && *removes => None,
-            Err(error) if error.kind == "file_not_found" => return Err(REMOVED_SINCE.to_owned()),
+            Err(error) if error.is_file_not_found() && *removes => None,
+            Err(error) if error.is_file_not_found() => return Err(REMOVED_SINCE.to_owned()),
             _ if *removes => return Err(MADE_AGAIN.to_owned()),
             _ => return Err(CHANGED_SINCE.to_owned()),
         };

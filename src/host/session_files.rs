@@ -76,7 +76,7 @@ impl SessionFiles {
         // Only the text that counts must fit into `max`, and it is not known yet which one counts.
         let most = max.max(self.limits.file_bytes);
         let saved = match self.disk.read(path, most).await {
-            Err(error) if error.kind == "file_not_found" => None,
+            Err(error) if error.is_file_not_found() => None,
             saved => Some(saved?),
         };
         let view = self.compare(editor, path, saved).await?;

@@ -431,7 +431,7 @@ fn missing(path: &Path, cx: &ToolContext) -> ToolError {
         similar => format!("Did you mean {}?", similar.join(", ")),
     };
     let message = format!("Nothing was changed: {relative} does not exist. {similar}");
-    ToolError::new("file_not_found", message)
+    ToolError::file_not_found(message)
 }
 
 /// Returns the error for a group of lines that cannot be applied.

@@ -31,7 +31,7 @@ impl Original {
         let path = path.to_owned();
         let files = &cx.host.files;
         let bytes = match files.read(&path, cx.host.limits.file_bytes).await {
-            Err(error) if error.kind == "file_not_found" => {
+            Err(error) if error.is_file_not_found() => {
                 let (bytes, text, format) = (None, Arc::from(""), TextFormat::default());
                 return Ok(Self { path, bytes, text, format });
             }

@@ -159,7 +159,7 @@ async fn check_same(
 ) -> Result<(), ToolError> {
     let path = &step.change.path;
     let now = match files.read(path, limits.file_bytes).await {
-        Err(error) if error.kind == "file_not_found" => None,
+        Err(error) if error.is_file_not_found() => None,
         now => Some(now?),
     };
     if now == step.old { Ok(()) } else { Err(tandem_host::files::changed(path)) }

@@ -102,8 +102,7 @@ impl GlobPattern {
         let GlobParts { start, lead, rest } = blocking(cx, parts).await?;
         if let Some(start) = start {
             let target = PathTarget::look_up(cx, &start, respect).await;
-            let is_missing =
-                target.found.as_ref().is_err_and(|error| error.kind == "file_not_found");
+            let is_missing = target.found.as_ref().is_err_and(ToolError::is_file_not_found);
             // A missing directory of the workspace is no error: nothing matches. A missing one outside is an error, so
             // that no person is asked about it.
             if !is_missing || target.outside.is_some() {

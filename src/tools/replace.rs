@@ -250,7 +250,7 @@ fn missing(original: &Original, relative: &str, cx: &ToolContext) -> ToolError {
     };
     let message =
         format!("{relative} does not exist. {similar} To create the file, leave old_string empty.");
-    ToolError::new("file_not_found", message)
+    ToolError::file_not_found(message)
 }
 
 /// A text after an edit.

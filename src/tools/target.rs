@@ -15,6 +15,9 @@ use tandem_host::{Access, Summary, ToolContext, ToolError};
 /// Maximum length of a path or pattern in a label, in characters.
 pub(super) const LABEL_CHARS: usize = 200;
 
+/// Kind of the error for an ignored file.
+pub(super) const FILE_IGNORED: &str = "file_ignored";
+
 /// Maximum length of the paths that an error suggests, in characters.
 const SIMILAR_CHARS: usize = 600;
 
@@ -104,7 +107,7 @@ impl PathTarget {
                 "not_a_directory",
                 format!("{} is not a directory.", self.path.display()),
             )),
-            Err(error) if error.kind == "file_not_found" => Err(ToolError::new(
+            Err(error) if error.is_file_not_found() => Err(ToolError::new(
                 "directory_not_found",
                 error.message.replacen("File not found", "Directory not found", 1),
             )),
@@ -115,7 +118,7 @@ impl PathTarget {
 
 async fn check(cx: &ToolContext, real: &Path, respect: Respect) -> Result<FileKind, ToolError> {
     let found = match kind(cx, real).await {
-        Err(error) if error.kind == "file_not_found" => return Err(suggest(cx, real, error).await),
+        Err(error) if error.is_file_not_found() => return Err(suggest(cx, real, error).await),
         found => found?,
     };
     let (workspace, path) = (Arc::clone(&cx.host.workspace), real.to_owned());
@@ -142,7 +145,7 @@ async fn kind(cx: &ToolContext, real: &Path) -> Result<FileKind, ToolError> {
     let shown = cx.host.workspace.shown(real);
     cx.host.files.kind(real).await.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound => {
-            ToolError::new("file_not_found", format!("File not found: {}", shown.display()))
+            ToolError::file_not_found(format!("File not found: {}", shown.display()))
         }
         _ => ToolError::new(
             "read_content_failure",
@@ -157,5 +160,5 @@ fn ignored(path: &Path, rules: &str) -> ToolError {
         "{} is ignored by {rules}, and so it is left alone. If it is needed, ask the user.",
         path.display()
     );
-    ToolError::new("file_ignored", message)
+    ToolError::new(FILE_IGNORED, message)
 }

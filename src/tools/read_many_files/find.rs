@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::blocking::{Deadline, blocking};
 use crate::pattern::GlobPattern;
 use crate::read_file::excerpt::LineSpan;
-use crate::target::{LABEL_CHARS, PathTarget};
+use crate::target::{FILE_IGNORED, LABEL_CHARS, PathTarget};
 use tandem_content::shorten::one_line;
 use tandem_host::args::{self, FilterArgs};
 use tandem_host::files::FileKind;
@@ -245,7 +245,7 @@ impl IncludedEntry {
     async fn look_up(cx: &ToolContext, entry: &str, respect: Respect) -> Self {
         let target = PathTarget::look_up(cx, entry, respect).await;
         match &target.found {
-            Err(error) if error.kind != "file_ignored" && is_glob(entry) => {
+            Err(error) if error.kind != FILE_IGNORED && is_glob(entry) => {
                 Self::Glob(GlobPattern::in_workspace(cx, entry, false, respect).await)
             }
             _ => Self::Path(target),
@@ -400,7 +400,7 @@ impl<'a> Finder<'a> {
             }
         }
         if all.is_empty() && !self.until.timed_out() {
-            return Err(ToolError::new("file_not_found", "no such file"));
+            return Err(ToolError::file_not_found("no such file"));
         }
         Ok(EntryFiles::Files { paths: all, more: all_more })
     }
