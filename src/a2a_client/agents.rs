@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::agent::{Agent, CardStatus};
 use super::config::{AgentConfig, AgentLimits};
+use tandem_content::blocking::blocking;
 use tandem_wire::a2a::ProtocolVersion;
 
 /// Function that returns the agents which the settings name. May block.
@@ -83,7 +84,7 @@ impl Agents {
     /// Reads the settings again and replaces the agents. Their cards are read when they are needed.
     pub async fn reload(self: &Arc<Self>) -> Result<(), String> {
         let load = Arc::clone(&self.load);
-        let configs = tokio::task::spawn_blocking(move || load()).await;
+        let configs = blocking(move || load()).await;
         let configs = configs.map_err(|_| {
             "the settings were not read: the log (`--log-file`) says more".to_owned()
         })?;

@@ -1,7 +1,6 @@
 //! The agent core: a session's events, its log and its turns, what may run without a question, and
 //! the slash commands. Uses no front end and no wire format.
 
-mod blocking;
 pub mod commands;
 mod keyed_mutex;
 pub mod session;

@@ -74,6 +74,7 @@ pub use tandem_approval::{
     Answer, BuiltInRule, Choice, ChoiceKind, Decision, Mode, Question, QuestionSubject, RuleName,
     Saved, Scope, is_same_word, plain_answer,
 };
+use tandem_content::blocking::blocking;
 use tandem_host::background::Background;
 pub use tandem_host::buffers::TextBuffers;
 pub use tandem_host::client_terminals::{
@@ -149,7 +150,7 @@ impl Session {
     /// takes long.
     pub(crate) async fn catch_up(&self) {
         let engine = Arc::clone(&self.engine);
-        let caught_up = tokio::task::spawn_blocking(move || engine.transcript.lock().catch_up());
+        let caught_up = blocking(move || engine.transcript.lock().catch_up());
         // An error is ignored: while the agent ends, the runtime starts no further task.
         let _ = caught_up.await;
     }

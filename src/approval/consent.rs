@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex as Turnstile, watch};
 
 use parking_lot::Mutex;
+use tandem_content::blocking::blocking;
 
 /// Kind of the programs that are MCP servers.
 pub const MCP_SERVER: &str = "MCP server";
@@ -155,7 +156,7 @@ impl Consent {
     /// Reads the settings.
     async fn reviewed(self: &Arc<Self>) -> Review {
         let consent = Arc::clone(self);
-        let look = tokio::task::spawn_blocking(move || (consent.look)()).await;
+        let look = blocking(move || (consent.look)()).await;
         // A panic in `look` counts as a refusal, so that no program is started.
         look.unwrap_or(Review { executables: Vec::new(), status: ConsentStatus::Refused })
     }
@@ -204,7 +205,7 @@ impl Consent {
         }
         let (consent, shown) = (Arc::clone(self), shown.to_vec());
         *self.found.lock() = is_current.then(|| shown.clone());
-        let kept = tokio::task::spawn_blocking(move || (consent.keep)(&shown, yes)).await;
+        let kept = blocking(move || (consent.keep)(&shown, yes)).await;
         self.settle(yes);
         let kept = kept.unwrap_or_else(|_| Err("the log (`--log-file`) says more".to_owned()));
         kept.map_err(ConsentError::NotSaved)

@@ -1,6 +1,8 @@
 //! Content for people and models: text without hidden characters, shortened text, Markdown fences, media, server-sent
-//! events, and bounded reading of files that other programs control.
+//! events, bounded reading of files that other programs control, and
+//! hand-over of blocking work.
 
+pub mod blocking;
 pub mod bounded;
 pub mod fence;
 pub mod media;

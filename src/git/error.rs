@@ -5,7 +5,6 @@ use std::io;
 use std::time::Duration;
 
 use tandem_agent::session::StoreError;
-use tokio::task::JoinError;
 
 use super::limits::GitLimits;
 
@@ -59,8 +58,6 @@ pub enum GitError {
     DirectoryName,
     /// The clone that the session works in cannot be read.
     Clone(io::Error),
-    /// Work on the files of the clone has ended by a fault of the program.
-    Fault(JoinError),
     /// The id of a session names no directory.
     SessionId(io::Error),
     /// The clone cannot be moved away.
@@ -111,7 +108,6 @@ impl fmt::Display for GitError {
                 f.write_str("the directory of the workspaces must have a name in UTF-8")
             }
             Self::Clone(error) => write!(f, "the clone cannot be read: {error}"),
-            Self::Fault(error) => write!(f, "{error}"),
             Self::SessionId(error) => write!(f, "{error}"),
             Self::Remove(error) => write!(f, "its clone cannot be removed: {error}"),
             Self::NotOffered(origin) => write!(f, "the server was started without `{origin}`"),

@@ -6,10 +6,10 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
-use tokio::task::spawn_blocking;
 
 use super::error::GitError;
 use super::name::is_session_id;
+use tandem_content::blocking::try_blocking;
 
 /// Paths of a session's workspace.
 #[derive(Debug, Clone)]
@@ -154,8 +154,7 @@ fn make_writable(directory: impl AsFd, levels: usize) -> io::Result<()> {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, GitError> {
-    let done = spawn_blocking(work).await.map_err(io::Error::other).flatten();
-    done.map_err(GitError::Files)
+    try_blocking(work).await.map_err(GitError::Files)
 }
 
 #[cfg(test)]

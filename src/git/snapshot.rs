@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tokio::task::spawn_blocking;
-
 use super::clone::{CloneGit, CloneHead};
 use super::error::GitError;
 use super::limits::GitLimits;
 use super::name::{is_branch, is_object_id};
 use super::paths::{Paths, blocking, removed};
 use super::program::{Git, GitCommand};
+use tandem_content::blocking::try_blocking;
 
 /// Beginning of the line of a snapshot's message that names the branch.
 const BRANCH_TRAILER: &str = "Tandem-Branch: ";
@@ -73,7 +72,7 @@ pub(crate) async fn take_snapshot(
     limits: GitLimits,
 ) -> Result<TakenSnapshot, GitError> {
     let (clone, objects) = (paths.clone.clone(), paths.own.join("objects"));
-    let read = spawn_blocking(move || {
+    let head = try_blocking(move || {
         let clone = CloneGit::open(&clone)?;
         // `HEAD` is read before the objects are linked: git writes the objects of a commit before a reference names the
         // commit, so they are all there to be linked.
@@ -81,14 +80,13 @@ pub(crate) async fn take_snapshot(
         clone.link_objects(&objects)?;
         Ok::<_, std::io::Error>(head)
     });
-    let head = read.await.map_err(GitError::Fault)?.map_err(GitError::Clone)?;
+    let head = head.await.map_err(GitError::Clone)?;
     if let Some(commit) = &head.commit {
         git.run(paths, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await?;
     }
     let lists = FileLists::compare(git, paths, &head).await?;
     let clone = paths.clone.clone();
-    let changes = spawn_blocking(move || IndexChanges::of(&clone, &lists, limits.file_bytes)).await;
-    let changes = changes.map_err(GitError::Fault)?;
+    let changes = blocking(move || Ok(IndexChanges::of(&clone, &lists, limits.file_bytes))).await?;
     if changes.bytes > limits.snapshot_bytes {
         return Err(GitError::too_large(limits));
     }

@@ -13,6 +13,7 @@ use super::preimages::ContentId;
 use super::scratch::Scratch;
 use super::stored_files::{OUTPUTS_DIRECTORY, StoredFile, write_whole};
 use parking_lot::Mutex;
+use tandem_content::blocking::blocking;
 use tandem_content::shorten::{shorten, shorten_with};
 
 /// Prefix of the names of files that came with prompts.
@@ -125,7 +126,7 @@ impl Outputs {
             .into_owned(),
             None => shorten(&text, max_chars).into_owned(),
         };
-        tokio::task::spawn_blocking(fit).await.unwrap_or_default()
+        blocking(fit).await.unwrap_or_default()
     }
 
     /// Writes a text to a file that the model can read; `None` if the text is too long or cannot be written. Equal

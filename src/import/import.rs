@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tandem_agent::session::{Batch, Head, Query, Store, StoreError};
+use tandem_content::blocking::blocking;
 use tandem_store::FileStore;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -129,7 +130,7 @@ async fn imported_sessions(store: &dyn Store) -> Result<Vec<(String, Head)>, Sto
 pub async fn has_new_sessions(gemini_cli: GeminiCli, store: Arc<dyn Store>) -> bool {
     let files = {
         let gemini_cli = gemini_cli.clone();
-        spawn_blocking(move || gemini_cli.newest_files()).await.unwrap_or_default()
+        blocking(move || gemini_cli.newest_files()).await.unwrap_or_default()
     };
     // Most people have no chats of Gemini CLI. Then the stored sessions need not be listed.
     if files.is_empty() {
@@ -143,7 +144,7 @@ pub async fn has_new_sessions(gemini_cli: GeminiCli, store: Arc<dyn Store>) -> b
         FoundSession::describe(file, |_| PathBuf::new()).is_ok_and(|session| session.is_some())
     };
     let look = move || files.iter().any(|file| !was_imported(file) && is_session(file));
-    spawn_blocking(look).await.unwrap_or(false)
+    blocking(look).await.unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::http::NetworkPolicy;
 use parking_lot::Mutex;
+use tandem_content::blocking::try_blocking;
 use tandem_net as net;
 
 /// Settings for logging in to a server, for values that the server does not announce itself. The
@@ -97,7 +98,7 @@ impl StoredLogin {
     pub(super) async fn save(&self, store: &Arc<dyn TokenStore>) -> Result<(), String> {
         let text = serde_json::to_string(self).map_err(|err| err.to_string())?;
         let (store, server) = (Arc::clone(store), self.server.clone());
-        blocking(move || store.save(&server, Some(&text))).await
+        try_blocking(move || store.save(&server, Some(&text))).await
     }
 }
 
@@ -208,7 +209,7 @@ struct Tokens {
 impl Tokens {
     async fn read(&self) -> Result<(), String> {
         let (store, server) = (Arc::clone(&self.store), self.server.clone());
-        let text = blocking(move || store.load(&server)).await?;
+        let text = try_blocking(move || store.load(&server)).await?;
         let record = text.and_then(|text| serde_json::from_str::<StoredLogin>(&text).ok());
         *self.record.lock() = record.filter(|record| record.server == self.server);
         Ok(())
@@ -236,7 +237,7 @@ impl CredentialStore for Tokens {
     async fn clear(&self) -> Result<(), AuthError> {
         *self.record.lock() = None;
         let (store, server) = (Arc::clone(&self.store), self.server.clone());
-        let cleared = blocking(move || store.save(&server, None)).await;
+        let cleared = try_blocking(move || store.save(&server, None)).await;
         cleared.map_err(AuthError::CredentialStoreError)
     }
 
@@ -249,20 +250,9 @@ impl CredentialStore for Tokens {
     /// its tokens count.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
         let (store, server) = (Arc::clone(&self.store), self.server.clone());
-        let locked = blocking(move || store.lock(&server)).await;
+        let locked = try_blocking(move || store.lock(&server)).await;
         let guard = locked.map_err(AuthError::CredentialStoreError)?;
         self.read().await.map_err(AuthError::CredentialStoreError)?;
         Ok(Some(CredentialRefreshGuard::new(guard)))
     }
-}
-
-/// Runs work that may block, such as reading tokens, on a thread for blocking work.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| {
-        Err("the tokens cannot be read because of a bug in tandem; the log (`--log-file`) says more"
-            .to_owned())
-    })
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
+use tandem_content::blocking::blocking;
 use tandem_host::command_sandbox::{CommandSandbox, Confinement, why_none};
 use tandem_host::terminals::Terminals;
 use tandem_net::Lookup;
@@ -64,7 +65,7 @@ impl HubContext {
         let (load, config) = (Arc::clone(&self.load), config.clone());
         let name = config.name.clone();
         let is_named = move || load().iter().any(|named| named.runs_the_same(&config));
-        let is_named = tokio::task::spawn_blocking(is_named).await.is_ok_and(|is_named| is_named);
+        let is_named = blocking(is_named).await.is_ok_and(|is_named| is_named);
         // `agreed` is called even if the server is not named. The call makes the user be asked again if the settings
         // name another program.
         agreed(name).await && is_named

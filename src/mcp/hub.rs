@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, ServerResult};
 use serde_json::Value;
+use tandem_content::blocking::{blocking, try_blocking};
 use tandem_host::Tool;
 use tandem_host::command_sandbox::CommandSandbox;
 use tandem_host::terminals::Terminals;
@@ -18,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::auth::{Logins, blocking};
+use super::auth::Logins;
 use super::config::{McpLimits, ServerConfig, ServerReach};
 use super::connection::RequestOptions;
 use super::context::HubContext;
@@ -146,7 +147,7 @@ impl Hub {
         }
         let load = Arc::clone(&self.context.load);
         // The error has been logged, and the servers go on waiting for consent.
-        let Ok(named) = tokio::task::spawn_blocking(move || load()).await else { return };
+        let Ok(named) = blocking(move || load()).await else { return };
         let mut servers = self.registry.lock();
         let is_held = |entry: &ServerEntry| matches!(entry.server.state().phase, Phase::Held(_));
         let gone = |name: &String, entry: &mut ServerEntry| {
@@ -450,7 +451,7 @@ impl Hub {
             return Err(login::nobody_logs_in(name));
         };
         let (store, url) = (Arc::clone(&self.context.logins.store), url.clone());
-        let was_known = blocking(move || {
+        let was_known = try_blocking(move || {
             // A stored login that cannot be read is deleted as well.
             let was_known = store.load(&url).map_or(true, |tokens| tokens.is_some());
             store.save(&url, None).map(|()| was_known)

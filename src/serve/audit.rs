@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::task_local;
 use tracing::Span;
 
@@ -19,6 +19,7 @@ use tandem_agent::commands::is_share;
 use tandem_agent::session::{
     Answer, CallStarted, Origin, PrincipalId, PromptPart, TurnId, prompt_text,
 };
+use tandem_content::blocking::{BlockingError, blocking};
 
 /// Maximum number of records that wait to be written. Further records are lost, and their number is recorded.
 const MAX_WAITING_RECORDS: usize = 10_000;
@@ -48,13 +49,13 @@ pub async fn for_client<F: Future>(address: Option<IpAddr>, work: F) -> F::Outpu
 /// future is dropped.
 pub async fn blocking_for_client<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, JoinError> {
+) -> Result<T, BlockingError> {
     let (address, span) = (client_address(), Span::current());
     let work = move || match address {
         Some(address) => CLIENT_ADDRESS.sync_scope(address, work),
         None => work(),
     };
-    spawn_blocking(move || span.in_scope(work)).await
+    blocking(move || span.in_scope(work)).await
 }
 
 /// Options of the audit log.
@@ -251,7 +252,7 @@ async fn write(file: PathBuf, mut records: mpsc::Receiver<Value>) {
             lines.push('\n');
         }
         let path = file.clone();
-        let written = spawn_blocking(move || {
+        let written = blocking(move || {
             // The file is opened for each write, so that a rotated file is replaced by a new one.
             open(&path)?.write_all(lines.as_bytes())
         });

@@ -14,6 +14,7 @@ use super::oidc::{Oidc, OidcError, OidcOptions};
 use super::proxy::TrustedProxy;
 use super::tokens::{self, FileStamp, PrincipalRole, TOKEN_PREFIX, TokenList};
 use tandem_agent::session::{PrincipalId, SessionAccess, ShareRole};
+use tandem_content::blocking::blocking;
 
 /// Interval between two checks of the token file while there are no requests.
 const TOKEN_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -320,7 +321,7 @@ impl TokenFile {
     async fn reload_if_changed(&self) {
         let mut known = self.looking.lock().await;
         let (path, before) = (self.path.clone(), known.stamp);
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = blocking(move || {
             let stamp = tokens::stamp(&path)?;
             let is_new = stamp.is_some() && stamp != before;
             let list = is_new.then(|| tokens::read_list(&path)).transpose()?;

@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::tokens::{FileStamp, stamp};
+use tandem_content::blocking::blocking;
 
 /// Names of the HTTP versions in a TLS handshake (ALPN).
 const HTTP_2: &[u8] = b"h2";
@@ -83,7 +84,7 @@ impl Tls {
             tokio::time::sleep(FILE_CHECK_INTERVAL).await;
             let tls = Arc::clone(self);
             // A panic is ignored, since the next check may succeed.
-            let _ = tokio::task::spawn_blocking(move || tls.reload_if_changed()).await;
+            let _ = blocking(move || tls.reload_if_changed()).await;
         }
     }
 

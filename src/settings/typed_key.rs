@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 
 use super::credentials::Credentials;
 use super::endpoint::clean_key;
+use tandem_content::blocking::blocking;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider;
 use tandem_model::{Error, Secret};
@@ -55,7 +56,7 @@ pub(super) async fn accept(
         credentials.give(provider, key);
         Ok(path)
     };
-    let stored = tokio::task::spawn_blocking(store).await;
+    let stored = blocking(store).await;
     stored
         .map_err(|_| "The key could not be stored.".to_owned())
         .flatten()

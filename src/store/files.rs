@@ -16,11 +16,12 @@ use tandem_agent::session::{
     Head, Listed, Millis, Orphan, Query, Secrets, SharedStore, Store, StoreError, Stored,
     StoredLog, WriteLease, find_orphans,
 };
+use tandem_content::blocking::try_blocking;
 use tokio::sync::mpsc;
 
 use self::directory::{
-    LOG_FILE, LONGEST_LINE, LockedLog, LogFile, OWNER_FILE, SECRETS_FILE, blocking, lock,
-    not_found_as, open, read_head, read_head_or_first_event, session_id, store_id,
+    LOG_FILE, LONGEST_LINE, LockedLog, LogFile, OWNER_FILE, SECRETS_FILE, lock, not_found_as, open,
+    read_head, read_head_or_first_event, session_id, store_id,
 };
 use self::lease::FileLease;
 use crate::lines;
@@ -70,7 +71,7 @@ impl FileStore {
     pub async fn publish(&self, id: &str, changed: Millis) -> Result<(), StoreError> {
         let (root, from, to) = (self.root.clone(), self.staging().session(id)?, self.session(id)?);
         let since = Duration::from_millis(u64::try_from(changed).unwrap_or(0));
-        blocking(move || {
+        try_blocking(move || {
             let log = File::options().append(true).open(from.join(LOG_FILE))?;
             log.set_modified(UNIX_EPOCH + since)?;
             // `rename` fails if the target is a directory with files, so no stored session is replaced.
@@ -95,12 +96,12 @@ impl FileStore {
 impl Store for FileStore {
     async fn create(&self, head: &Head) -> Result<Box<dyn WriteLease>, StoreError> {
         let (dir, head) = (self.session(&head.id)?, head.clone());
-        blocking(move || FileLease::create(&dir, &head)).await
+        try_blocking(move || FileLease::create(&dir, &head)).await
     }
 
     async fn acquire(&self, id: &str) -> Result<Box<dyn WriteLease>, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
-        blocking(move || FileLease::open(&dir).map_err(not_found_as(&id))).await
+        try_blocking(move || FileLease::open(&dir).map_err(not_found_as(&id))).await
     }
 
     async fn acquire_orphan(&self, orphan: &Orphan) -> Result<Box<dyn WriteLease>, StoreError> {
@@ -109,7 +110,7 @@ impl Store for FileStore {
 
     async fn is_held(&self, id: &str) -> Result<bool, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
-        blocking(move || {
+        try_blocking(move || {
             let log = File::open(dir.join(LOG_FILE))
                 .map_err(StoreError::Io)
                 .map_err(not_found_as(&id))?;
@@ -120,17 +121,17 @@ impl Store for FileStore {
 
     async fn id(&self) -> Result<String, StoreError> {
         let root = self.root.clone();
-        blocking(move || Ok(store_id(&root)?)).await
+        try_blocking(move || Ok(store_id(&root)?)).await
     }
 
     async fn head(&self, id: &str) -> Result<Head, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
-        blocking(move || read_head_or_first_event(&mut open(&dir, &id)?, &id)).await
+        try_blocking(move || read_head_or_first_event(&mut open(&dir, &id)?, &id)).await
     }
 
     async fn read(&self, id: &str) -> Result<StoredLog, StoreError> {
         let (dir, id) = (self.session(id)?, id.to_owned());
-        let log = blocking(move || {
+        let log = try_blocking(move || {
             let mut log = open(&dir, &id)?;
             if let Err(err) = read_head(&mut log) {
                 read_head_or_first_event(&mut open(&dir, &id)?, &id).map_err(|_| err)?;
@@ -138,7 +139,7 @@ impl Store for FileStore {
                 // of the damage.
                 return Ok((open(&dir, &id)?, 0));
             }
-            Ok((log, 1))
+            Ok::<_, StoreError>((log, 1))
         });
         let (log, lines_read) = log.await?;
         // The channel holds two pieces, so that reading goes on while the consumer handles the pieces before.
@@ -159,7 +160,7 @@ impl Store for FileStore {
 
     async fn opened(&self) -> Result<Vec<String>, StoreError> {
         let root = self.root.clone();
-        blocking(move || {
+        try_blocking(move || {
             let ids = list::ids(&root)?.map(|id| id.as_hyphenated().to_string());
             // A process that closes a session removes this file, so a file that is still there is of an open session
             // or of a killed process.
@@ -170,7 +171,7 @@ impl Store for FileStore {
 
     async fn secrets(&self, id: &str) -> Result<Secrets, StoreError> {
         let path = self.session(id)?.join(SECRETS_FILE);
-        blocking(move || match File::open(path) {
+        try_blocking(move || match File::open(path) {
             Ok(file) => {
                 let file = BufReader::new(file.take(LONGEST_LINE));
                 Ok(serde_json::from_reader(file).map_err(io::Error::from)?)
@@ -183,12 +184,12 @@ impl Store for FileStore {
 
     async fn list(&self, query: &Query) -> Result<Vec<Listed>, StoreError> {
         let (root, query) = (self.root.clone(), query.clone());
-        blocking(move || list::list(&root, &query)).await
+        try_blocking(move || list::list(&root, &query)).await
     }
 
     async fn may_say(&self, id: &str, lower: &str) -> Result<bool, StoreError> {
         let (dir, id, lower) = (self.session(id)?, id.to_owned(), lines::escaped(lower));
-        blocking(move || {
+        try_blocking(move || {
             let (mut log, mut line, mut said) = (open(&dir, &id)?, Vec::new(), Vec::new());
             while log.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)? > 0 {
                 lines::add_said(&line, &mut said);
@@ -201,7 +202,7 @@ impl Store for FileStore {
 
     async fn delete(&self, id: &str) -> Result<(), StoreError> {
         let (root, dir, id) = (self.root.clone(), self.session(id)?, id.to_owned());
-        blocking(move || {
+        try_blocking(move || {
             let log = File::open(dir.join(LOG_FILE))
                 .map_err(StoreError::Io)
                 .map_err(not_found_as(&id))?;

@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use super::registry::{Argument, Command, CommandRequest};
-use crate::blocking::blocking;
 use crate::session::{CommandReply, Reader};
 use crate::sessions::{Conversation, conversation_of, to_html, to_markdown, to_text};
+use tandem_content::blocking::try_blocking;
 use tandem_host::disk::Disk;
 
 pub(super) const FILE_ARGUMENT: Argument =
@@ -39,7 +39,7 @@ pub(super) async fn export(request: CommandRequest<'_>) -> Result<CommandReply, 
     let path = turn.resolve(request.args).await.map_err(not_written)?;
     let (log, name, disk) =
         (turn.events(), turn.engine.host.workspace.relative(&path), turn.engine.host.disk.clone());
-    blocking(move || write_document(log, write, &disk, &path)).await.map_err(not_written)?;
+    try_blocking(move || write_document(log, write, &disk, &path)).await.map_err(not_written)?;
     Ok(CommandReply::Say(format!("The conversation is written into `{name}`.")))
 }
 

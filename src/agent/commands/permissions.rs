@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::registry::{Argument, Command, CommandRequest};
-use crate::blocking::blocking;
 use crate::session::CommandReply;
 use tandem_approval::consent::{ConsentError, ConsentStatus, Review};
 use tandem_approval::{Permissions, Saved, Scope};
+use tandem_content::blocking::{blocking, try_blocking};
 
 const YES_ARGUMENT: Argument =
     Argument { name: "yes or no", description: "yes (the default), or no", is_required: false };
@@ -75,7 +75,7 @@ async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let consent = &request.turn.engine.approvals.consent;
     let Review { executables, status } = consent.review().await;
     let permissions = Arc::clone(&request.turn.engine.approvals.permissions);
-    let mut text = blocking(move || Ok(written(&permissions))).await?;
+    let mut text = blocking(move || written(&permissions)).await?;
     if !executables.is_empty() {
         let may = match status {
             ConsentStatus::Given => "are trusted",
@@ -134,7 +134,7 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         format!("`{}` is not a number. `/permissions` shows the numbers.", request.args)
     })?;
     let permissions = Arc::clone(&request.turn.engine.approvals.permissions);
-    let removed = blocking(move || {
+    let removed = try_blocking(move || {
         let at = number.checked_sub(1);
         let answer = at.and_then(|at| answered(&permissions).into_iter().nth(at));
         let answer = answer.ok_or(format!(
@@ -145,7 +145,7 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
                 .unsave(saved)
                 .map_err(|why| format!("The \"always\" answer was not removed: {why}."))?;
         }
-        Ok(answer)
+        Ok::<_, String>(answer)
     });
     let scope = match removed.await? {
         AlwaysAnswer::Session(scope) => {
@@ -191,7 +191,7 @@ async fn reload(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         permissions.reload();
         let news = permissions.unseen_remarks();
         let rules = permissions.loaded().policy.rules().len();
-        Ok(format!("{rules} rules are in force.\n{}", news.join("\n")))
+        format!("{rules} rules are in force.\n{}", news.join("\n"))
     });
     Ok(CommandReply::Say(news.await?.trim_end().to_owned()))
 }

@@ -14,6 +14,7 @@ use crate::session::{
     Batch, BatchSummary, Event, ForkPoint, Head, SessionStarted, Shares, Store, StoreError, Stored,
     TaskEvent, WriteLease,
 };
+use tandem_content::blocking::blocking;
 
 /// Directories of a session's files. `true`: the copy may share the files by hard links, because these files never
 /// change once they are written.
@@ -97,7 +98,7 @@ async fn write(
         ..store.head(id).await?
     };
     if let (Some(from), Some(to)) = (store.directory(id), store.directory(&new_id)) {
-        let copied = tokio::task::spawn_blocking(move || copy_files(&from, &to)).await;
+        let copied = blocking(move || copy_files(&from, &to)).await;
         copied.map_err(io::Error::other)??;
     }
     let (old_id, copy_id) = (id.to_owned(), new_id.clone());
@@ -105,7 +106,7 @@ async fn write(
         let batches = batches.into_iter();
         batches.flat_map(|batch| copied(batch, &old_id, &copy_id)).collect()
     };
-    let batches = tokio::task::spawn_blocking(copy).await.map_err(io::Error::other)?;
+    let batches = blocking(copy).await.map_err(io::Error::other)?;
     create_whole(store, &head, batches).await?;
     Ok(head)
 }

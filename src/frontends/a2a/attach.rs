@@ -24,6 +24,7 @@ use super::orders::{OrderReply, OrderedCall, TerminalCall};
 use super::server::{A2aServer, CallOrigin};
 use tandem_agent::session::{Origin, Reader, Session, StoreError};
 use tandem_agent::sessions::Leased;
+use tandem_content::blocking::blocking;
 use tandem_serve::audit::{client_address, for_client};
 use tandem_serve::principals::Principal;
 use tandem_trace::TraceContext;
@@ -308,7 +309,7 @@ fn answer_blocking<T: Serialize + Send + 'static>(
     slot: OwnedSemaphorePermit,
     work: impl FnOnce() -> T + Send + 'static,
 ) {
-    let work = tokio::task::spawn_blocking(move || {
+    let work = blocking(move || {
         let output = work();
         drop(slot);
         output

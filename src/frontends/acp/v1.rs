@@ -26,7 +26,6 @@ mod view;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio::task::spawn_blocking;
 
 use self::answer::answer;
 pub(crate) use self::editor::Editor;
@@ -35,6 +34,7 @@ use self::options::{Setting, session_options};
 use self::prompt::parts;
 use self::queue::MOST_WAITING;
 use self::view::Start;
+use tandem_content::blocking::blocking;
 use tandem_wire::acp::v1::{
     CANCEL_METHOD, CLOSE_SESSION, DELETE_SESSION, Empty, LIST_SESSIONS, LOAD_SESSION,
     LOGOUT_METHOD, NEW_SESSION, PROMPT_METHOD, PromptParams, RESUME_SESSION, SET_CONFIG_OPTION,
@@ -93,7 +93,7 @@ impl Editor {
         let lock = self.lock(&opened.client.id);
         tokio::spawn(async move {
             let session = Arc::clone(opened.session());
-            let needs_model = spawn_blocking(move || {
+            let needs_model = blocking(move || {
                 let needs_model = session.needs_model(&prompt);
                 (needs_model, prompt)
             });

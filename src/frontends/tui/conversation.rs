@@ -11,6 +11,7 @@ use super::remote::Remote;
 use tandem_agent::session::{
     Answer, AnswerError, Mode, Origin, PromptPart, Reader, Session, SessionCommand, TurnId,
 };
+use tandem_content::blocking::blocking;
 
 /// Maximum number of log entries to take in before the keyboard is polled again.
 const MAX_BATCH_ENTRIES: usize = 2000;
@@ -163,7 +164,7 @@ impl Conversation {
         match self {
             Self::Here(session, _) => {
                 let session = Arc::clone(session);
-                let found = tokio::task::spawn_blocking(move || session.mentionable(most));
+                let found = blocking(move || session.mentionable(most));
                 async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.files(most),
@@ -187,7 +188,7 @@ impl Conversation {
         match self {
             Self::Here(session, _) => {
                 let session = Arc::clone(session);
-                let found = tokio::task::spawn_blocking(move || session.own_commands());
+                let found = blocking(move || session.own_commands());
                 async move { Ok(found.await.unwrap_or_default()) }.boxed()
             }
             Self::There(remote) => remote.prompts(),

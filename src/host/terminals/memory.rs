@@ -4,10 +4,10 @@
 use std::fs;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::table;
+use tandem_content::blocking::blocking;
 
 /// Time between two measurements.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ const DEFAULT_QUARTERS: u64 = 3;
 pub(super) async fn wait_until_exceeded(group: i32, limit: Option<u64>) -> u64 {
     loop {
         sleep(LOOK_INTERVAL).await;
-        let look = spawn_blocking(move || {
+        let look = blocking(move || {
             let limit = limit.or_else(default_limit)?;
             exceeds(group, limit).then_some(limit)
         });

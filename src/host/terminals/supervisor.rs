@@ -24,6 +24,7 @@ use super::login_shell::LoginShell;
 use super::orphans;
 use super::table::{self, Process};
 use parking_lot::{Mutex, RwLock};
+use tandem_content::blocking::blocking;
 
 /// Maximum time to wait for all programs to end when the agent ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -273,7 +274,7 @@ impl Supervisor {
             ours.iter().for_each(Process::kill);
             !marked.is_empty() || !ours.is_empty()
         };
-        tokio::task::spawn_blocking(kill).await.unwrap_or(false)
+        blocking(kill).await.unwrap_or(false)
     }
 
     /// Starts the guard, if there is none. If that fails, commands run without a guard.
@@ -423,7 +424,7 @@ impl Watched {
 
 /// Runs a search through `/proc` on a blocking thread: it takes a while on a busy machine.
 async fn search<T: Send + 'static>(look: impl FnOnce() -> Vec<T> + Send + 'static) -> Vec<T> {
-    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    blocking(look).await.unwrap_or_default()
 }
 
 fn own_pid() -> i32 {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{StoredSessions, print, say, shown_title};
 use crate::cli::ImportArgs;
+use tandem_content::blocking::blocking;
 use tandem_content::visible::escaped_json;
 use tandem_import::{
     FoundSession, FoundSessions, GeminiCli, ImportOutcome, ImportScope, Importer, SkipReason,
@@ -71,7 +72,7 @@ impl StoredSessions {
             None if args.all => ImportScope::All,
             None => ImportScope::Directory,
         };
-        Ok(tokio::task::spawn_blocking(move || gemini_cli.find(&scope)).await?)
+        Ok(blocking(move || gemini_cli.find(&scope)).await?)
     }
 }
 

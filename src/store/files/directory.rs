@@ -34,14 +34,6 @@ pub(super) const LONGEST_LINE: u64 = 1 << 30;
 const LOCK_ATTEMPTS: usize = 100;
 const LOCK_WAIT: Duration = Duration::from_millis(1);
 
-/// Runs work on the disk on a thread for blocking work.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(StoreError::Io(io::Error::other("the agent is ending"))))
-}
-
 /// Turns the error for a missing file into [`StoreError::NotFound`] with the session's id.
 pub(super) fn not_found_as(id: &str) -> impl Fn(StoreError) -> StoreError {
     move |err| match err {

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tandem_agent::session::{Batch, Head, Holder, Secrets, StoreError, WriteLease};
+use tandem_content::blocking::try_blocking;
 
 use super::directory::{
-    self, LOG_FILE, LockedLog, OWNER_FILE, SECRETS_FILE, blocking, has_head, is_same, lock,
-    make_dir, write_owner,
+    self, LOG_FILE, LockedLog, OWNER_FILE, SECRETS_FILE, has_head, is_same, lock, make_dir,
+    write_owner,
 };
 use crate::backwards::Backwards;
 use crate::lines::{self, FORMAT_VERSION};
@@ -110,7 +111,7 @@ impl FileLease {
         write: impl FnOnce(&mut LogWriter) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {
         let log = Arc::clone(&self.log);
-        blocking(move || write(&mut log.lock())).await
+        try_blocking(move || write(&mut log.lock())).await
     }
 }
 
@@ -155,7 +156,7 @@ impl WriteLease for FileLease {
 
     async fn store_secrets(&mut self, secrets: &Secrets) -> Result<(), StoreError> {
         let (dir, secrets) = (self.dir.clone(), secrets.clone());
-        blocking(move || Ok(write_secrets(&dir, &secrets)?)).await
+        try_blocking(move || Ok(write_secrets(&dir, &secrets)?)).await
     }
 }
 

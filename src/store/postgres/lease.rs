@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use tandem_agent::session::{Batch, Head, Secrets, StoreError, WriteLease};
+use tandem_content::blocking::blocking;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -193,7 +194,7 @@ impl WriteLease for PostgresLease {
 
     async fn append(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
         let Some(end) = batches.last().map(Batch::end) else { return Ok(()) };
-        let encoded = tokio::task::spawn_blocking(move || encode(&batches)).await;
+        let encoded = blocking(move || encode(&batches)).await;
         let encoded = encoded.map_err(io::Error::other)??;
         if let Some(renewed) = &mut self.renewed {
             renewed.add(encoded);

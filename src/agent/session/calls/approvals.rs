@@ -13,6 +13,7 @@ use crate::session::events::log::Log;
 use crate::session::turns::spans;
 use tandem_approval::consent::Consent;
 use tandem_approval::{Answer, Decision, Permissions, Scope};
+use tandem_content::blocking::blocking;
 use tandem_host::ToolError;
 
 /// Parts of a session that decide if a call runs.
@@ -39,7 +40,7 @@ impl Approvals {
     pub(crate) async fn load_rules(&self) {
         if !self.permissions.is_loaded() {
             let permissions = Arc::clone(&self.permissions);
-            let load = tokio::task::spawn_blocking(move || permissions.loaded());
+            let load = blocking(move || permissions.loaded());
             // A panic in the task is not handled here. The rules stay unread, so the next caller that needs them reads
             // them again.
             drop(load.await);
@@ -137,7 +138,7 @@ impl Approvals {
     async fn save(&self, scope: Scope) {
         self.allow_always(scope.clone());
         let permissions = Arc::clone(&self.permissions);
-        let saved = tokio::task::spawn_blocking(move || permissions.save(scope)).await;
+        let saved = blocking(move || permissions.save(scope)).await;
         let notice = match saved {
             Ok(Ok(file)) => {
                 format!(

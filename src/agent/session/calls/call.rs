@@ -25,6 +25,7 @@ use tandem_approval::{
     Answer, BuiltInRule, Checked, Environment, Mode, PolicyRequest, SandboxSituation, Scope,
     Verdict, sandbox_mark,
 };
+use tandem_content::blocking::blocking;
 use tandem_content::shorten::ellipsis;
 use tandem_host::background::Job;
 use tandem_host::command_sandbox::ShownFiles;
@@ -296,9 +297,7 @@ async fn apply_policy(
     };
     let environment = environment.sandboxed(sandbox);
     let (args, access) = (args.clone(), access.clone());
-    let check = tokio::task::spawn_blocking(move || {
-        permissions.check(&tool.request(&args, &access), &environment)
-    });
+    let check = blocking(move || permissions.check(&tool.request(&args, &access), &environment));
     // A panic in the policy denies the call.
     check
         .await

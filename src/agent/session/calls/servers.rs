@@ -8,10 +8,10 @@ use futures::FutureExt as _;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::blocking::blocking;
 use crate::session::events::event::Event;
 use crate::session::events::log::Log;
 use tandem_approval::consent::{Consent, ConsentError, Executable, MCP_SERVER};
+use tandem_content::blocking::try_blocking;
 use tandem_mcp::{Hub, ServerStatus};
 
 /// Time for which a prompt waits for servers before people are told that it waits.
@@ -97,7 +97,7 @@ impl Servers {
     /// a bounded time.
     pub(crate) async fn reload(&self, only: Option<&str>) -> Result<(), String> {
         let (hub, only) = (Arc::clone(&self.hub), only.map(str::to_owned));
-        blocking(move || hub.reload(only.as_deref())).await?;
+        try_blocking(move || hub.reload(only.as_deref())).await?;
         if self.hub.awaits_consent() {
             // The new settings may name other servers that need the user's consent.
             self.consent.review_again();

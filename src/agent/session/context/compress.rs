@@ -18,6 +18,7 @@ use self::old::SummarizedMessages;
 use self::summary::{Summary, SummedUp, Writing, whole};
 use crate::session::engine::Engine;
 use crate::session::events::event::{self, Compressed, Event};
+use tandem_content::blocking::blocking;
 use tandem_model::{self as model, Message};
 
 /// Maximum size of the user's quoted words, in percent of the model's window.
@@ -265,7 +266,7 @@ async fn keep_whole(engine: &Engine, old: &SummarizedMessages) -> Vec<String> {
     let mut files = before.map_or_else(Vec::new, |before| before.short.whole.clone());
     let (outputs, text) = (Arc::clone(&engine.host.outputs), whole(old.unsummarized()));
     let keep = move || outputs.name(&outputs.save("conversation", &text)?);
-    files.extend(tokio::task::spawn_blocking(keep).await.ok().flatten());
+    files.extend(blocking(keep).await.ok().flatten());
     files.drain(..files.len().saturating_sub(MAX_RECORD_FILES));
     files
 }

@@ -16,6 +16,7 @@ use crate::session::events::event::Event;
 use crate::session::events::log::Log;
 use crate::session::state::session_state::CurrentState;
 use parking_lot::Mutex;
+use tandem_content::blocking::blocking;
 use tandem_host::workspace::Workspace;
 use tandem_host::{Access, FileLocation, Invocation, ToolKind};
 use tandem_mcp::Hub;
@@ -109,7 +110,7 @@ impl Instructions {
             let below = instructions.known.lock().below.clone();
             instructions.sources.memory.read(&instructions.sources.workspace, &below)
         };
-        tokio::task::spawn_blocking(read).await.unwrap_or_default()
+        blocking(read).await.unwrap_or_default()
     }
 
     /// Lets the next request begin with a new system instruction that has all instructions as they are then, because
@@ -150,7 +151,7 @@ impl Instructions {
     async fn tell(self: &Arc<Self>, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
         let Self { sources, .. } = &**self;
         let (instructions, servers) = (Arc::clone(self), sources.servers.instructions());
-        let read = tokio::task::spawn_blocking(move || instructions.read(more, servers)).await;
+        let read = blocking(move || instructions.read(more, servers)).await;
         let Ok(news) = read else {
             // The reading has panicked, which is logged. An agent that follows fewer instructions is better than none.
             return system(&sources.workspace, 0, (sources.today)()).into();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::store::{Store, StoreError};
+use tandem_content::blocking::blocking;
 use tandem_host::scratch::Scratch;
 use tandem_host::stored_files::{StoredFileChange, StoredFileSource, StoredFiles};
 
@@ -79,7 +80,7 @@ impl FileUploads {
 /// Reads a file of the directory; `None` if the file does not exist any more.
 async fn read(scratch: &Arc<Scratch>, name: &str) -> io::Result<Option<Vec<u8>>> {
     let (scratch, name) = (Arc::clone(scratch), name.to_owned());
-    let read = tokio::task::spawn_blocking(move || fs::read(scratch.dir()?.join(name)));
+    let read = blocking(move || fs::read(scratch.dir()?.join(name)));
     match read.await.map_err(io::Error::other)? {
         Ok(content) => Ok(Some(content)),
         Err(err) if err.kind() == ErrorKind::NotFound => Ok(None),

@@ -15,6 +15,7 @@ use crate::session::events::log::{self, Log, Millis};
 use crate::session::state::session_state::{CurrentState, SessionState};
 use crate::session::state::turn_progress::ResumePolicy;
 use tandem_approval::Mode;
+use tandem_content::blocking::blocking;
 use tandem_host::scratch::Scratch;
 use tandem_host::stored_files::StoredFile;
 use tandem_model::Model;
@@ -214,7 +215,7 @@ async fn read(
     let (pieces, log) = (store.read(id).await?, log.clone());
     let runtime = Handle::current();
     // The log is read on a blocking thread, because a long log would keep a thread of the runtime from all other tasks.
-    let read = tokio::task::spawn_blocking(move || runtime.block_on(restore_log(pieces, &log)));
+    let read = blocking(move || runtime.block_on(restore_log(pieces, &log)));
     read.await.map_err(io::Error::other)?
 }
 
@@ -259,7 +260,7 @@ async fn resumption(
         return Ok(Resumption::default());
     };
     let log = log.clone();
-    let find = tokio::task::spawn_blocking(move || resumption::find(&log, &state));
+    let find = blocking(move || resumption::find(&log, &state));
     Ok(find.await.map_err(io::Error::other)?)
 }
 

@@ -16,6 +16,7 @@ use crate::session::events::event::Event;
 use crate::session::events::log::Millis;
 use crate::session::events::principal::{PrincipalId, SessionAccess, Shares};
 use crate::session::events::saved_workspace::GitOrigin;
+use tandem_content::blocking::BlockingError;
 use tandem_host::stored_files::StoredFile;
 
 /// Description of a session that is stored when the session is created, and not changed later: the first line of a
@@ -297,6 +298,12 @@ impl fmt::Display for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+impl From<BlockingError> for StoreError {
+    fn from(error: BlockingError) -> Self {
+        Self::Io(error.into())
+    }
+}
 
 impl From<io::Error> for StoreError {
     fn from(err: io::Error) -> Self {

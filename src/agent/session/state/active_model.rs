@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::blocking::blocking;
 use parking_lot::Mutex;
+use tandem_content::blocking::{blocking, try_blocking};
 use tandem_model::{Model, Models};
 
 /// The model that answers.
@@ -26,7 +26,7 @@ impl ActiveModel {
     /// Returns the ids of the models that are known by name.
     pub(crate) async fn known_ids(&self) -> Result<Vec<String>, String> {
         let models = Arc::clone(&self.available);
-        blocking(move || models.known()).await
+        try_blocking(move || models.known()).await
     }
 
     /// Fetches the ids of the models that servers offer now which people run themselves or have chosen, such as a
@@ -34,7 +34,7 @@ impl ActiveModel {
     pub(crate) async fn served(&self) -> Vec<String> {
         let (models, current) = (Arc::clone(&self.available), self.id());
         // Keys and addresses may be read from files.
-        match blocking(move || Ok(models.served(&current))).await {
+        match blocking(move || models.served(&current)).await {
             Ok(served) => served.await,
             Err(_) => Vec::new(),
         }
@@ -48,7 +48,7 @@ impl ActiveModel {
     /// Opens another model. Also returns the model's own id, because `id` may be an alias.
     pub(crate) async fn open(&self, id: &str) -> Result<(String, Arc<dyn Model>), String> {
         let (models, id) = (Arc::clone(&self.available), id.to_owned());
-        blocking(move || {
+        try_blocking(move || {
             let id = models.resolve(&id);
             models.open(&id).map(|model| (id, model))
         })

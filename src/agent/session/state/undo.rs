@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::session::events::event::{Event, PromptPart, ToolOutcome, TurnId};
 use crate::session::events::log::Log;
+use tandem_content::blocking::blocking;
 use tandem_host::Host;
 use tandem_host::files::UNCONFIRMED_KIND;
 use tandem_host::preimages::{FileChange, Preimage};
@@ -170,7 +171,7 @@ impl Undo {
         // The changes that are not undone, by file, the newest last.
         let mut standing: HashMap<&Path, Vec<&CallChange>> = HashMap::new();
         let log = self.log.clone();
-        let all = tokio::task::spawn_blocking(move || changes(&log)).await.unwrap_or_default();
+        let all = blocking(move || changes(&log)).await.unwrap_or_default();
         for change in all.iter().filter(|change| !change.restored) {
             standing.entry(&change.path).or_default().push(change);
         }

@@ -11,11 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use serde::{Deserialize, Serialize};
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::fill::{Template, fill_template};
-use crate::blocking::{FAULT_MESSAGE, blocking};
 use crate::session::context::compress;
 use crate::session::context::memory::MemoryFile;
 use crate::session::context::rewind::{EarlierPrompt, EarlierPrompts};
@@ -27,6 +25,7 @@ use crate::session::events::log::Reader;
 use crate::session::events::principal::{SessionAccess, ShareRole};
 use crate::session::state::session_state::title_of;
 use crate::session::state::undo::{self, CallChange, Selection, Undo};
+use tandem_content::blocking::{BlockingError, blocking, try_blocking};
 use tandem_mcp::Hub;
 use tandem_model::Part;
 
@@ -190,7 +189,7 @@ impl CommandTurn<'_> {
     /// Returns the prompts to which the conversation can be rewound, oldest first.
     pub(crate) async fn earlier_prompts(&self) -> Result<Vec<EarlierPrompt>, String> {
         let mut log = self.events();
-        blocking(move || Ok(EarlierPrompts::from_log(&mut log).list())).await
+        Ok(blocking(move || EarlierPrompts::from_log(&mut log).list()).await?)
     }
 
     /// Takes a prompt, and all that came after it, out of the conversation that the model sees. The log itself stays,
@@ -202,11 +201,7 @@ impl CommandTurn<'_> {
         // The transcript folds the whole log again, which takes long for a long log, so this is done off the runtime's
         // threads.
         let transcript = Arc::clone(&self.engine.transcript);
-        blocking(move || {
-            transcript.lock().catch_up();
-            Ok(())
-        })
-        .await
+        Ok(blocking(move || transcript.lock().catch_up()).await?)
     }
 
     /// Returns the session's title.
@@ -246,7 +241,7 @@ impl CommandTurn<'_> {
     pub(crate) async fn remember(&self, text: &str) -> Result<PathBuf, String> {
         self.check_user()?;
         let (instructions, text) = (Arc::clone(&self.engine.instructions), text.to_owned());
-        blocking(move || instructions.memory().add(&text)).await
+        try_blocking(move || instructions.memory().add(&text)).await
     }
 
     /// Returns the changes that calls have made in files, in the order in which the log announces them.
@@ -266,7 +261,7 @@ impl CommandTurn<'_> {
         let stop = CancellationToken::new();
         let _stop_on_drop = stop.clone().drop_guard();
         let restore = async move { undo.restore(&selection, &stop).await };
-        tokio::spawn(restore).await.map_err(|_| FAULT_MESSAGE.to_owned())
+        tokio::spawn(restore).await.map_err(|_| BlockingError.into())
     }
 
     /// Enables or disables an MCP server, and waits until the servers are ready, or the time for that is over.
@@ -335,7 +330,7 @@ async fn resolve_beside(
 ) -> Option<NotForModel> {
     let (commands, hub) = (Arc::clone(commands), Arc::clone(&engine.servers.hub));
     let text = text.to_owned();
-    spawn_blocking(move || commands.resolve(&hub, &text)).await.ok().flatten()
+    blocking(move || commands.resolve(&hub, &text)).await.ok().flatten()
 }
 
 /// Returns `true` if a prompt is a command.

@@ -12,6 +12,7 @@ use crate::session::calls::call;
 use crate::session::context::at_path;
 use crate::session::engine::{CurrentTurn, Engine};
 use crate::session::events::event::{Event, PromptPart};
+use tandem_content::blocking::blocking;
 use tandem_host::files::FileKind;
 use tandem_host::workspace::{Respect, WalkEntry, Workspace};
 use tandem_host::{Host, ReadablePath, ToolError};
@@ -129,7 +130,7 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
             targets.push(target(&engine.host, &mention.path).await);
         }
         let find = move || find_all(&workspace, &mentions, targets, &stop);
-        tokio::task::spawn_blocking(find).await
+        blocking(find).await
     };
     let Some(Ok(wanted)) = cancel.run_until_cancelled(search).await else {
         return true;

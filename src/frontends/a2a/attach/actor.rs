@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-use tokio::task::spawn_blocking;
 
 use super::super::context::SessionContext;
 use super::super::orders::TerminalCall;
@@ -15,6 +14,7 @@ use super::super::turns;
 use tandem_agent::session::{
     Answer, AnswerError, ClientName, PromptPart, PromptTags, Session, TurnId,
 };
+use tandem_content::blocking::blocking;
 use tandem_serve::principals::{self, DRIVE_RIGHT, Principal, SessionRight, WATCH_RIGHT};
 use tandem_wire::attach::{
     ANSWER_METHOD, AnswerParams, CANCEL_METHOD, EVENTS_METHOD, FILES_METHOD, FilesParams,
@@ -87,11 +87,11 @@ pub(in super::super) async fn obey(
         OPEN_METHOD => to_value(take_in(server, principal, &context, terminal)?),
         FILES_METHOD => {
             let files = params.parse::<FilesParams>()?;
-            let named = spawn_blocking(move || mentionable(&session, &files)).await;
+            let named = blocking(move || mentionable(&session, &files)).await;
             to_value(named.map_err(Error::internal)?)
         }
         PROMPTS_METHOD => {
-            let commands = spawn_blocking(move || session.own_commands()).await;
+            let commands = blocking(move || session.own_commands()).await;
             to_value(commands.map_err(Error::internal)?)
         }
         _ => {

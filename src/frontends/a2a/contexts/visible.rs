@@ -25,6 +25,7 @@ use tandem_agent::sessions::{
     CreateError, Leased, LoadedSession, SessionRequest, SessionSummary, Sessions, begun_id,
     owned_id, stored_id,
 };
+use tandem_content::blocking::blocking;
 use tandem_serve::principals::{DRIVE_RIGHT, Principal, SessionRight};
 use tandem_serve::quotas::{QuotaError, Reservation};
 use tandem_wire::a2a::{Fields, error};
@@ -238,8 +239,7 @@ impl<'a> VisibleContexts<'a> {
         let (bytes, policy) = (sessions.limits().log_bytes, sessions.resume_policy());
         let log = if_available(read_stored(&**store, &head.id, bytes, policy).await)?;
         let Some(log) = log else { return Ok(false) };
-        let state =
-            tokio::task::spawn_blocking(move || SessionState::from_log(&mut log.read(0))).await;
+        let state = blocking(move || SessionState::from_log(&mut log.read(0))).await;
         access.shares = state.map(|state| state.access.shares).unwrap_or_default();
         Ok(self.principal.right(&access).is_some())
     }

@@ -18,6 +18,7 @@ use tandem_agent::session::{
     ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage,
     explain_resumed, explain_stop,
 };
+use tandem_content::blocking::blocking;
 use tandem_content::visible::{visible_line, visible_prose};
 use tandem_wire::acp::v1::{
     self, AvailableCommand, CompactionStatus, ContentChunk, Cost, NoticeSeverity, PromptResponse,
@@ -423,7 +424,7 @@ impl View {
     /// Begins to read the list of commands. Reading may read files, so it runs on another thread.
     fn read_commands(&mut self) {
         let session = Arc::clone(&self.session);
-        let read = tokio::task::spawn_blocking(move || commands::available(&session));
+        let read = blocking(move || commands::available(&session));
         self.reading = Some(Box::pin(async move { read.await.ok() }));
     }
 
