@@ -128,7 +128,6 @@ impl std::error::Error for GitError {
             | Self::Clone(error)
             | Self::SessionId(error)
             | Self::Remove(error) => Some(error),
-            Self::Fault(error) => Some(error),
             Self::SnapshotStays(error) => Some(error),
             Self::Store(error) => Some(error),
             _ => None,

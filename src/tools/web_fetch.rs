@@ -46,8 +46,8 @@ impl WebFetch {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WebFetchArgs {
-    /// Text with addresses, which models that know Gemini CLI's tool send. Other models write here what they are
-    /// looking for.
+    /// Text with addresses, which models that know Gemini CLI's tool send. Other models send `url`, and write here what
+    /// they are looking for.
     #[serde(default)]
     prompt: String,
     #[serde(default, deserialize_with = "args::list")]
@@ -56,7 +56,8 @@ struct WebFetchArgs {
 
 impl WebFetchArgs {
     fn urls(&self) -> Result<Vec<Url>, String> {
-        let mut urls = urls::in_text(&self.prompt)?;
+        // Beside `url`, the prompt says what the model wants to know: an address in it is not one to read.
+        let mut urls = if self.url.is_empty() { urls::in_text(&self.prompt)? } else { Vec::new() };
         for url in &self.url {
             let url = urls::read(url.trim())?;
             if !urls.contains(&url) {

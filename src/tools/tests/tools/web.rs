@@ -155,6 +155,18 @@ async fn the_call_says_what_it_would_read() {
 }
 
 #[tokio::test]
+async fn beside_url_an_address_in_the_prompt_is_not_read() {
+    let server = Server::start(vec![page("text/plain", "one"), page("text/plain", "two")]).await;
+    let at = server.address();
+    for prompt in [format!("like {at}/b"), "like http://user:secret@a.test".to_owned()] {
+        let args = json!({ "url": format!("{at}/a"), "prompt": prompt });
+        let output = Web::default().call(args).await.unwrap();
+        assert!(output.text.starts_with(&format!("From {at}/a;")), "{}", output.text);
+    }
+    assert!(server.asked().iter().all(|asked| asked.what == "GET /a"));
+}
+
+#[tokio::test]
 async fn arguments_that_name_nothing_to_read_say_so() {
     let check = async |args: Value, kind: &str, why: &str| {
         let error = Web::default().call(args).await.unwrap_err();
