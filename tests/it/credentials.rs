@@ -12,7 +12,7 @@ use expect_test::expect;
 use serde_json::Value;
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
-use tandem_model::provider::Provider::{Anthropic, Gemini, Ollama, OpenAi};
+use tandem_model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
 use tandem_settings::{Credentials, Env, read_settings};
 
 const API: &str = "https://generativelanguage.googleapis.com/v1beta/models";
@@ -68,6 +68,12 @@ impl Place {
         let settings = read_settings(&env, &self.work, &[]);
         assert_eq!(settings.remarks(), <[String; 0]>::default());
         Credentials::with_servers(env, settings.model_servers())
+    }
+
+    /// Stores a key as a login with these variables and the settings does.
+    pub(crate) fn store(&self, vars: &[(&str, &str)], provider: Provider, key: &str) -> PathBuf {
+        let credentials = self.credentials_with_settings(vars);
+        credentials.store(provider, &Secret::new(key)).unwrap()
     }
 
     pub(crate) fn env(&self, vars: &[(&str, &str)]) -> Env {
@@ -199,7 +205,7 @@ fn a_login_in_another_process_counts_at_once() {
     let place = Place::new();
     let connect = place.credentials(&[]).connect(Gemini);
     for key in ["one", "two"] {
-        place.credentials(&[]).store(Gemini, &Secret::new(key)).unwrap();
+        place.store(&[], Gemini, key);
         assert_eq!(words(&connect().unwrap()), format!("API {key}"));
     }
     place.credentials(&[]).forget(Gemini).unwrap();
@@ -248,7 +254,7 @@ fn a_variable_that_cannot_be_used_is_named_without_its_value() {
 #[test]
 fn a_stored_key_is_for_its_user_only() {
     let place = Place::new();
-    let path = place.credentials(&[]).store(Gemini, &Secret::new("key")).unwrap();
+    let path = place.store(&[], Gemini, "key");
     assert_eq!(path, place.path(STORED));
     assert_eq!(place.mode_of(STORED), 0o600);
     assert_eq!(place.mode_of("home/.config/tandem"), 0o700);
@@ -256,7 +262,7 @@ fn a_stored_key_is_for_its_user_only() {
     // A file that other users can read is used. Storing the next key makes the file private.
     let place = place.mode(STORED, 0o644);
     check(&place, &[], "API key");
-    place.credentials(&[]).store(Gemini, &Secret::new("key2")).unwrap();
+    place.store(&[], Gemini, "key2");
     assert_eq!(place.mode_of(STORED), 0o600);
     check(&place, &[], "API key2");
 }
@@ -266,8 +272,7 @@ fn the_config_directory_can_be_chosen() {
     let place = Place::new();
     let (own, xdg) = (place.path("own"), place.path("xdg"));
     let (own, xdg) = (own.display().to_string(), xdg.display().to_string());
-    let stored =
-        |vars: &[(&str, &str)]| place.credentials(vars).store(Gemini, &Secret::new("key")).unwrap();
+    let stored = |vars: &[(&str, &str)]| place.store(vars, Gemini, "key");
     let vars = [("XDG_CONFIG_HOME", &*xdg), ("TANDEM_CONFIG_DIR", &*own)];
     assert_eq!(stored(&vars), place.path("own/credentials.json"));
     assert_eq!(stored(&vars[..1]), place.path("xdg/tandem/credentials.json"));
@@ -279,7 +284,7 @@ fn what_else_is_in_the_file_is_kept() {
     let text = r#"{"other":[1],"gemini":{"note":"n","api_key":"old"}}"#;
     let place = Place::new().with(STORED, text);
     let squeezed = || place.read(STORED).split_whitespace().collect::<String>();
-    place.credentials(&[]).store(Gemini, &Secret::new("new")).unwrap();
+    place.store(&[], Gemini, "new");
     assert_eq!(squeezed(), text.replace("old", "new"));
     assert_eq!(place.credentials(&[]).forget(Gemini), Ok(Some(place.path(STORED))));
     assert_eq!(squeezed(), r#"{"other":[1],"gemini":{"note":"n"}}"#);

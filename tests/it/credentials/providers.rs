@@ -1,6 +1,5 @@
 //! Each provider has its own key, and no key is sent to another provider.
 
-use tandem_model::Secret;
 use tandem_model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
 
 use super::{Place, STORED, words};
@@ -77,7 +76,7 @@ fn a_gateways_token_is_a_bearer_token_and_a_key_comes_before_it() {
 #[test]
 fn stored_keys_of_providers_are_apart() {
     let place = Place::new().with(STORED, r#"{"gemini":{"api_key":"g"}}"#);
-    place.credentials(&[]).store(OpenAi, &Secret::new("o")).unwrap();
+    place.store(&[], OpenAi, "o");
     check(&place, Gemini, &[], "API g");
     check(&place, OpenAi, &[], "https://api.openai.com/v1 o bearer");
     assert_eq!(place.credentials(&[]).forget(Anthropic), Ok(None));

@@ -14,6 +14,10 @@ fn endpoint(place: &Place, name: &str, vars: &[(&str, &str)]) -> Result<String, 
     credentials.endpoint(provider).as_ref().map(words).map_err(Clone::clone)
 }
 
+fn named(name: &str) -> Provider {
+    Provider::Named(name.parse().unwrap())
+}
+
 fn place(server: &serde_json::Value) -> Place {
     Place::new().with(USER, &json!({ "modelServers": server }).to_string())
 }
@@ -70,9 +74,7 @@ fn a_stored_key_of_a_server_is_used_if_its_variable_is_not_set() {
     let server =
         json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });
     let place = place(&server);
-    let credentials = place.credentials_with_settings(&[]);
-    let provider = credentials.servers().providers().find("work").unwrap();
-    credentials.store(provider, &tandem_model::Secret::new("stored")).unwrap();
+    place.store(&[], named("work"), "stored");
     assert_eq!(endpoint(&place, "work", &[]), Ok("https://x.example/v1 stored bearer".to_owned()));
     assert_eq!(
         endpoint(&place, "work", &[("KEY", "k")]),
