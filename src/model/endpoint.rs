@@ -23,7 +23,9 @@ pub struct Endpoint {
     pub key: Option<Secret>,
     /// `true` if the key is sent as `Authorization: Bearer`.
     pub bearer: bool,
-    /// Headers of every request.
+    /// Headers of every request that the provider has for all users. They are no secrets.
+    pub fixed_headers: &'static [(&'static str, &'static str)],
+    /// Headers of every request that the user has set. They may be secret.
     pub headers: Vec<(String, String)>,
 }
 
@@ -34,7 +36,7 @@ pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
 impl Endpoint {
     /// Returns an endpoint without a key.
     pub fn new(provider: Provider, url: String) -> Self {
-        Self { provider, url, key: None, bearer: false, headers: Vec::new() }
+        Self { provider, url, key: None, bearer: false, fixed_headers: &[], headers: Vec::new() }
     }
 
     /// Checks that the endpoint may be called: secrets are never sent unencrypted.
@@ -58,6 +60,10 @@ impl Endpoint {
     fn headers(&self, own: &str) -> Result<HeaderMap, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in self.fixed_headers {
+            let (name, value) = http::header(name, value)?;
+            headers.insert(name, value);
+        }
         if let Some(key) = self.key() {
             let (name, value) = if self.bearer {
                 http::header("authorization", &format!("Bearer {key}"))
@@ -83,7 +89,7 @@ impl Endpoint {
 
     /// Describes a request for a model, for messages.
     pub(super) fn request_info<'a>(&'a self, model: &'a str) -> RequestInfo<'a> {
-        // Users of gateways may put the key into a header of any name, so any header counts as a key.
+        // Users of gateways may put the key into a header of any name, so any header of theirs counts as a key.
         let has_key = self.key().is_some() || !self.headers.is_empty();
         RequestInfo { provider: self.provider, model, url: &self.url, has_key }
     }
@@ -109,6 +115,7 @@ impl fmt::Debug for Endpoint {
             .field("url", &self.url)
             .field("key", &self.key)
             .field("bearer", &self.bearer)
+            .field("fixed_headers", &self.fixed_headers)
             .field("headers", &names)
             .finish()
     }

@@ -121,7 +121,8 @@ pub(super) fn with_key(
         Some(api) => matches!(api, ModelApi::OpenAi(_) | ModelApi::Ollama),
         None => provider_variables(provider).bearer,
     };
-    Ok(Endpoint { key, bearer, headers, ..Endpoint::new(provider, url) })
+    let fixed_headers = provider_variables(provider).headers;
+    Ok(Endpoint { key, bearer, fixed_headers, headers, ..Endpoint::new(provider, url) })
 }
 
 /// Returns the base URL: that of the provider's variable, else that of the settings, else the default. `read` checks
@@ -151,15 +152,13 @@ fn key(var: Var<'_>) -> Result<Secret, String> {
     clean_key(var.value).map_err(|why| format!("{var} {why}."))
 }
 
-/// Returns the headers of each request: the provider's own, those of the settings, and those of the provider's
-/// variable.
+/// Returns the user's headers of each request: those of the settings, and those of the provider's variable.
 fn headers(source: EndpointSource<'_>) -> Result<Vec<(String, String)>, String> {
     let EndpointSource { provider, vars, server } = source;
     let api = provider_variables(provider);
-    let own = api.headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let set = server.into_iter().flat_map(|server| &server.headers);
     let set = set.map(|(name, value)| (name.clone(), value.expose().to_owned()));
-    let mut headers: Vec<_> = own.chain(set).collect();
+    let mut headers: Vec<_> = set.collect();
     if let Some(var) = api.headers_variable.and_then(|name| vars.get(name)) {
         headers.extend(values::headers(var.value).map_err(|why| format!("{var} {why}."))?);
     }

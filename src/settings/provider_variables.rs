@@ -35,7 +35,7 @@ pub(super) struct ProviderVariables {
     pub url_variable: Option<&'static str>,
     /// Usual address; empty if there is none.
     pub url: &'static str,
-    /// Headers of each request.
+    /// Headers of each request, the same for all users. They are no secrets.
     pub headers: &'static [(&'static str, &'static str)],
     /// `true` if the API is called with a bearer token.
     pub bearer: bool,

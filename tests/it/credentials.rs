@@ -98,6 +98,9 @@ pub(crate) fn words(endpoint: &Endpoint) -> String {
     let key = endpoint.key.as_ref().map_or("-", Secret::expose);
     let mut words = format!("{} {key}", endpoint.url.replace(API, "API"));
     words.push_str(if endpoint.bearer { " bearer" } else { "" });
+    for (name, value) in endpoint.fixed_headers {
+        words.extend([" ", name, "=", value]);
+    }
     for (name, value) in &endpoint.headers {
         words.extend([" ", name, "=", value]);
     }

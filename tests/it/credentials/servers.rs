@@ -108,6 +108,15 @@ fn the_settings_may_change_a_built_in_provider() {
 }
 
 #[test]
+fn headers_of_a_gateways_own_are_no_secrets() {
+    let place = place(&json!({ "openrouter": { "url": "http://proxy.lan/v1" } }));
+    let expected = "http://proxy.lan/v1 - bearer X-Title=tandem";
+    assert_eq!(endpoint(&place, "openrouter", &[]), Ok(expected.to_owned()));
+    let error = endpoint(&place, "openrouter", &[("OPENROUTER_API_KEY", "or")]).unwrap_err();
+    assert!(error.contains("must begin with https://"), "{error}");
+}
+
+#[test]
 fn keys_of_servers_are_secret_and_those_that_other_programs_use_are_not() {
     let server =
         json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });

@@ -195,6 +195,17 @@ async fn a_server_that_wants_a_key_and_got_none_is_not_said_to_refuse_one() {
 }
 
 #[tokio::test]
+async fn a_header_that_all_users_send_is_no_key() {
+    let server = start(vec![Reply::error(401, "{}")]).await;
+    let fixed_headers = &[("X-Title", "tandem")];
+    let url = format!("{}/v1", server.address());
+    let keyless = Endpoint { key: None, fixed_headers, ..endpoint(url) };
+    let (lines, _) = ask(&model_at(keyless, options()), prompt(vec![user("hi")])).await;
+    assert!(lines[0].contains("wants a key, and none was sent"), "{lines:?}");
+    assert_eq!(server.asked()[0].headers["x-title"], "tandem");
+}
+
+#[tokio::test]
 async fn a_server_without_tls_is_told_at_once_when_its_address_says_https() {
     let server = start(vec![text("ok")]).await;
     let url = format!("{}/v1", server.address()).replace("http://", "https://");
