@@ -160,9 +160,7 @@ impl Models for ModelChoice {
         let is_used = |provider: &Provider| match provider {
             Provider::Named(_) => true,
             Provider::OpenAi => !self.credentials.is_own(*provider),
-            Provider::Ollama => {
-                *provider == current || self.credentials.env().var("OLLAMA_HOST").is_some()
-            }
+            Provider::Ollama => *provider == current || self.credentials.is_set_up(*provider),
             // All other providers list hundreds of models.
             provider => *provider == current,
         };

@@ -123,16 +123,19 @@ impl Credentials {
         endpoint::is_own(self.source(provider, self.vars(&dotenv, login.as_deref())))
     }
 
-    /// Returns the provider that is used if the user asks for none: the first provider that does not lack a key,
-    /// because a key or the address of another server is set up. Ollama needs no key, so it is chosen only if its
-    /// address is set.
+    /// Returns the provider that is used if the user asks for none: the first provider that is set up.
     pub fn first_set_up(&self) -> Option<Provider> {
-        let is_set_up = |provider| match provider {
-            Provider::Ollama => self.env.var("OLLAMA_HOST").is_some(),
-            provider => !self.lacks_key(provider),
-        };
         let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi, Provider::Ollama];
-        order.into_iter().find(|provider| is_set_up(*provider))
+        order.into_iter().find(|provider| self.is_set_up(*provider))
+    }
+
+    /// Returns `true` if a provider does not lack a key, because a key or the address of another server is set up.
+    /// Ollama needs no key, so its address must be set.
+    pub fn is_set_up(&self, provider: Provider) -> bool {
+        match provider {
+            Provider::Ollama => !self.is_own(provider),
+            provider => !self.lacks_key(provider),
+        }
     }
 
     /// Returns `true` if a provider needs a key and there is none.

@@ -117,6 +117,14 @@ fn headers_of_a_gateways_own_are_no_secrets() {
 }
 
 #[test]
+fn an_ollama_server_of_the_settings_is_set_up() {
+    let place = place(&json!({ "ollama": { "url": "http://gpu-box:11434" } }));
+    let credentials = place.credentials_with_settings(&[]);
+    assert_eq!(credentials.first_set_up(), Some(Provider::Ollama));
+    assert_eq!(endpoint(&place, "ollama", &[]), Ok("http://gpu-box:11434 - bearer".to_owned()));
+}
+
+#[test]
 fn keys_of_servers_are_secret_and_those_that_other_programs_use_are_not() {
     let server =
         json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });
