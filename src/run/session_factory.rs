@@ -49,8 +49,9 @@ impl SessionFactory {
     /// Builds the shared parts for the working directory, and reads the settings of the directory.
     pub(super) fn new(work: &WorkArgs) -> anyhow::Result<(Self, Settings)> {
         let (env, settings) = set_up(work, env()?);
-        let credentials = Credentials::with_servers(env, settings.model_servers());
-        let supervisor = Supervisor::of_agent(config::provider_variable_names());
+        let servers = settings.model_servers();
+        let supervisor = Supervisor::of_agent(config::provider_variable_names(&servers));
+        let credentials = Credentials::with_servers(env, servers);
         let store_health = StoreHealth::default();
         Ok((Self { work: work.clone(), credentials, supervisor, store_health }, settings))
     }

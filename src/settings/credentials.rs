@@ -168,8 +168,7 @@ impl Credentials {
         let named = |vars: &ProviderVariables| {
             !vars.shared && vars.keys.contains(&name) || vars.headers_variable == Some(name)
         };
-        let of_server = self.servers.iter().any(|(_, it)| it.key_variable.as_deref() == Some(name));
-        of_server
+        self.servers.key_variables().any(|it| it == name)
             || Provider::ALL.map(provider_variables).into_iter().any(named)
             || self.state.lock().keys.iter().any(has)
     }
@@ -384,8 +383,7 @@ impl Credentials {
 fn keys_in<'a>(servers: &ModelServers, variable: impl Fn(&str) -> Option<&'a str>) -> Vec<Secret> {
     let built_in = Provider::ALL.map(provider_variables).into_iter().filter(|api| !api.shared);
     let built_in = built_in.flat_map(|api| api.keys.iter().copied());
-    let named = servers.iter().filter_map(|(_, server)| server.key_variable.as_deref());
-    let keys = built_in.chain(named);
+    let keys = built_in.chain(servers.key_variables());
     keys.filter_map(|name| endpoint::clean_key(variable(name)?).ok()).collect()
 }
 

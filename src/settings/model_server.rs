@@ -64,6 +64,11 @@ impl ModelServers {
         self.entries.iter().map(|(provider, entry)| (*provider, entry))
     }
 
+    /// Returns the names of the variables that have the servers' keys.
+    pub(super) fn key_variables(&self) -> impl Iterator<Item = &str> {
+        self.entries.values().filter_map(|server| server.key_variable.as_deref())
+    }
+
     /// Returns the providers that ids can name.
     pub fn providers(&self) -> &Providers {
         &self.providers

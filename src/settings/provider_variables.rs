@@ -1,5 +1,6 @@
 //! Environment variables and addresses of each provider.
 
+use super::model_server::ModelServers;
 use tandem_model::provider::Provider;
 
 pub(super) const GEMINI_ADDRESS: &str = "https://generativelanguage.googleapis.com";
@@ -43,10 +44,11 @@ pub(super) struct ProviderVariables {
     pub get_a_key: &'static str,
 }
 
-/// Returns the names of the variables of all providers.
-pub fn provider_variable_names() -> Vec<&'static str> {
+/// Returns the names of the variables of all providers, and of the keys of the servers.
+pub fn provider_variable_names(servers: &ModelServers) -> Vec<String> {
     let variables = Provider::ALL.into_iter().map(provider_variables);
-    variables.flat_map(|api| api.keys.iter().chain(api.settings).copied()).collect()
+    let variables = variables.flat_map(|api| api.keys.iter().chain(api.settings).copied());
+    variables.chain(servers.key_variables()).map(str::to_owned).collect()
 }
 
 /// Variables that set up the API of Gemini, in addition to those of keys.

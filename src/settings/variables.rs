@@ -53,11 +53,14 @@ impl<'a> Vars<'a> {
     /// Returns a variable of the process, or else of the `.env` if it is trusted, or else of the login shell. Other
     /// than with [`Self::get`], the name may be a name that the agent does not know.
     pub(super) fn any(self, name: &'a str) -> Option<Var<'a>> {
+        if self.env.vars().contains_key(name) {
+            return self.real(name);
+        }
         let trusted = || {
             let source = Source::File(self.dotenv.file.as_deref()?);
             Var { name, value: self.dotenv.trusted(name)?, source }.filled()
         };
-        self.get(name).or_else(trusted)
+        self.dotenv(name).or_else(trusted).or_else(|| self.login(name))
     }
 
     fn real(self, name: &'a str) -> Option<Var<'a>> {

@@ -43,7 +43,7 @@ const KNOWN_SHELLS: [&str; 6] = ["bash", "zsh", "fish", "ksh", "dash", "sh"];
 #[derive(Default)]
 pub(super) struct LoginShell {
     /// Names of the variables for which the shell is asked, besides `PATH`.
-    pub names: Vec<&'static str>,
+    pub names: Vec<String>,
     /// Answer of the shell, once it has been asked; `None` if there is no shell to ask or it did not answer.
     pub answer: OnceCell<Option<LoginVariables>>,
 }
@@ -80,9 +80,15 @@ fn is_bare(path: &OsStr) -> bool {
     })
 }
 
+/// Returns `true` if a shell can expand a variable of this name. Any other name in [`arguments`] could be a command.
+pub(super) fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// Returns the arguments with which a shell prints its `PATH` and these variables.
-pub(super) fn arguments(names: &[&str]) -> Vec<String> {
-    let values: String = names.iter().flat_map(|name| [" \"$", name, "\""]).collect();
+pub(super) fn arguments(names: &[String]) -> Vec<String> {
+    let values: String = names.iter().flat_map(|name| [" \"$", name.as_str(), "\""]).collect();
     // The values are printed by an inner `sh`, so that the format is the same for every login shell.
     let print = format!(
         "/bin/sh -c 'printf \"%s\\0\" \"{OUTPUT_FENCE}\" \"$PATH\"{values} \"{OUTPUT_FENCE}\"'"
@@ -91,7 +97,7 @@ pub(super) fn arguments(names: &[&str]) -> Vec<String> {
 }
 
 /// Returns the variables that a shell has printed. This process's own directories are appended to the shell's `PATH`.
-pub(super) fn read(written: &[u8], names: &[&str]) -> Option<LoginVariables> {
+pub(super) fn read(written: &[u8], names: &[String]) -> Option<LoginVariables> {
     let (path, values) = fenced(written, names)?;
     let path = path.filter(|_| has_bare_path()).map(|path| with_own(&path));
     Some(LoginVariables { path, values })
@@ -111,7 +117,7 @@ fn with_own(path: &OsStr) -> OsString {
 
 /// Returns the `PATH` and the other variables between the markers; `None` if the output is not complete. An empty
 /// variable counts as not set.
-fn fenced(said: &[u8], names: &[&str]) -> Option<(Option<OsString>, HashMap<String, String>)> {
+fn fenced(said: &[u8], names: &[String]) -> Option<(Option<OsString>, HashMap<String, String>)> {
     let fence = format!("{OUTPUT_FENCE}\0");
     let begin = memchr::memmem::find(said, fence.as_bytes())? + fence.len();
     let mut values = said.get(begin..)?.split(|byte| *byte == 0);
@@ -123,7 +129,7 @@ fn fenced(said: &[u8], names: &[&str]) -> Option<(Option<OsString>, HashMap<Stri
         if let Ok(value) = str::from_utf8(value)
             && !value.is_empty()
         {
-            variables.insert((*name).to_owned(), value.to_owned());
+            variables.insert(name.clone(), value.to_owned());
         }
     }
     (values.next()? == OUTPUT_FENCE.as_bytes()).then_some((path, variables))
@@ -131,7 +137,7 @@ fn fenced(said: &[u8], names: &[&str]) -> Option<(Option<OsString>, HashMap<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::{fenced, is_bare};
+    use super::{fenced, is_bare, is_variable};
 
     #[track_caller]
     fn check_bare(path: &str, expected: bool) {
@@ -146,11 +152,21 @@ mod tests {
         check_bare("/opt/homebrew/bin:/usr/bin:/bin", false);
     }
 
+    #[test]
+    fn a_shell_is_asked_for_variables_and_runs_no_command_of_a_name() {
+        for name in ["KEY", "_key2"] {
+            assert!(is_variable(name), "{name}");
+        }
+        for name in ["", "2KEY", "A-B", "K\"; touch x; \"", "$(touch x)", "KEY\n", "Ü"] {
+            assert!(!is_variable(name), "{name}");
+        }
+    }
+
     /// Checks the parsed output. `expected`: the `PATH`, and the value of `KEY`.
     #[track_caller]
     fn check_fenced(said: &str, expected: Option<(Option<&str>, Option<&str>)>) {
         let said = said.replace('#', "--tandem-login-shell--").replace('|', "\0");
-        let fenced = fenced(said.as_bytes(), &["KEY"]);
+        let fenced = fenced(said.as_bytes(), &["KEY".to_owned()]);
         let fenced = fenced.as_ref().map(|(path, values)| {
             (path.as_ref().map(|path| path.to_str().unwrap()), values.get("KEY").map(|it| &**it))
         });

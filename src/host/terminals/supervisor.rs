@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::guard::Guard;
-use super::login_shell::LoginShell;
+use super::login_shell::{self, LoginShell};
 use super::orphans;
 use super::table::{self, Process};
 use parking_lot::{Mutex, RwLock};
@@ -109,12 +109,13 @@ impl Supervisor {
     /// are ended, except programs that are [`left_alone`].
     ///
     /// `login_variables`: names of the variables for which the user's login shell can be asked. Commands get none of
-    /// them.
-    pub fn of_agent(login_variables: Vec<&'static str>) -> Arc<Self> {
+    /// them. Other names than those that a shell can expand are left out.
+    pub fn of_agent(mut login_variables: Vec<String>) -> Arc<Self> {
+        login_variables.retain(|name| login_shell::is_variable(name));
         Arc::new(Self::with(true, login_variables))
     }
 
-    fn with(adopts: bool, login_variables: Vec<&'static str>) -> Self {
+    fn with(adopts: bool, login_variables: Vec<String>) -> Self {
         Self {
             mark: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
             started: AtomicU64::new(0),

@@ -45,7 +45,11 @@ impl Shell {
 
     /// Returns an agent without a key, as an editor starts it that was opened from a menu.
     fn setup(&self) -> Setup {
-        let setup = Setup::default().arg("--model").arg("gemini-3.8-flash").arg("-y");
+        self.setup_with_model("gemini-3.8-flash")
+    }
+
+    fn setup_with_model(&self, model: &str) -> Setup {
+        let setup = Setup::default().arg("--model").arg(model).arg("-y");
         setup.var("PATH", "/usr/bin:/bin").var("SHELL", &self.path())
     }
 }
@@ -166,4 +170,16 @@ async fn a_prompt_of_the_command_line_finds_the_key_too() {
     let ran = shell.setup().arg("-p").arg("go").run().await;
     assert_eq!((ran.stdout.trim(), ran.code), ("hello", Some(0)), "{}", ran.stderr);
     assert_eq!(shell.asked(), 1);
+}
+
+#[tokio::test]
+async fn the_login_shell_has_the_key_of_a_server_that_the_settings_name() {
+    let server = Server::start(vec![Reply::text("hello")]).await;
+    let shell = Shell::new(&format!("export WORK_KEY={KEY}"));
+    let work = json!({ "url": server.address(), "api": "gemini", "keyVariable": "WORK_KEY" });
+    let settings = json!({ "modelServers": { "work": work } }).to_string();
+    let setup = shell.setup_with_model("work:any").file("../.gemini/settings.json", &settings);
+    let ran = setup.arg("-p").arg("go").run().await;
+    assert_eq!((ran.stdout.trim(), ran.code), ("hello", Some(0)), "{}", ran.stderr);
+    assert_eq!(server.asked()[0].headers["x-goog-api-key"], KEY);
 }

@@ -108,6 +108,24 @@ fn the_settings_may_change_a_built_in_provider() {
 }
 
 #[test]
+fn a_variable_of_a_server_is_looked_for_where_others_are_and_in_their_order() {
+    let server =
+        json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });
+    let with_login = |place: &Place, vars: &[(&str, &str)]| {
+        let credentials = place.credentials_with_settings(vars);
+        credentials.take_login_variables([("KEY".to_owned(), "shell".to_owned())].into());
+        let endpoint = credentials.endpoint(named("work"));
+        endpoint.map(|endpoint| endpoint.key.unwrap().expose().to_owned()).map_err(drop)
+    };
+    let place = place(&server);
+    assert_eq!(with_login(&place, &[]), Ok("shell".to_owned()));
+    let place = place.with("home/.env", "KEY=file");
+    assert_eq!(with_login(&place, &[]), Ok("file".to_owned()));
+    // A variable that is set to nothing counts as not set anywhere.
+    assert_eq!(with_login(&place, &[("KEY", "")]), Err(()));
+}
+
+#[test]
 fn headers_of_a_gateways_own_are_no_secrets() {
     let place = place(&json!({ "openrouter": { "url": "http://proxy.lan/v1" } }));
     let expected = "http://proxy.lan/v1 - bearer X-Title=tandem";
