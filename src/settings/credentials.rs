@@ -188,7 +188,7 @@ impl Credentials {
     /// Stores a provider's key, in place of the key that was stored before. Returns the path of the file.
     pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
         let path = self.key_file()?;
-        self.redact_key_of(provider, key);
+        self.redact_key(key);
         key_file::write(&path, provider, Some(key))?;
         Ok(path)
     }
@@ -240,8 +240,12 @@ impl Credentials {
     pub(super) fn set_up(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let dotenv = self.dotenv(provider);
         let (found, _) = self.resolve(provider, &dotenv);
-        if let Some(key) = found.as_ref().ok().and_then(|found| found.endpoint.key.as_ref()) {
-            self.redact_key_of(provider, key);
+        if let Ok(ResolvedEndpoint { endpoint: Endpoint { key: Some(key), .. }, variable }) = &found
+        {
+            // Other programs use a shared variable and keep it. A stored key is tandem's alone.
+            if variable.is_none() || !provider_variables(provider).shared {
+                self.redact_key(key);
+            }
         }
         // A usable endpoint fixes the `.env` until `refresh`. Otherwise the next lookup reads it again, since the user
         // may add a key meanwhile.
@@ -356,13 +360,6 @@ impl Credentials {
         let keys = &mut self.state.lock().keys;
         if !keys.contains(key) {
             keys.push(key.clone());
-        }
-    }
-
-    /// Adds a provider's key to the known keys, unless other programs use such keys, too.
-    fn redact_key_of(&self, provider: Provider, key: &Secret) {
-        if !provider_variables(provider).shared {
-            self.redact_key(key);
         }
     }
 

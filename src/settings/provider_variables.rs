@@ -26,7 +26,7 @@ pub(super) struct ProviderVariables {
     pub keys: &'static [&'static str],
     /// Those of `keys` that have bearer tokens, where other keys have a header of their own.
     pub tokens: &'static [&'static str],
-    /// `true` if other programs use these keys, too. Programs that the agent starts then keep them.
+    /// `true` if other programs use these variables, too. Programs that the agent starts then keep them.
     pub shared: bool,
     /// Variables that decide where keys and prompts are sent, and how. A `.env` may set them only in a trusted folder.
     pub settings: &'static [&'static str],

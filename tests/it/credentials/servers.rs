@@ -159,3 +159,15 @@ fn keys_of_servers_are_secret_and_those_that_other_programs_use_are_not() {
     assert!(credentials.is_secret("OPENROUTER_API_KEY", "or"));
     assert!(!credentials.is_secret("GITHUB_TOKEN", "ghp_0123456789"));
 }
+
+#[test]
+fn a_stored_key_is_secret_whichever_programs_use_such_keys() {
+    let place = Place::new();
+    place.store(&[], GitHub, "ghp_0123456789");
+    let credentials = place.credentials(&[]);
+    credentials.endpoint(GitHub).unwrap();
+    assert!(credentials.is_secret("COPY", "ghp_0123456789"));
+    let mut text = "the key ghp_0123456789".to_owned();
+    credentials.redact(&mut text);
+    assert_eq!(text, "the key [key]");
+}
