@@ -99,11 +99,11 @@ impl Credentials {
     }
 
     /// Returns the address of the page where people get a provider's keys. For a server of the settings, whose page is
-    /// not known, returns the address of the server.
+    /// not known, returns the host of the server.
     pub fn keys_made_at(&self, provider: Provider) -> String {
         let server = self.servers.get(provider).and_then(|server| server.url.as_ref());
         match (provider_variables(provider).get_a_key, server) {
-            ("", Some(url)) => url.expose().to_owned(),
+            ("", Some(url)) => url.shown_address(),
             (page, _) => page.to_owned(),
         }
     }

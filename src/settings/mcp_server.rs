@@ -69,6 +69,13 @@ impl Concealed {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// Returns the scheme, host and port of an address, for people. The rest of the address may hold secrets.
+    pub(super) fn shown_address(&self) -> String {
+        let url = reqwest::Url::parse(&self.0).ok();
+        let address = url.map(|url| url.origin().ascii_serialization());
+        address.unwrap_or_else(|| "an address that is not a URL".to_owned())
+    }
 }
 
 const HIDDEN_VALUE: &str = "(hidden)";

@@ -108,7 +108,7 @@ fn lines(settings: &Settings, key: &Key, value: &Value) -> Vec<(String, String)>
 
 /// Describes a server without values that may be secret.
 fn in_words(server: &McpServer) -> String {
-    let host = server.http_url.as_ref().or(server.url.as_ref()).map(host);
+    let host = server.http_url.as_ref().or(server.url.as_ref()).map(Concealed::shown_address);
     let mut words = vec![server.command.clone().or(host).unwrap_or_else(|| "nothing".to_owned())];
     match server.args.len() {
         0 => {}
@@ -130,7 +130,8 @@ const UNJUDGED_ORIGIN: &str = "of a folder that you have not trusted: you are as
 
 /// Describes an agent without values that may be secret.
 fn agent_in_words(agent: &A2aAgent) -> String {
-    let mut words = vec![agent.url.as_ref().map_or_else(|| "nothing".to_owned(), host)];
+    let mut words =
+        vec![agent.url.as_ref().map_or_else(|| "nothing".to_owned(), Concealed::shown_address)];
     words.extend(agent.token.as_ref().map(|_| "a token".to_owned()));
     words.extend(agent.headers.keys().map(|name| format!("header {name}")));
     if agent.trust {
@@ -144,17 +145,10 @@ fn agent_in_words(agent: &A2aAgent) -> String {
 
 /// Describes a server of models without values that may be secret.
 fn models_in_words(server: &ModelServer) -> String {
-    let mut words: Vec<_> = server.url.as_ref().map(host).into_iter().collect();
+    let mut words: Vec<_> = server.url.as_ref().map(Concealed::shown_address).into_iter().collect();
     words.extend(server.api.map(|api| format!("API {api}")));
     words.extend(server.key_variable.as_ref().map(|name| format!("key in {name}")));
     words.extend(server.headers.keys().map(|name| format!("header {name}")));
     words.extend(server.models.iter().map(|id| format!("model {id}")));
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
-}
-
-/// Returns the scheme, host and port of an address, since the rest of it may hold secrets.
-fn host(url: &Concealed) -> String {
-    let url = reqwest::Url::parse(url.expose()).ok();
-    let host = url.as_ref().map(|url| url.origin().ascii_serialization());
-    host.unwrap_or_else(|| "an address that is not a URL".to_owned())
 }

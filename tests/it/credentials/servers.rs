@@ -143,6 +143,14 @@ fn an_ollama_server_of_the_settings_is_set_up() {
 }
 
 #[test]
+fn a_message_has_of_an_address_only_what_cannot_be_secret() {
+    let server = json!({ "work": { "url": "https://x.example:8443/secret/v1", "api": "openai", "keyVariable": "KEY" } });
+    let error = endpoint(&place(&server), "work", &[]).unwrap_err();
+    assert!(error.contains("You get a key at https://x.example:8443."), "{error}");
+    assert!(!error.contains("secret"), "{error}");
+}
+
+#[test]
 fn keys_of_servers_are_secret_and_those_that_other_programs_use_are_not() {
     let server =
         json!({ "work": { "url": "https://x.example/v1", "api": "openai", "keyVariable": "KEY" } });
