@@ -10,6 +10,7 @@ use super::dotenv::DotEnv;
 use super::endpoint::{self, EndpointSource, ResolvedEndpoint, UnusableEndpoint};
 use super::env::Env;
 use super::key_file::{self, StoredKey};
+use super::keys::MODEL_SERVERS;
 use super::model_server::ModelServers;
 use super::provider_variables::{ProviderVariables, provider_variables};
 use super::variables::Vars;
@@ -279,8 +280,19 @@ impl Credentials {
         }
     }
 
+    /// Returns the facts from which a provider's endpoint is made. If a variable sets the address, the entry of the
+    /// settings is left out: its key and its headers are for the address in it.
     fn source<'a>(&'a self, provider: Provider, vars: Vars<'a>) -> EndpointSource<'a> {
-        EndpointSource { provider, vars, server: self.servers.get(provider) }
+        let mut server = self.servers.get(provider);
+        if server.is_some()
+            && let Some(var) = endpoint::address_variable(provider, vars)
+        {
+            self.remark(&[format!(
+                "`{MODEL_SERVERS}.{provider}` is not followed, because {var} says where requests go."
+            )]);
+            server = None;
+        }
+        EndpointSource { provider, vars, server }
     }
 
     fn vars<'a>(
@@ -307,8 +319,9 @@ impl Credentials {
             return why;
         }
         let dotenv = self.dotenv(provider);
+        let source = self.source(provider, self.vars(&dotenv, None));
         let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
-        let named = self.servers.get(provider).and_then(|server| server.key_variable.as_deref());
+        let named = source.server.and_then(|server| server.key_variable.as_deref());
         let ProviderVariables { keys, tokens, .. } = provider_variables(provider);
         let usual = keys.iter().find(|name| !tokens.contains(name));
         let name = named.or(usual.copied()).unwrap_or_default();

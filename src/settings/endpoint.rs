@@ -41,7 +41,7 @@ impl From<String> for UnusableEndpoint {
 pub(super) struct EndpointSource<'a> {
     pub provider: Provider,
     pub vars: Vars<'a>,
-    /// The provider's entry in the settings.
+    /// The provider's entry in the settings, unless a variable sets the address.
     pub server: Option<&'a ModelServer>,
 }
 
@@ -87,11 +87,16 @@ fn key_variable(source: EndpointSource<'_>) -> Option<Var<'_>> {
 /// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.
 pub(super) fn is_own(source: EndpointSource<'_>) -> bool {
     let EndpointSource { provider, vars, server } = source;
-    let variable = provider_variables(provider).url_variable;
-    variable.and_then(|name| vars.get(name)).is_none()
+    address_variable(provider, vars).is_none()
         && server.is_none_or(|server| server.url.is_none())
-        && !(provider == Provider::Gemini && is_vertex(vars))
         && !matches!(provider, Provider::Named(_))
+}
+
+/// Returns the variable that replaces the provider's address, if one is set.
+pub(super) fn address_variable(provider: Provider, vars: Vars<'_>) -> Option<Var<'_>> {
+    let vertex = || vars.get(USE_VERTEX).filter(|_| is_vertex(vars));
+    let vertex = (provider == Provider::Gemini).then(vertex).flatten();
+    vertex.or_else(|| vars.get(provider_variables(provider).url_variable?))
 }
 
 /// Returns the endpoint that the variables and the settings describe, with this key.

@@ -12,7 +12,7 @@ use tandem_model::providers::Providers;
 use tandem_model::server_name::ServerName;
 
 /// A server of models: its address, its API, its key and its models. In the entry of a built-in provider, a field
-/// that is set replaces the provider's own value.
+/// that is set replaces the provider's own value. If a variable sets the provider's address, only `models` count.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ModelServer {

@@ -102,9 +102,25 @@ fn the_settings_may_change_a_built_in_provider() {
     let place = place(&server);
     let vars = [("KEY", "k"), ("OPENAI_API_KEY", "o")];
     assert_eq!(endpoint(&place, "openai", &vars), Ok("https://x.example/v1 k bearer".to_owned()));
-    let vars = [("KEY", "k"), ("OPENAI_BASE_URL", "https://y.example/v1")];
-    assert_eq!(endpoint(&place, "openai", &vars), Ok("https://y.example/v1 k bearer".to_owned()));
     assert!(!place.credentials_with_settings(&vars).is_own(Provider::OpenAi));
+}
+
+#[test]
+fn the_key_and_the_headers_of_an_entry_are_not_sent_to_the_address_of_a_variable() {
+    let entry = json!({ "url": "https://x.example/v1", "keyVariable": "KEY", "headers": { "X-Secret": "s" } });
+    let place = place(&json!({ "openai": entry, "gemini": entry, "ollama": entry }));
+    let check = |name: &str, vars: &[(&str, &str)], expected: &str| {
+        assert_eq!(endpoint(&place, name, vars), Ok(expected.to_owned()), "{vars:?}");
+    };
+    let (key, url) = (("KEY", "k"), ("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"));
+    check("openai", &[key], "https://x.example/v1 k bearer X-Secret=s");
+    check("openai", &[key, url], "http://127.0.0.1:8080/v1 - bearer");
+    check("openai", &[key, url, ("OPENAI_API_KEY", "o")], "http://127.0.0.1:8080/v1 o bearer");
+    check("ollama", &[key, ("OLLAMA_HOST", "gpu-box")], "http://gpu-box:11434 - bearer");
+    let url = ("GOOGLE_GEMINI_BASE_URL", "https://y.example");
+    check("gemini", &[key, url], "https://y.example/v1beta/models -");
+    let vertex = [key, ("GOOGLE_GENAI_USE_VERTEXAI", "true"), ("GOOGLE_API_KEY", "v")];
+    check("gemini", &vertex, "https://aiplatform.googleapis.com/v1beta1/publishers/google/models v");
 }
 
 #[test]
