@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use super::dotenv::DotEnv;
-use super::endpoint::{self, EndpointSource, ResolvedEndpoint, UnusableEndpoint};
+use super::endpoint::{self, EndpointSource, ResolvedEndpoint, TypedKey, UnusableEndpoint};
 use super::env::Env;
-use super::key_file::{self, StoredKey};
+use super::key_file::{self, KeyScope, OtherKeys, StoredKey};
 use super::keys::MODEL_SERVERS;
 use super::model_server::ModelServers;
 use super::provider_variables::{ProviderVariables, provider_variables};
@@ -36,8 +36,8 @@ pub struct Credentials {
 
 #[derive(Default)]
 struct CredentialState {
-    /// Keys that the user has typed into this process. They win over every key that is set up.
-    given: BTreeMap<Provider, Secret>,
+    /// Keys that the user has typed into this process. For its server, each wins over every key that is set up.
+    given: BTreeMap<KeyScope, Secret>,
     /// Every key that was found or typed: each of them is redacted, and hidden from started programs.
     keys: Vec<Secret>,
     /// Variables of the user's login shell; `None` until the shell has been asked.
@@ -186,29 +186,32 @@ impl Credentials {
         vars.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Stores a provider's key, in place of the key that was stored before. Returns the path of the file.
-    pub fn store(&self, provider: Provider, key: &Secret) -> Result<PathBuf, String> {
+    /// Returns a key that the user has typed, with the server that it is for: the one that requests to the provider go
+    /// to now.
+    pub fn typed_key(&self, provider: Provider, key: Secret) -> Result<TypedKey, String> {
+        let dotenv = self.dotenv(provider);
+        endpoint::typed_key(self.source(provider, self.vars(&dotenv, None)), key)
+    }
+
+    /// Stores a key, in place of the key that was stored before for the same server. Returns the path of the file.
+    pub fn store(&self, typed: &TypedKey) -> Result<PathBuf, String> {
         let path = self.key_file()?;
-        self.redact_key(key);
-        key_file::write(&path, provider, Some(key))?;
+        self.redact_key(&typed.key);
+        key_file::write(&path, &typed.scope, &typed.key)?;
         Ok(path)
     }
 
-    /// Makes this process use a key from now on, even if another key is set up, because the user has just typed this
-    /// key.
-    pub(super) fn give(&self, provider: Provider, key: Secret) {
-        self.state.lock().given.insert(provider, key);
+    /// Makes this process use a key for its server from now on, even if another key is set up, because the user has just
+    /// typed this key.
+    pub(super) fn give(&self, typed: TypedKey) {
+        self.state.lock().given.insert(typed.scope, typed.key);
     }
 
     /// Removes a provider's typed and stored keys. Returns the path of the file if the file had a key.
     pub fn forget(&self, provider: Provider) -> Result<Option<PathBuf>, String> {
-        self.state.lock().given.remove(&provider);
+        self.state.lock().given.retain(|scope, _| scope.provider != provider);
         let path = self.key_file()?;
-        if key_file::read(&path, provider).is_ok_and(|stored| stored.key.is_none()) {
-            return Ok(None);
-        }
-        key_file::write(&path, provider, None)?;
-        Ok(Some(path))
+        Ok(key_file::remove(&path, provider)?.then_some(path))
     }
 
     /// Returns the environment in which keys are looked up.
@@ -227,10 +230,13 @@ impl Credentials {
         &self,
         provider: Provider,
     ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
-        let given = self.state.lock().given.get(&provider).cloned();
+        let dotenv = self.dotenv(provider);
+        let source = self.source(provider, self.vars(&dotenv, None));
+        let scope = endpoint::key_scope(source).ok();
+        let given = scope.and_then(|scope| self.state.lock().given.get(&scope).cloned());
         match given {
             Some(key) => Ok(ResolvedEndpoint {
-                endpoint: self.endpoint_for(provider, &key)?,
+                endpoint: endpoint::typed_key(source, key)?.endpoint,
                 variable: None,
             }),
             None => self.set_up(provider),
@@ -266,7 +272,7 @@ impl Credentials {
         dotenv: &DotEnv,
     ) -> (Result<ResolvedEndpoint, UnusableEndpoint>, Option<LoginVariables>) {
         let source = self.source(provider, self.vars(dotenv, None));
-        let found = endpoint::find(source, || self.stored_key(provider));
+        let found = endpoint::find(source, |scope| self.stored_key(scope));
         if !matches!(found, Err(UnusableEndpoint::NoKey)) {
             return (found, None);
         }
@@ -274,7 +280,9 @@ impl Credentials {
         match &login {
             Some(variables) => {
                 let vars = self.vars(dotenv, Some(variables));
-                (endpoint::find(self.source(provider, vars), || Ok(None)), login)
+                let found =
+                    endpoint::find(self.source(provider, vars), |scope| self.stored_key(scope));
+                (found, login)
             }
             None => (found, None),
         }
@@ -301,16 +309,6 @@ impl Credentials {
         login: Option<&'a HashMap<String, String>>,
     ) -> Vars<'a> {
         Vars { env: &self.env, dotenv, login }
-    }
-
-    /// Returns the endpoint that `key` will be sent to once it is stored.
-    pub(super) fn endpoint_for(
-        &self,
-        provider: Provider,
-        key: &Secret,
-    ) -> Result<Endpoint, String> {
-        let dotenv = self.dotenv(provider);
-        endpoint::with_key(self.source(provider, self.vars(&dotenv, None)), Some(key.clone()))
     }
 
     /// Returns sentences that say why a provider cannot be called, and what the user can do.
@@ -342,6 +340,9 @@ impl Credentials {
         if provider == Provider::Azure {
             text.push_str(" A token of Microsoft Entra (AZURE_OPENAI_AD_TOKEN) does as well.");
         }
+        if let Some(why) = self.why_not_sent(source) {
+            text.extend([" ", &why]);
+        }
         if let Some(file) = &dotenv.file {
             text.extend([" (", &file.display().to_string(), " was read, and has no key.)"]);
         }
@@ -358,13 +359,28 @@ impl Credentials {
         dotenv
     }
 
-    fn stored_key(&self, provider: Provider) -> Result<Option<Secret>, String> {
+    /// Returns the stored key for a server. The user is asked for the key of a server of the settings if the server of the
+    /// stored key is not known.
+    fn stored_key(&self, scope: &KeyScope) -> Result<Option<Secret>, UnusableEndpoint> {
         let Ok(path) = self.key_file() else {
             return Ok(None);
         };
-        let StoredKey { key, remark } = key_file::read(&path, provider)?;
+        let StoredKey { key, others, remark } = key_file::read(&path, scope)?;
         self.remark(remark.as_slice());
-        Ok(key)
+        if let Some(others) = others {
+            self.remark(&[others.why_not_sent(scope)]);
+        }
+        match others {
+            Some(OtherKeys::UnknownServer) => Err(UnusableEndpoint::NoKey),
+            _ => Ok(key),
+        }
+    }
+
+    /// Returns a sentence that says why stored keys of the provider are not sent to its server, if there are any.
+    fn why_not_sent(&self, source: EndpointSource<'_>) -> Option<String> {
+        let scope = endpoint::key_scope(source).ok()?;
+        let stored = key_file::read(&self.key_file().ok()?, &scope).ok()?;
+        Some(stored.others?.why_not_sent(&scope))
     }
 
     /// Adds a key to the known keys: from now on the key is redacted in texts, and hidden from programs that the

@@ -3,6 +3,7 @@
 mod values;
 
 pub(super) use self::values::clean_key;
+use super::key_file::KeyScope;
 use super::keys::MODEL_SERVERS;
 use super::model_server::ModelServer;
 use super::provider_variables::{
@@ -10,6 +11,7 @@ use super::provider_variables::{
     provider_variables,
 };
 use super::variables::{Var, Vars};
+use reqwest::Url;
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::model_api::ModelApi;
@@ -20,6 +22,13 @@ pub(super) struct ResolvedEndpoint {
     pub endpoint: Endpoint,
     /// The variable and its place, for people; `None` if the key is a stored or typed one, or if there is no key.
     pub variable: Option<String>,
+}
+
+/// A key that the user has typed, the server that it is for, and the endpoint there.
+pub struct TypedKey {
+    pub(super) key: Secret,
+    pub(super) scope: KeyScope,
+    pub(super) endpoint: Endpoint,
 }
 
 /// Reason why a provider cannot be called.
@@ -45,11 +54,11 @@ pub(super) struct EndpointSource<'a> {
     pub server: Option<&'a ModelServer>,
 }
 
-/// Returns the endpoint to call, with its key. `stored` looks for the stored key, and is called only if no variable has
-/// a key.
+/// Returns the endpoint to call, with its key. `stored` looks for the stored key of a server, and is called only if no
+/// variable has a key.
 pub(super) fn find(
     source: EndpointSource<'_>,
-    stored: impl FnOnce() -> Result<Option<Secret>, String>,
+    stored: impl FnOnce(&KeyScope) -> Result<Option<Secret>, UnusableEndpoint>,
 ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
     let EndpointSource { provider, vars, server } = source;
     if provider == Provider::Gemini && is_vertex(vars) {
@@ -58,13 +67,13 @@ pub(super) fn find(
     let var = key_variable(source);
     let key = match var {
         Some(var) => Some(key(var)?),
-        None => stored()?,
+        None => stored(&key_scope(source)?)?,
     };
     let needs_key = match provider {
-        Provider::Ollama => false,
+        _ if server.is_some_and(|server| server.key_variable.is_some()) => true,
+        Provider::Ollama | Provider::Named(_) => false,
         // Azure has no address but that of the user's own resource.
         Provider::Azure => true,
-        Provider::Named(_) => server.is_some_and(|server| server.key_variable.is_some()),
         _ => is_own(source),
     };
     if key.is_none() && needs_key {
@@ -99,11 +108,30 @@ pub(super) fn address_variable(provider: Provider, vars: Vars<'_>) -> Option<Var
     vertex.or_else(|| vars.get(provider_variables(provider).url_variable?))
 }
 
+/// Returns the server that a typed or stored key is for.
+pub(super) fn key_scope(source: EndpointSource<'_>) -> Result<KeyScope, String> {
+    let provider = source.provider;
+    if is_own(source) {
+        return Ok(KeyScope { provider, origin: None });
+    }
+    let origin = origin(&with_key(source, None)?.url);
+    let is_usual = origin == self::origin(provider_variables(provider).url);
+    Ok(KeyScope { provider, origin: (!is_usual).then_some(origin) })
+}
+
+/// Returns the scheme, host and port of a URL.
+fn origin(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| url.to_owned(), |url| url.origin().ascii_serialization())
+}
+
+/// Returns a key that the user has typed, with the endpoint that it will be sent to.
+pub(super) fn typed_key(source: EndpointSource<'_>, key: Secret) -> Result<TypedKey, String> {
+    let (scope, endpoint) = (key_scope(source)?, with_key(source, Some(key.clone()))?);
+    Ok(TypedKey { key, scope, endpoint })
+}
+
 /// Returns the endpoint that the variables and the settings describe, with this key.
-pub(super) fn with_key(
-    source: EndpointSource<'_>,
-    key: Option<Secret>,
-) -> Result<Endpoint, String> {
+fn with_key(source: EndpointSource<'_>, key: Option<Secret>) -> Result<Endpoint, String> {
     let provider = source.provider;
     if provider == Provider::Gemini {
         return gemini(source, key);

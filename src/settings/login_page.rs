@@ -237,8 +237,8 @@ impl LoginPage {
 
     /// Returns the host that a key would be sent to; empty if the endpoint is not usable.
     fn provider_variables(&self) -> String {
-        let endpoint = self.credentials.endpoint_for(self.provider, &Secret::new(""));
-        let url = endpoint.ok().and_then(|endpoint| Url::parse(&endpoint.url).ok());
+        let typed = self.credentials.typed_key(self.provider, Secret::new(""));
+        let url = typed.ok().and_then(|typed| Url::parse(&typed.endpoint.url).ok());
         url.and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default()
     }
 }

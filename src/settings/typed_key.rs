@@ -32,8 +32,8 @@ pub(super) async fn accept(
     typed: &str,
 ) -> Result<PathBuf, Refusal> {
     let key = clean_key(typed).map_err(|why| Refusal::Key(format!("The key {why}.")))?;
-    let endpoint = credentials.endpoint_for(provider, &key).map_err(Refusal::Trouble)?;
-    match check(provider, endpoint).await {
+    let typed = credentials.typed_key(provider, key.clone()).map_err(Refusal::Trouble)?;
+    match check(provider, typed.endpoint.clone()).await {
         // A provider reports a rate limit only for a valid key.
         Ok(()) | Err(Error::RateLimited(_)) => {}
         Err(err @ (Error::NotAuthenticated(_) | Error::Rejected(_))) => {
@@ -52,8 +52,8 @@ pub(super) async fn accept(
     }
     let credentials = Arc::clone(credentials);
     let store = move || {
-        let path = credentials.store(provider, &key)?;
-        credentials.give(provider, key);
+        let path = credentials.store(&typed)?;
+        credentials.give(typed);
         Ok(path)
     };
     let stored = blocking(store).await;

@@ -73,7 +73,7 @@ impl Place {
     /// Stores a key as a login with these variables and the settings does.
     pub(crate) fn store(&self, vars: &[(&str, &str)], provider: Provider, key: &str) -> PathBuf {
         let credentials = self.credentials_with_settings(vars);
-        credentials.store(provider, &Secret::new(key)).unwrap()
+        credentials.store(&credentials.typed_key(provider, Secret::new(key)).unwrap()).unwrap()
     }
 
     pub(crate) fn env(&self, vars: &[(&str, &str)]) -> Env {
@@ -319,7 +319,9 @@ fn a_malformed_file_is_named_and_not_destroyed() {
     let mut told = Vec::new();
     for text in ["{\n\"gemini\": secret}", "\"secret\"", r#"{"gemini":"secret"}"#] {
         let place = Place::new().with(STORED, text);
-        let error = place.credentials(&[]).store(Gemini, &Secret::new("new")).unwrap_err();
+        let credentials = place.credentials(&[]);
+        let typed = credentials.typed_key(Gemini, Secret::new("new")).unwrap();
+        let error = credentials.store(&typed).unwrap_err();
         let file = place.path(STORED).display().to_string();
         told.push(error.replace(&file, "FILE"));
         assert_eq!(place.read(STORED), text);

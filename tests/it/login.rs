@@ -4,10 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use expect_test::expect;
+use serde_json::json;
 use tandem_model::Error;
 use tandem_model::endpoint::Endpoint;
-use tandem_model::provider::Provider::Gemini;
-use tandem_settings::{Check, Credentials, KeyInput, login, logout};
+use tandem_model::provider::Provider::{self, Gemini};
+use tandem_settings::{Check, Credentials, KeyInput, accept_key, login, logout, read_settings};
 
 use crate::credentials::{Place, STORED, words};
 
@@ -96,6 +97,29 @@ async fn login_says_that_another_key_wins() {
         said.contains(&format!("But the key in GEMINI_API_KEY in {file} is used instead")),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_typed_key_is_used_for_its_server_alone() {
+    let settings = |host: &str| {
+        let server = json!({ "url": format!("https://{host}/v1"), "api": "openai" });
+        json!({ "modelServers": { "work": server } }).to_string()
+    };
+    let file = "home/.gemini/settings.json";
+    let place = Place::new().with(file, &settings("one.example"));
+    let one = place.credentials_with_settings(&[]);
+    let work = Provider::Named("work".parse().unwrap());
+    accept_key(&one, &api(), work, "right-key").await.unwrap();
+    // From now on the key is only in the process.
+    std::fs::remove_file(place.path(STORED)).unwrap();
+    assert_eq!(words(&one.endpoint(work).unwrap()), "https://one.example/v1 right-key bearer");
+
+    let place = place.with(file, &settings("two.example"));
+    let env = one.env().in_directory(&place.path("home/repo"));
+    let servers = read_settings(&env, &place.path("home/repo"), &[]).model_servers();
+    let two = one.in_environment(env, servers);
+    assert_eq!(words(&two.endpoint(work).unwrap()), "https://two.example/v1 - bearer");
+    assert_eq!(words(&one.endpoint(work).unwrap()), "https://one.example/v1 right-key bearer");
 }
 
 #[tokio::test]

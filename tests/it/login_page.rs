@@ -53,7 +53,7 @@ impl Page {
             ("GEMINI_CLI_CUSTOM_HEADERS", "X-A: b"),
         ]);
         // The program has known this key before, so it hides the key from the browser's environment.
-        credentials.store(Gemini, &Secret::new(SECRET)).unwrap();
+        credentials.store(&credentials.typed_key(Gemini, Secret::new(SECRET)).unwrap()).unwrap();
         credentials.forget(Gemini).unwrap();
         let mut urls = BufReader::new(urls);
         let answer = start(&credentials);
@@ -307,7 +307,7 @@ async fn a_key_that_comes_from_elsewhere_closes_the_page() {
     let credentials = place.credentials(&vars);
     let elsewhere = async {
         tokio::time::sleep(Duration::from_mins(1)).await;
-        place.credentials(&[]).store(Gemini, &Secret::new("key")).unwrap();
+        place.store(&[], Gemini, "key");
     };
     let api = api();
     let (answer, ()) = tokio::join!(authenticate(&credentials, &api, Gemini, &|_| true), elsewhere);

@@ -86,6 +86,34 @@ fn stored_keys_of_providers_are_apart() {
 }
 
 #[test]
+fn a_stored_key_is_sent_to_no_other_server_than_it_was_entered_for() {
+    // The form of version 0.2.0, which has no address: the key is for the provider itself.
+    let place = Place::new().with(STORED, r#"{"openai":{"api_key":"own"}}"#);
+    let gateway = ("OPENAI_BASE_URL", "https://gateway.example/v1");
+    check(&place, OpenAi, &[], "https://api.openai.com/v1 own bearer");
+    check(
+        &place,
+        OpenAi,
+        &[("OPENAI_BASE_URL", "https://api.openai.com/v1/")],
+        "https://api.openai.com/v1 own bearer",
+    );
+    check(&place, OpenAi, &[gateway], "https://gateway.example/v1 - bearer");
+    place.store(&[gateway], OpenAi, "of-gateway");
+    check(&place, OpenAi, &[gateway], "https://gateway.example/v1 of-gateway bearer");
+    check(&place, OpenAi, &[], "https://api.openai.com/v1 own bearer");
+    for other in
+        ["https://gateway.example:8443/v1", "https://other.example/v1", "http://127.0.0.1/v1"]
+    {
+        check(&place, OpenAi, &[("OPENAI_BASE_URL", other)], &format!("{other} - bearer"));
+    }
+    let other_path = ("OPENAI_BASE_URL", "https://gateway.example/v2");
+    check(&place, OpenAi, &[other_path], "https://gateway.example/v2 of-gateway bearer");
+    place.credentials(&[]).forget(OpenAi).unwrap();
+    check(&place, OpenAi, &[gateway], "https://gateway.example/v1 - bearer");
+    assert!(!place.path(STORED).exists());
+}
+
+#[test]
 fn a_projects_env_file_gives_keys_and_never_an_address() {
     let settings = "OPENAI_API_KEY=o\nOPENAI_BASE_URL=https://evil.example\nANTHROPIC_API_KEY=a\n\
         ANTHROPIC_BASE_URL=https://evil.example\nOLLAMA_HOST=evil.example\n\

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tandem_model::provider::Provider::{self, GitHub, OpenRouter};
 
-use super::{Place, words};
+use super::{Place, STORED, words};
 
 const USER: &str = "home/.gemini/settings.json";
 
@@ -120,7 +120,65 @@ fn the_key_and_the_headers_of_an_entry_are_not_sent_to_the_address_of_a_variable
     let url = ("GOOGLE_GEMINI_BASE_URL", "https://y.example");
     check("gemini", &[key, url], "https://y.example/v1beta/models -");
     let vertex = [key, ("GOOGLE_GENAI_USE_VERTEXAI", "true"), ("GOOGLE_API_KEY", "v")];
-    check("gemini", &vertex, "https://aiplatform.googleapis.com/v1beta1/publishers/google/models v");
+    check(
+        "gemini",
+        &vertex,
+        "https://aiplatform.googleapis.com/v1beta1/publishers/google/models v",
+    );
+}
+
+#[test]
+fn an_entry_with_a_variable_for_its_key_gets_no_other_key() {
+    let server = json!({ "openai": { "url": "https://x.example/v1", "keyVariable": "KEY" } });
+    let place = place(&server).with(STORED, r#"{"openai":{"api_key":"secret-own"}}"#);
+    let error = endpoint(&place, "openai", &[("OPENAI_API_KEY", "o")]).unwrap_err();
+    assert!(error.starts_with("There is no OpenAI API key. Set KEY in"), "{error}");
+    assert!(error.contains("not sent to https://x.example,"), "{error}");
+    assert!(!error.contains("secret-own"), "{error}");
+    place.store(&[], Provider::OpenAi, "of-x");
+    assert_eq!(endpoint(&place, "openai", &[]), Ok("https://x.example/v1 of-x bearer".to_owned()));
+}
+
+#[test]
+fn a_stored_key_is_for_the_server_and_not_for_its_name() {
+    let work = |host: &str| json!({ "work": { "url": format!("https://{host}/v1"), "api": "openai", "keyVariable": "KEY" } });
+    let set = |place: Place, host: &str| {
+        place.with(USER, &json!({ "modelServers": work(host) }).to_string())
+    };
+    let place = set(Place::new(), "one.example");
+    place.store(&[], named("work"), "of-one");
+    let place = set(place, "two.example");
+    let error = endpoint(&place, "work", &[]).unwrap_err();
+    assert!(error.contains("not sent to https://two.example,"), "{error}");
+    place.store(&[], named("work"), "of-two");
+    assert_eq!(
+        endpoint(&place, "work", &[]),
+        Ok("https://two.example/v1 of-two bearer".to_owned())
+    );
+    let place = set(place, "one.example");
+    assert_eq!(
+        endpoint(&place, "work", &[]),
+        Ok("https://one.example/v1 of-one bearer".to_owned())
+    );
+}
+
+#[test]
+fn a_key_that_was_stored_without_its_server_is_asked_for_again() {
+    for key_variable in [json!("KEY"), json!(null)] {
+        let server =
+            json!({ "url": "https://x.example/v1", "api": "openai", "keyVariable": key_variable });
+        let place =
+            place(&json!({ "work": server })).with(STORED, r#"{"work":{"api_key":"secret-old"}}"#);
+        let error = endpoint(&place, "work", &[]).unwrap_err();
+        assert!(error.contains("`tandem login --provider work`"), "{error}");
+        assert!(error.contains("not sent to https://x.example,"), "{error}");
+        let credentials = place.credentials_with_settings(&[]);
+        credentials.take_login_variables([("OTHER".to_owned(), "x".to_owned())].into());
+        assert!(credentials.endpoint(named("work")).is_err());
+        place.store(&[], named("work"), "new");
+        assert_eq!(endpoint(&place, "work", &[]), Ok("https://x.example/v1 new bearer".to_owned()));
+        assert!(!place.read(STORED).contains("secret-old"));
+    }
 }
 
 #[test]
