@@ -97,7 +97,9 @@ impl fmt::Display for GitError {
             Self::NoRevision { url, revision } => {
                 write!(f, "{url} has no branch, tag or commit `{revision}`")
             }
-            Self::NoSnapshot => f.write_str("the snapshot in the repository was not made by tandem"),
+            Self::NoSnapshot => {
+                f.write_str("the snapshot in the repository was not made by tandem")
+            }
             Self::TooLarge { limit } => write!(
                 f,
                 "more than {limit} bytes would be pushed; delete files that need not be saved, or name them in \
