@@ -24,7 +24,7 @@ pub(super) const AZURE_TOKEN: &str = "AZURE_OPENAI_AD_TOKEN";
 pub(super) struct ProviderVariables {
     /// Variables for the key; the first that is set counts. A `.env` in an unjudged folder may set them.
     pub keys: &'static [&'static str],
-    /// Those of `keys` that have bearer tokens, where other keys have a header of their own.
+    /// Variables among `keys` that have bearer tokens, where other keys have a header of their own.
     pub tokens: &'static [&'static str],
     /// `true` if other programs use these variables, too. Programs that the agent starts then keep them.
     pub shared: bool,
