@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{
-    Event, Memory, Parts, Places, PromptPart, Reader, Session, Storage, Upkeep,
+    Event, Memory, Origin, Parts, Places, PromptPart, Reader, Session, StopReason, Storage, Upkeep,
 };
 use tandem_approval::consent::Consent;
 use tandem_approval::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
@@ -235,6 +235,33 @@ pub fn next(log: &mut Reader) -> impl Future<Output = Arc<Event>> {
 /// Returns `true` for the end of a turn.
 pub fn is_end(event: &Event) -> bool {
     matches!(event, Event::TurnFinished { .. })
+}
+
+/// Runs a slash command, and returns its output. Checks that the command has no other effect than its events, and that
+/// the model is not asked.
+#[track_caller]
+pub fn command_output<'a>(
+    session: &'a Arc<Session>,
+    command: &'a str,
+) -> impl Future<Output = String> + use<'a> {
+    let at = Location::caller();
+    async move {
+        let turn = session.prompt(text(command), Origin::Editor);
+        let mut log = session.events(0);
+        let started =
+            |event: &Event| matches!(event, Event::TurnStarted { turn: it } if *it == turn);
+        until(&mut log, started).await;
+        let mut events = until(&mut log, is_end).await;
+        events.retain(|event| !matches!(**event, Event::AlwaysRemoved { .. }));
+        let [command, output, end] = &events[..] else { panic!("{at}: {events:?}") };
+        assert!(matches!(**command, Event::CommandStarted { .. }), "{at}: {events:?}");
+        let Event::TurnFinished { reason, .. } = &**end else { panic!("{at}: {events:?}") };
+        assert_eq!(*reason, StopReason::EndTurn, "{at}");
+        let (Event::Output(output) | Event::CommandFailed(output)) = &**output else {
+            panic!("{at}: {events:?}")
+        };
+        output.clone()
+    }
 }
 
 /// A model's answer to a prompt.

@@ -26,7 +26,9 @@ use tandem_model::{Call, Chunk, Finish, Usage};
 use tandem_tools as tools;
 use tempfile::TempDir;
 
-use crate::fakes::{Chunks, Fake, Spy, host, is_end, other, parts, says, text, until};
+use crate::fakes::{
+    Chunks, Fake, Spy, command_output, host, is_end, other, parts, says, text, until,
+};
 
 /// A session whose model is a spy, in a project and a home of its own.
 struct Stage {
@@ -82,22 +84,9 @@ impl Stage {
         until(&mut log, is_end).await
     }
 
-    /// Returns the output of a command. Checks that the command has no other effect than its events, and that the
-    /// model is not asked.
     #[track_caller]
-    fn output(&self, prompt: &str) -> impl Future<Output = String> {
-        let at = std::panic::Location::caller();
-        async move {
-            let mut events = self.turn(prompt).await;
-            events.retain(|event| !matches!(**event, Event::AlwaysRemoved { .. }));
-            let [command, output, end] = &events[..] else { panic!("{at}: {events:?}") };
-            assert!(matches!(**command, Event::CommandStarted { .. }), "{at}: {events:?}");
-            assert_eq!(reason(end), StopReason::EndTurn, "{at}");
-            let (Event::Output(output) | Event::CommandFailed(output)) = &**output else {
-                panic!("{at}: {events:?}")
-            };
-            output.clone()
-        }
+    fn output<'a>(&'a self, command: &'a str) -> impl Future<Output = String> + use<'a> {
+        command_output(&self.session, command)
     }
 
     fn told(&self) -> Vec<String> {

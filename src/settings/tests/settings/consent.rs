@@ -12,7 +12,7 @@ use tandem_model::replay::Replay;
 use tandem_settings::{self as config, Env};
 use tempfile::TempDir;
 
-use crate::fakes::{Spy, is_end, next, parts, text, until};
+use test_fakes::{Spy, is_end, next, parts, text, until};
 
 fn server(runs: &str) -> Executable {
     let (name, runs) = ("db".to_owned(), runs.to_owned());

@@ -1,12 +1,8 @@
-//! Names without effect: those that are reported at the start, those in `tandem config`, and suggestions.
+//! Names without effect: those that are reported at the start, and suggestions.
 
-use std::fs;
-
-use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::{Place, USER, read};
-use crate::agent::{Ran, Setup};
 
 /// Returns the remarks at the beginning of the first turn, without their places.
 fn remarks(settings: &Value) -> Vec<String> {
@@ -100,57 +96,4 @@ fn a_server_that_is_off_for_gemini_cli_alone_is_said() {
     let [remark] = settings.remarks() else { panic!("{:?}", settings.remarks()) };
     let expected = "enablement.json: `Off` is off for Gemini CLI, but not in tandem. Add it to `mcp.excluded`.";
     assert!(remark.ends_with(expected), "{remark}");
-}
-
-async fn config(setup: Setup) -> String {
-    let ran: Ran = setup.arg("config").run().await;
-    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
-    let home = fs::canonicalize(ran.home.path()).unwrap().display().to_string();
-    let shown = ran.stdout.replace(&home, "~");
-    shown
-        .split_once("\n# Settings without effect:\n")
-        .map(|(_, rest)| rest.to_owned())
-        .unwrap_or_default()
-}
-
-#[tokio::test]
-async fn config_names_every_setting_and_file_without_effect() {
-    let settings = r#"{
-  "output": { "format": "json" },
-  "tools": { "discoveryCommand": "x", "nonsense": 1 },
-  "ui": { "accessibility": { "screenReader": true }, "them": "GitHub" },
-  "general": { "vimMode": true, "maxAttempts": 3 },
-  "modelConfigs": { "customAliases": { "mine": {} }, "aliases": {} },
-  "telemetry": { "enabled": true },
-  "somebodys": { "own": { "thing": 1 } },
-  "mcpServers": { "a": { "command": "x", "tcp": "y" } }
-}"#;
-    let setup = Setup::default()
-        .file("../.gemini/settings.json", settings)
-        .file("../.gemini/extensions/one/gemini-extension.json", "{}")
-        .file("../.gemini/agents/", "")
-        .file(".gemini/skills/one/SKILL.md", "x")
-        .file(".gemini/system.md", "x");
-    expect![[r#"
-        #   ~/.gemini/settings.json:2: `output.format` has no effect in tandem.
-        #   ~/.gemini/settings.json:3: `tools.discoveryCommand` has no effect in tandem.
-        #   ~/.gemini/settings.json:3: `tools.nonsense` is unknown and has no effect.
-        #   ~/.gemini/settings.json:4: `ui.accessibility.screenReader` has no effect in tandem.
-        #   ~/.gemini/settings.json:4: `ui.them` is unknown and has no effect. Did you mean `ui.theme`?
-        #   ~/.gemini/settings.json:5: `general.vimMode` has no effect in tandem.
-        #   ~/.gemini/settings.json:6: `modelConfigs.customAliases` has no effect in tandem.
-        #   ~/.gemini/settings.json:7: `telemetry.enabled` has no effect in tandem.
-        #   ~/.gemini/settings.json:8: `somebodys` is unknown and has no effect.
-        #   ~/.gemini/settings.json:9: `mcpServers.a.tcp` has no effect in tandem.
-        #   ~/.gemini/extensions has no effect in tandem.
-        #   ~/workspace/.gemini/skills has no effect in tandem.
-        #   ~/workspace/.gemini/system.md has no effect in tandem.
-    "#]]
-    .assert_eq(&config(setup).await);
-}
-
-#[tokio::test]
-async fn config_says_nothing_of_this_where_all_has_effect() {
-    let setup = Setup::default().file("../.gemini/settings.json", r#"{ "hooks": {} }"#);
-    assert_eq!(config(setup).await, "");
 }

@@ -11,6 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tandem_model::Secret;
 use tandem_model::provider::Provider::Gemini;
 use tandem_settings::{Credentials, authenticate};
+use test_support::limit::in_time;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::unix::pipe;
@@ -18,7 +19,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::credentials::{Place, STORED};
-use crate::limit::in_time;
 use crate::login::api;
 
 const SECRET: &str = "AIza-0123456789abcdef";

@@ -5,7 +5,6 @@ use tandem_sandbox::SandboxMode::{DangerFullAccess, ReadOnly, WorkspaceWrite};
 use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 
 use super::{OWN, PROJECT, Place, SYSTEM, USER, read, read_with, trusted};
-use crate::agent::Setup;
 
 use SandboxChoice::{Automatic, Mode, Off, Unreadable};
 
@@ -141,23 +140,6 @@ fn a_project_can_only_make_it_stricter_also_if_it_is_trusted() {
     let place = place.with(SYSTEM, r#"{ "tools": { "sandbox": "read-only" } }"#);
     assert_eq!(read(&place).tools.sandbox, Mode(ReadOnly));
     assert_eq!(read(&Place::new().with(OWN, r#"{ "sandbox": true }"#)).tools.sandbox, Automatic);
-}
-
-#[tokio::test]
-async fn config_shows_the_sandbox_and_where_it_is_from() {
-    let user = r#"{ "tools": { "sandboxNetworkAccess": true } }"#;
-    let setup = Setup::default().file("../.gemini/settings.json", user).arg("config");
-    let shown = setup.clone().var("GEMINI_SANDBOX", "read-only").run().await.stdout;
-    let line = |shown: &str, name: &str| {
-        let line = shown.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    let expected = "tools.sandbox = \"read-only\" # GEMINI_SANDBOX in the environment";
-    assert_eq!(line(&shown, "tools.sandbox ="), expected);
-    let network = line(&shown, "tools.sandboxNetworkAccess =");
-    assert!(network.starts_with("tools.sandboxNetworkAccess = true # ~/.gemini/"), "{network}");
-    let shown = setup.arg("--sandbox").run().await.stdout;
-    assert_eq!(line(&shown, "tools.sandbox ="), "tools.sandbox = true # --sandbox");
 }
 
 #[test]
