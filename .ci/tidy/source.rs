@@ -171,7 +171,8 @@ impl Source {
 
     /// Asserts on text that somebody reads.
     pub(super) fn wording_asserts(&self) -> usize {
-        let in_test = |text: &str| self.path.starts_with("tests") || text.contains("#[cfg(test)]");
+        let is_test_file = self.is_test() || self.path.starts_with("tests/");
+        let in_test = |text: &str| is_test_file || text.contains("#[cfg(test)]");
         let text = match self.text.find("#[cfg(test)]") {
             Some(at) => &self.text[at..],
             None => &self.text,
