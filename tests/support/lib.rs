@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
+#![expect(clippy::format_collect, reason = "speed does not matter here")]
 
 pub mod api_server;
 #[cfg(target_os = "linux")]
 pub mod exchange;
 pub mod host;
 pub mod limit;
+pub mod mcp;
 pub mod network;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
+use test_support::mcp::authority::{Authority, Ways, go};
 use tokio::time::timeout;
 
 use super::server::{Client, answer, asks, kind, prompt, serve, shared, text, tool_call, within};
 use crate::agent::{HANG, Setup};
-use crate::mcp::authority::{Authority, Ways, go};
 use crate::mcp::login::LOGGED_IN;
 
 fn call(name: &str, args: Value) -> Value {

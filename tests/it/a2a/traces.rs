@@ -17,6 +17,7 @@ use prost::Message as _;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use test_support::api_server::{Reply, Server};
+use test_support::mcp::{result, says_text, with_tool};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -24,7 +25,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::server::{Served, answer, asks, prompt, serve, tool_call, within, write};
 use crate::agent::{HANG, Setup};
-use crate::mcp::http::{result, says_text, with_tool};
 
 /// A caller's trace and span.
 pub(super) const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";

@@ -1,15 +1,9 @@
 //! Servers that run in the sandbox: from the settings that name them to the files that they can reach.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::LazyLock;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tandem_host::NameList;
-use tandem_host::command_sandbox::SandboxSetup;
-use tandem_host::network::NetworkSetup;
-use tandem_sandbox::{Limits, Mechanism};
 use tempfile::TempDir;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -23,29 +17,6 @@ use crate::places::seen_in_sandbox;
 /// Settings of the user and of the project, seen from the workspace.
 const USER: &str = "../.gemini/settings.json";
 const PROJECT: &str = ".gemini/settings.json";
-
-static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
-
-/// Returns a sandbox that does not work.
-pub(super) fn broken() -> SandboxSetup {
-    SandboxSetup {
-        mode: None,
-        demand: None,
-        mechanism: Some(Mechanism::Namespaces),
-        helper: PathBuf::from("/bin/false"),
-        home: None,
-        tool_chains: Vec::new(),
-        readable: Vec::new(),
-        writable: Vec::new(),
-        sockets: Vec::new(),
-        network: false,
-        hosts: NetworkSetup::default(),
-        protected: &NO_NAMES,
-        taken_back: None,
-        temporary: None,
-        limits: Limits::default(),
-    }
-}
 
 /// Returns settings with the server `s`, which runs a line of bash before it serves.
 fn server(line: &str, more: &Value) -> String {
@@ -154,42 +125,6 @@ async fn a_program_that_is_missing_is_named() {
     let settings = json!({ "mcpServers": { "s": { "command": "no-such-program" } } }).to_string();
     let ran = lists().arg("--sandbox=true").file(PROJECT, &settings).run().await;
     assert!(ran.stdout.contains("no-such-program: No such file"), "{}", ran.stdout);
-}
-
-#[tokio::test]
-async fn where_no_sandbox_works_it_runs_without_and_that_is_said() {
-    let stage = super::Stage::with(vec![super::says("hi")], super::limits(), |home| {
-        let names = ["a", "b"].into_iter();
-        let config = |name| tandem_mcp::ServerConfig {
-            sandbox: tandem_mcp::ServerSandbox::Preferred,
-            ..super::server(home, name, "plain")
-        };
-        names.map(config).collect()
-    });
-    let events = stage.turn().await;
-    assert_eq!(stage.standing(), ["a: ready", "b: ready"]);
-    let told = super::notices(&events);
-    let told: Vec<_> = told.iter().filter(|it| it.contains("without a sandbox")).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-}
-
-#[tokio::test]
-async fn one_whose_settings_ask_for_a_sandbox_does_not_start_where_none_works() {
-    let stage = super::Stage::with(vec![super::says("hi")], super::limits(), |home| {
-        let config = super::server(home, "s", "plain");
-        vec![tandem_mcp::ServerConfig { sandbox: tandem_mcp::ServerSandbox::Required, ..config }]
-    });
-    let told = super::notices(&stage.turn().await);
-    let [told] = &told[..] else { panic!("{told:?}") };
-    assert!(
-        told.starts_with("The MCP server `s` is down: not started: its settings ask"),
-        "{told}"
-    );
-    for words in ["and no sandbox works here (namespaces: ", "`tools.sandboxExcludedServers`"] {
-        assert!(told.contains(words), "{told}");
-    }
-    assert_eq!(stage.notes(), [""; 0], "it was started");
-    assert!(stage.tools().is_empty());
 }
 
 #[tokio::test]

@@ -14,25 +14,25 @@ use reqwest::Url;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::http::{answer_of_one_with_tool, result};
+use super::{answer_of_one_with_tool, result};
 
 /// Differences from a well-behaved service.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ways {
+pub struct Ways {
     /// Resource that the service names; `None`: itself.
-    pub(crate) resource: Option<String>,
+    pub resource: Option<String>,
     /// Issuer that the service names with the code; `None`: itself.
-    pub(crate) issuer: Option<String>,
+    pub issuer: Option<String>,
     /// Error that the browser gets instead of a code.
-    pub(crate) refuses: Option<String>,
+    pub refuses: Option<String>,
     /// Login page that the service names; `None`: its own page.
-    pub(crate) authorization: Option<String>,
+    pub authorization: Option<String>,
     /// Lifetime of a token in seconds.
-    pub(crate) lasts: Option<u64>,
+    pub lasts: Option<u64>,
     /// Set if tokens are not renewed any more.
-    pub(crate) no_renewal: bool,
+    pub no_renewal: bool,
     /// Set if programs cannot register.
-    pub(crate) no_registration: bool,
+    pub no_registration: bool,
 }
 
 #[derive(Default)]
@@ -49,15 +49,17 @@ struct State {
     given: usize,
 }
 
-/// See above.
-pub(crate) struct Authority {
-    pub(crate) base: String,
+/// A running service.
+pub struct Authority {
+    /// The beginning of its addresses.
+    pub base: String,
     state: Arc<Mutex<State>>,
     _serving: AbortOnDropHandle<()>,
 }
 
 impl Authority {
-    pub(crate) async fn new(ways: Ways) -> Self {
+    /// Starts a service that differs so from a good one.
+    pub async fn new(ways: Ways) -> Self {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let state = State { base: base.clone(), ways, ..State::default() };
@@ -72,22 +74,23 @@ impl Authority {
         Self { base, state, _serving: AbortOnDropHandle::new(serving) }
     }
 
-    pub(crate) fn mcp(&self) -> String {
+    /// Returns the address of the MCP server.
+    pub fn mcp(&self) -> String {
         format!("{}/mcp", self.base)
     }
 
     /// Changes the behaviour.
-    pub(crate) fn set(&self, change: impl FnOnce(&mut Ways)) {
+    pub fn set(&self, change: impl FnOnce(&mut Ways)) {
         change(&mut self.state.lock().unwrap().ways);
     }
 
     /// Revokes all tokens.
-    pub(crate) fn revoke(&self) {
+    pub fn revoke(&self) {
         self.state.lock().unwrap().tokens.clear();
     }
 
     /// Returns the forms that were sent to this address.
-    pub(crate) fn asked(&self, path: &str) -> Vec<BTreeMap<String, String>> {
+    pub fn asked(&self, path: &str) -> Vec<BTreeMap<String, String>> {
         let state = self.state.lock().unwrap();
         state
             .asked
@@ -99,7 +102,7 @@ impl Authority {
 }
 
 /// Opens an address as a browser does, follows redirections, and returns the text of the last page.
-pub(crate) async fn go(address: Url) -> String {
+pub async fn go(address: Url) -> String {
     drop(rustls::crypto::ring::default_provider().install_default());
     let answer = reqwest::get(address).await.unwrap();
     answer.text().await.unwrap()

@@ -10,14 +10,13 @@ use tandem_approval::consent::{Consent, ConsentStatus, Executable, Review};
 use tandem_mcp::{Load, McpLimits, ServerConfig};
 use tandem_net::system_lookup;
 use tempfile::TempDir;
+use test_fakes::until;
+use test_support::limit::{HANG, wait_until};
 use tokio::time::timeout;
 
 use super::{
     Stage, Surroundings, calls, error, limits, logins, notices, outcome, said, says, server,
 };
-use crate::agent::HANG;
-use crate::fakes::until;
-use crate::limit::wait_until;
 
 #[tokio::test]
 async fn built_in_tools_come_first_then_the_servers_in_their_order() {

@@ -1,119 +1,35 @@
 //! Servers that are web services (streamable HTTP).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::any;
 use expect_test::expect;
-use serde_json::{Value, json};
+use serde_json::json;
 use tandem_agent::session::{ServerReach, ToolOutcome};
 use tandem_mcp::{McpLimits, ServerConfig};
-use tokio_util::task::AbortOnDropHandle;
+use test_support::mcp::{Service, answer_of_one_with_tool, events, result, says_text, with_tool};
 
-use super::{Stage, calls, error, limits, notices, outcome, said, says};
+use super::{Chunks, Stage, calls, error, limits, notices, outcome, said, says};
 
-/// Function that returns the answer to a message. `None`: the message is acknowledged, or refused if it is missing
-/// (`null`).
-type Answer = Arc<dyn Fn(&Value) -> Option<Response> + Send + Sync>;
-
-/// A web service that records the headers of its requests.
-pub(crate) struct Service {
-    pub(crate) url: String,
-    pub(super) headers: Arc<Mutex<Vec<HeaderMap>>>,
-    _serving: AbortOnDropHandle<()>,
+fn config(service: &Service, headers: &[(&str, &str)]) -> ServerConfig {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let reach = ServerReach::Http { url: service.url.clone(), headers: headers.collect() };
+    ServerConfig::new("web", reach, "a test")
 }
 
-impl Service {
-    pub(super) async fn new(
-        answer: impl Fn(&Value) -> Option<Response> + Send + Sync + 'static,
-    ) -> Self {
-        let answer: Answer = Arc::new(answer);
-        let headers = Arc::<Mutex<Vec<HeaderMap>>>::default();
-        let seen = Arc::clone(&headers);
-        let router = Router::new().fallback(any(move |sent: HeaderMap, body: Bytes| {
-            let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
-            async move {
-                seen.lock().unwrap().push(sent);
-                let message = serde_json::from_slice::<Value>(&body).unwrap_or_default();
-                let status = [StatusCode::ACCEPTED, StatusCode::METHOD_NOT_ALLOWED]
-                    [usize::from(message.is_null())];
-                answer(&message).unwrap_or_else(|| status.into_response())
-            }
-        }));
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let url = format!("http://{}/mcp?key=a-secret", listener.local_addr().unwrap());
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, headers, _serving: AbortOnDropHandle::new(serving) }
-    }
-
-    fn config(&self, headers: &[(&str, &str)]) -> ServerConfig {
-        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let reach = ServerReach::Http { url: self.url.clone(), headers: headers.collect() };
-        ServerConfig::new("web", reach, "a test")
-    }
-
-    /// Makes a session with the service.
-    fn stage(&self, answers: Vec<super::Chunks>, limits: McpLimits) -> Stage {
-        let config = self.config(&[("X-Key", "0123456789")]);
-        Stage::with(answers, limits, |_| vec![config])
-    }
-}
-
-/// Returns a result as JSON.
-pub(crate) fn result(message: &Value, result: Value) -> Response {
-    let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
-    ([("content-type", "application/json"), ("mcp-session-id", "one")], answer.to_string())
-        .into_response()
-}
-
-/// Returns messages as events.
-fn events(messages: &[Value]) -> Response {
-    let events: String = messages.iter().map(|it| format!("data: {it}\n\n")).collect();
-    ([("content-type", "text/event-stream")], events).into_response()
-}
-
-/// Starts a service with one tool, `t`, with this result.
-pub(crate) async fn with_tool(
-    called: impl Fn(&Value) -> Response + Send + Sync + 'static,
-) -> Service {
-    Service::new(move |message| match message["method"].as_str()? {
-        "tools/call" => Some(called(message)),
-        _ => answer_of_one_with_tool(message),
-    })
-    .await
-}
-
-/// Returns the answers of such a service to all messages except calls.
-pub(super) fn answer_of_one_with_tool(message: &Value) -> Option<Response> {
-    let tools = json!([{ "name": "t", "inputSchema": { "type": "object" } }]);
-    Some(match message["method"].as_str()? {
-        "initialize" => result(
-            message,
-            json!({
-                "protocolVersion": "2025-06-18",
-                "capabilities": { "tools": {} },
-                "serverInfo": { "name": "web", "version": "1" },
-            }),
-        ),
-        "tools/list" => result(message, json!({ "tools": tools })),
-        _ => return None,
-    })
-}
-
-pub(crate) fn says_text(text: &str) -> Value {
-    json!({ "content": [{ "type": "text", "text": text }] })
+/// Makes a session with the service.
+fn stage(service: &Service, answers: Vec<Chunks>, limits: McpLimits) -> Stage {
+    let config = config(service, &[("X-Key", "0123456789")]);
+    Stage::with(answers, limits, |_| vec![config])
 }
 
 #[tokio::test]
 async fn its_tools_are_called_with_its_headers() {
     let service = with_tool(|message| result(message, says_text("from the web"))).await;
     let answers = vec![calls("mcp_web_t", json!({})), says("done")];
-    let stage = service.stage(answers, limits());
+    let stage = stage(&service, answers, limits());
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
     assert_eq!(output.shown, said("from the web"));
     let headers = service.headers.lock().unwrap();
@@ -132,7 +48,7 @@ async fn an_answer_may_be_a_stream_with_progress_in_it() {
         events(&[json!({ "jsonrpc": "2.0", "method": method, "params": progress }), answer])
     })
     .await;
-    let stage = service.stage(vec![calls("mcp_web_t", json!({})), says("done")], limits());
+    let stage = stage(&service, vec![calls("mcp_web_t", json!({})), says("done")], limits());
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
     assert_eq!(output.shown, said("there"));
 }
@@ -153,7 +69,7 @@ async fn an_answer_that_is_too_long_is_not_read() {
     for stream in [true, false] {
         let answers = vec![calls("mcp_web_t", json!({ "stream": stream })), says("done")];
         let short = McpLimits { call: Duration::from_secs(10), ..limits() };
-        let stage = service.stage(answers, short);
+        let stage = stage(&service, answers, short);
         told.push(error(&stage.turn().await));
     }
     expect![[r#"
@@ -168,7 +84,7 @@ async fn one_that_wants_a_login_says_how() {
         Some((StatusCode::UNAUTHORIZED, challenge).into_response())
     })
     .await;
-    let stage = service.stage(vec![says("hi")], limits());
+    let stage = stage(&service, vec![says("hi")], limits());
     let told = notices(&stage.turn().await);
     let said = "The MCP server `web` requires a login: run `/mcp auth web`, or put a token into its `headers` in \
         the settings";
@@ -182,12 +98,12 @@ async fn what_goes_wrong_is_said_without_secrets() {
     })
     .await;
     let slow = McpLimits { again: Duration::from_mins(1), ..limits() };
-    let stage = service.stage(vec![says("hi")], slow.clone());
+    let stage = stage(&service, vec![says("hi")], slow.clone());
     let told = notices(&stage.turn().await);
     let [told] = &told[..] else { panic!("{told:?}") };
     expect!["The MCP server `web` is down: unexpected server response: HTTP 404 Not Found: nothing for (hidden) at key=(hidden). Retrying in 60 s"].assert_eq(told);
 
-    let gone = service.config(&[]);
+    let gone = config(&service, &[]);
     drop(service);
     let stage = Stage::with(vec![says("hi")], slow, |_| vec![gone]);
     let told = notices(&stage.turn().await).join("\n");
@@ -210,7 +126,7 @@ async fn one_that_has_forgotten_the_session_is_begun_with_anew() {
     })
     .await;
     let short = McpLimits { call: Duration::from_secs(20), ..limits() };
-    let stage = service.stage(vec![calls("mcp_web_t", json!({})), says("done")], short);
+    let stage = stage(&service, vec![calls("mcp_web_t", json!({})), says("done")], short);
     let ToolOutcome::Done(output) = outcome(&stage.turn().await) else { panic!() };
     assert_eq!(output.shown, said("known again"));
 }
@@ -229,7 +145,7 @@ async fn an_answer_that_breaks_off_and_is_forgotten_is_not_waited_for() {
     })
     .await;
     let answers = vec![calls("mcp_web_t", json!({})), says("done")];
-    let stage = service.stage(answers, limits());
+    let stage = stage(&service, answers, limits());
     let before = Instant::now();
     let error = error(&stage.turn().await);
     expect![
@@ -251,7 +167,7 @@ async fn one_of_the_old_kind_is_recognised() {
         })
     })
     .await;
-    let stage = service.stage(vec![says("hi")], limits());
+    let stage = stage(&service, vec![says("hi")], limits());
     let told = notices(&stage.turn().await).join("\n");
     expect!["The MCP server `web` is down: it speaks only the old transport HTTP with SSE, which tandem does not \
         support: use its address for streamable HTTP (often `/mcp`), or a bridge, such as the program \

@@ -10,9 +10,9 @@ use tandem_agent::session::{
 use tandem_approval::Scope;
 use tandem_host::{Access, Hints};
 use tandem_mcp::McpLimits;
+use test_fakes::{is_end, text, until};
 
 use super::{Stage, calls, error, limits, notices, outcome, said, says, server};
-use crate::fakes::{is_end, text, until};
 
 #[tokio::test]
 async fn a_tool_is_called_when_the_user_allows_it() {

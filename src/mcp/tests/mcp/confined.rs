@@ -16,11 +16,11 @@ use tandem_agent::session::ServerReach;
 use tandem_mcp::{McpLimits, ServerConfig};
 use tandem_net::{Lookup, Reach};
 use tempfile::TempDir;
+use test_fakes::logins;
+use test_support::mcp::{result, says_text, with_tool};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::http::{result, says_text, with_tool};
 use super::{Chunks, Stage, calls, error, limits, notices, says};
-use crate::fakes::logins;
 
 /// An address of this machine, in an unusual form.
 const DISGUISED: &str = "::ffff:127.0.0.1";

@@ -7,9 +7,9 @@ use expect_test::expect;
 use serde_json::json;
 use tandem_agent::session::{Answer, Event, Origin, PromptPart, ToolOutcome};
 use tandem_mcp::McpLimits;
+use test_fakes::text;
 
 use super::{Stage, calls, limits, outcome, says, server};
-use crate::fakes::text;
 
 const ONCE: Answer = Answer::Once { edited: None };
 
