@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
+pub mod call_agent;
 pub mod store;
 
 use std::panic::Location;

@@ -12,7 +12,6 @@ mod acp_v1;
 mod agent;
 mod background;
 mod bad_input;
-mod call_agent;
 mod certificates;
 mod choices;
 mod clients;

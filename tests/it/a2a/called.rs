@@ -5,10 +5,10 @@ use std::fs;
 use serde_json::json;
 use tandem_a2a_client::AgentConfig;
 use tandem_agent::session::{Answer, CallStarted, Event, Origin, ToolOutcome};
+use test_fakes::call_agent::{Stage, ask, ask_in, once, reviewer};
 
 use super::server::{Served, answer as answer_there, serve, tool_call, within};
 use crate::agent::Setup;
-use crate::call_agent::{Stage, ask, ask_in, once, reviewer};
 use crate::limit::in_time;
 
 /// Returns the settings with which another tandem calls this server as an agent.

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use tandem_a2a_client::AgentConfig;
 use tandem_agent::session::{Access, Answer, Event, Origin, ResultContent, ToolOutcome};
 use tandem_approval::{Mode, Scope};
+use test_fakes::call_agent::{Stage, answered, ask, ask_in, limits, part};
+use test_fakes::{calls, is_end, text, until};
 
 use super::fake::{
     FakeAgent, artifact, card_1, card_03, error, events, result, status, status_of, task,
 };
-use super::{Stage, answered, ask, ask_in, limits, part};
-use crate::fakes::{calls, is_end, text, until};
 
 #[tokio::test]
 async fn an_agent_of_0_3_streams_and_goes_on_in_its_context() {
@@ -225,7 +225,7 @@ async fn the_model_is_told_of_agents_and_of_their_skills_when_they_are_known() {
     stage.turn().await;
     // The card was read when the first call was made, so only the second request describes the agent.
     assert_eq!(described(), "- `reviewer`: Reads code.\n  - Review: Finds faults.\n");
-    let nobody = crate::fakes::session(json!([[{ "text": "hi" }]]), Vec::new());
+    let nobody = test_fakes::session(json!([[{ "text": "hi" }]]), Vec::new());
     assert!(nobody.tools().iter().all(|tool| tool.name != "call_agent"));
 }
 

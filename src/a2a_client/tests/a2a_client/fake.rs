@@ -10,13 +10,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use futures::stream;
 use serde_json::{Value, json};
+use tandem_a2a_client::AgentConfig;
+use test_fakes::call_agent::reviewer;
+use test_support::limit::HANG;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
-
-use super::reviewer;
-use crate::agent::HANG;
-use tandem_a2a_client::AgentConfig;
 
 /// A call that the agent has got.
 #[derive(Debug, Clone)]
@@ -129,7 +128,8 @@ pub(super) fn card_http_json() -> Value {
 
 /// Returns the card of an agent that follows the extension.
 pub(super) fn developing(mut card: Value) -> Value {
-    card["capabilities"]["extensions"] = json!([{ "uri": crate::a2a::server::URI }]);
+    card["capabilities"]["extensions"] =
+        json!([{ "uri": tandem_wire::development_tool::EXTENSION_URI }]);
     card
 }
 

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use tandem_agent::session::ToolOutcome;
+use test_fakes::call_agent::{Stage, answered, ask, ask_in, once};
 
 use super::fake::{FakeAgent, bare_error, bare_events, card_http_json, json};
-use super::{Stage, answered, ask, ask_in};
 
 fn task(state: &str) -> Value {
     json!({ "id": "c.1", "contextId": "c", "status": { "state": state } })
@@ -96,7 +96,7 @@ async fn a_cancel_here_is_a_cancel_there() {
     let agent = agent.await;
     let stage = Stage::new(agent.config(), vec![ask("go")]);
     let turn = stage.begin();
-    let following = stage.follow(turn, super::once);
+    let following = stage.follow(turn, once);
     let cancelling = async {
         stage.shows("On it.").await;
         assert!(stage.session.cancel(turn));

@@ -4,12 +4,12 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tandem_agent::session::{Access, Answer, CallStarted, Caller, Event, ToolOutcome};
 use tandem_approval::{Mode, Scope};
+use test_fakes::call_agent::{Stage, answered, ask, limits, once, part};
 
 use super::fake::{
     FakeAgent, Made, Step, card_1, card_03, developing, error, event, events, raw, result, status,
     status_of, task,
 };
-use super::{Stage, answered, ask, limits, once, part};
 
 /// Returns a call of the other agent with a status. A pending call is asked about.
 fn call(id: &str, status: &str, kind: &str) -> Value {

@@ -3,11 +3,11 @@
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
+use test_fakes::call_agent::{Stage, answered, ask, part};
 
 use super::fake::{
     FakeAgent, Step, card_03, developing, events, json as body, raw, result, status, task,
 };
-use super::{Stage, answered, ask, part};
 
 /// Returns the error of a call of an agent with this card.
 async fn with_card(card: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static) -> String {

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tandem_a2a_client::AgentLimits;
 use tandem_agent::session::ToolOutcome;
 use tandem_approval::Mode;
+use test_fakes::call_agent::{Stage, answered, ask, limits, once, part, reviewer};
 use tokio::sync::Notify;
 
 use super::fake::{
     FakeAgent, Step, artifact, card_03, error, event, events, raw, result, status, status_of, task,
 };
-use super::{Stage, answered, ask, limits, once, part, reviewer};
 
 fn text(at: &str, text: &str) -> Value {
     status_of("text-content", at, "working", part(text))
@@ -220,7 +220,7 @@ async fn a_long_answer_is_cut_and_a_longer_event_is_refused() {
         _ => result(task("canceled")),
     });
     let agent = agent.await;
-    let limits = AgentLimits { message_bytes: 2000, ..super::limits() };
+    let limits = AgentLimits { message_bytes: 2000, ..test_fakes::call_agent::limits() };
     let stage = Stage::with(agent.config(), limits, Mode::Default, vec![ask("go")]);
     assert_eq!(
         stage.turn().await.error(),
