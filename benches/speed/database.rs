@@ -18,9 +18,10 @@ use tandem_store::PostgresStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::cluster::{Cluster, Database, programs};
 use crate::process::{self, Process};
 use crate::{median, round};
+use test_fakes::postgres::{Cluster, Database};
+use test_support::needs::postgres_programs;
 
 /// Events of a batch: about what a fast model says in the time between two writes.
 const EVENTS: usize = 25;
@@ -83,7 +84,7 @@ struct Written {
 /// For 1 to 500 sessions at once: events a second that a node writes, against pgbench with a connection for
 /// each session and the same statement; and the time until another node has read them.
 pub(crate) fn writer() -> Value {
-    let Some(cluster) = programs().map(Cluster::of) else { return json!(NO_POSTGRES) };
+    let Some(cluster) = postgres_programs().map(Cluster::of) else { return json!(NO_POSTGRES) };
     let mut result = json!({ "events a batch": EVENTS });
     for sessions in [1, 50, 500] {
         let database = cluster.database();
@@ -362,7 +363,7 @@ fn started(database: &Database<'_>, home: &Path) -> (Node, Value) {
 
 /// Databases with very many sessions that nobody uses, against an empty one.
 pub(crate) fn idle() -> Value {
-    let Some(cluster) = programs().map(Cluster::of) else { return json!(NO_POSTGRES) };
+    let Some(cluster) = postgres_programs().map(Cluster::of) else { return json!(NO_POSTGRES) };
     let home = TempDir::new().unwrap();
     let (_, without) = started(&cluster.database(), home.path());
     let mut result = json!({ "none": without });
@@ -403,7 +404,7 @@ fn idle_sessions(database: &Database<'_>, home: &Path, count: usize) -> Value {
 
 /// Seconds until all sessions of a node that is killed in the middle of their turns go on at another one.
 pub(crate) fn takeover() -> Value {
-    let Some(cluster) = programs().map(Cluster::of) else { return json!(NO_POSTGRES) };
+    let Some(cluster) = postgres_programs().map(Cluster::of) else { return json!(NO_POSTGRES) };
     let home = TempDir::new().unwrap();
     let script = json!({ "when": "", "answers": [[{ "text": "begun" }, { "hang": null }]] });
     let database = cluster.database();

@@ -9,10 +9,6 @@
 
 mod cancel;
 #[cfg(feature = "postgres")]
-#[path = "../../tests/it/postgres/server.rs"]
-#[expect(dead_code, reason = "the tests use the rest")]
-mod cluster;
-#[cfg(feature = "postgres")]
 mod database;
 mod editors;
 mod messages;

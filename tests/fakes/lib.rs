@@ -4,6 +4,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
 pub mod call_agent;
+pub mod postgres;
 pub mod store;
 
 use std::panic::Location;

@@ -27,15 +27,11 @@ mod headless;
 mod hidden;
 mod install;
 mod killed;
-#[cfg(feature = "postgres")]
-mod laws;
 mod lifecycle;
 mod login_shell;
 mod mcp;
 mod needs;
 mod places;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod providers;
 mod replayed;
 mod sandbox;
@@ -46,7 +42,6 @@ mod sessions_cli;
 mod settings;
 mod shared;
 mod shown;
-mod store;
 mod streams;
 mod terminal;
 mod transcripts;

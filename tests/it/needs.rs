@@ -1,22 +1,15 @@
-//! Programs and rights that a test needs and a machine may lack. A test checks its needs first, and is skipped
-//! without them. At the end of `cargo test`, `tests/needs` lists the skipped tests.
+//! Programs and rights that tests of the program need and a machine may lack.
 
-use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
-use std::thread;
 
-use parking_lot::Mutex;
 use rustix::process::geteuid;
 use tempfile::TempDir;
+use test_support::needs::Requirement;
 
 use crate::places::seen_in_sandbox;
-use crate::postgres::server::programs;
 
 /// A program or right that a machine has or lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +25,6 @@ pub(crate) enum Need {
     Node,
     Npm,
     Pip,
-    Postgres,
     Procps,
     /// A sandbox that protects files of the workspace.
     ProtectingSandbox,
@@ -47,22 +39,12 @@ pub(crate) enum Need {
     Wget,
 }
 
-/// Facts about a need.
-struct Row {
-    name: &'static str,
-    /// Rest of the variable `TANDEM_REQUIRE_...`, with which tests fail instead of being skipped.
-    variable: &'static str,
-    /// Advice to a person whose machine lacks it.
-    remedy: &'static str,
-    is_here: fn() -> bool,
-}
-
 /// Directory that root's ssh server needs.
 const SSHD_DIRECTORY: &str = "/run/sshd";
 
 impl Need {
-    fn row(self) -> Row {
-        let row = |name, variable, remedy, is_here| Row { name, variable, remedy, is_here };
+    fn requirement(self) -> Requirement {
+        let row = |name, variable, remedy, is_here| Requirement { name, variable, remedy, is_here };
         let namespaces = "let users make namespaces: docs/sandbox-details.md";
         match self {
             Self::Bubblewrap => row(
@@ -101,9 +83,6 @@ impl Need {
             Self::Npm => row("npm", "NPM", "install the package npm", || runs("npm", &["-v"])),
             Self::Pip => row("pip", "PIP", "install the package python3-pip", || {
                 runs("python3", &["-m", "pip", "--version"])
-            }),
-            Self::Postgres => row("Postgres", "POSTGRES", "install the package postgresql", || {
-                programs().is_some()
             }),
             Self::Procps => {
                 row("ps", "PROCPS", "install the package procps", || find("ps").is_some())
@@ -147,33 +126,9 @@ impl Need {
     }
 }
 
-/// Returns `true` if this machine lacks what a test needs. The test is then skipped, which is recorded. Panics if
-/// the need is required. With `--test-threads=1` the harness names no thread after its test, and all tests count as
-/// one.
+/// Returns `true` if this machine lacks what a test needs. The test is then skipped.
 pub(crate) fn lacking(need: Need) -> bool {
-    static HERE: Mutex<BTreeMap<Need, bool>> = Mutex::new(BTreeMap::new());
-    let Row { name, variable, remedy, is_here } = need.row();
-    let is_here = *HERE.lock().entry(need).or_insert_with(is_here);
-    if !is_here {
-        let is_required = |variable| std::env::var_os(format!("TANDEM_REQUIRE_{variable}"));
-        let required = is_required(variable).or_else(|| is_required("ALL"));
-        assert!(required.is_none(), "{name} is missing: {remedy}");
-        record(name, remedy);
-    }
-    !is_here
-}
-
-/// Prints the need in this test's output, and records it for the list at the end of `cargo test`.
-#[expect(clippy::print_stdout, reason = "captured; `--show-output` prints it")]
-fn record(name: &str, remedy: &str) {
-    println!("skipped without {name}: {remedy}");
-    let test = thread::current().name().unwrap_or("a test").to_owned();
-    // The parent, cargo, is the same for all that one `cargo test` runs.
-    let line = [&parent_id().to_string(), name, remedy, &test].join("\t") + "\n";
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped");
-    let mut file = OpenOptions::new().create(true).append(true).open(file).unwrap();
-    // The line is written in one call, so that lines of parallel tests do not mix.
-    file.write_all(line.as_bytes()).unwrap();
+    need.requirement().is_lacking()
 }
 
 /// Returns where a program is installed. Servers of Debian are looked for as well, which few users have in their path.

@@ -9,11 +9,11 @@ use expect_test::{expect, expect_file};
 use regex::Regex;
 use serde_json::json;
 use tempfile::TempDir;
+use test_fakes::postgres::Cluster;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::agent::{HANG, Setup};
-use crate::postgres::server::Cluster;
 
 /// Certificates for `localhost`, with the key `first.key`; `first.pem` is for `tandem.example`, too.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls");

@@ -1,4 +1,4 @@
-//! Prints at the end of `cargo test` what tests needed and did not find, and how to get it. `tests/it/needs.rs`
+//! Prints at the end of `cargo test` what tests needed and did not find, and how to get it. `tests/support/needs.rs`
 //! records it.
 
 #![expect(clippy::print_stdout, reason = "a person reads it")]

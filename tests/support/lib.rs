@@ -10,4 +10,5 @@ pub mod exchange;
 pub mod host;
 pub mod limit;
 pub mod mcp;
+pub mod needs;
 pub mod network;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_fakes::postgres::Cluster;
 
 use super::nodes::{Node, in_context};
 use super::server::{Client, URI, asks, prompt, serve, shared, tool_call, write};
 use crate::agent::Setup;
-use crate::postgres::server::Cluster;
 
 /// Returns a model that writes a file in each turn, and then ends the turn.
 fn writes() -> Setup {

@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::nodes::Node;
 use super::server::{ends, first_part, kind};
 use crate::agent::Setup;
-use crate::postgres::server::{Cluster, Database};
+use test_fakes::postgres::{Cluster, Database};
 use test_fakes::store::stored;
 
 const NODES: usize = 3;

@@ -15,6 +15,7 @@ use tandem_git::{GitError, GitLimits, GitWorkspaces, Repository, cleaning};
 use tandem_host::terminals::Supervisor;
 use tandem_store::FileStore;
 use tempfile::TempDir;
+use test_fakes::postgres::{Cluster, Database};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
@@ -24,7 +25,6 @@ use super::server::{Client, Served, ends, first_part, kind, serve, works_in};
 use crate::agent::{HANG, Setup};
 use crate::family::{is_gone, make_fifo};
 use crate::limit::wait_until;
-use crate::postgres::server::{Cluster, Database};
 
 /// A repository that a server's sessions work in, and the home of the servers.
 struct Remote {

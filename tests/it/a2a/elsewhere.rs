@@ -8,6 +8,7 @@ use futures::future::join_all;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_fakes::postgres::{Cluster, Database};
 use tokio::time::timeout;
 
 use super::attach::{self, Seat};
@@ -20,7 +21,6 @@ use super::server::{
 };
 use crate::agent::{HANG, Setup};
 use crate::limit::wait_until;
-use crate::postgres::server::{Cluster, Database};
 
 /// Nodes of one database. The first node gets the first request for the session `c`, and so owns it.
 struct Nodes<'a> {

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tandem_serve::tokens::{self, PrincipalRole};
 use tempfile::TempDir;
+use test_fakes::postgres::{Cluster, Database};
 use test_support::api_server::{Reply, Server};
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -15,7 +16,6 @@ use super::nodes::{Node, until_sql};
 use super::principals::{Person, id};
 use super::server::{kind, prompt};
 use crate::agent::{HANG, Setup};
-use crate::postgres::server::{Cluster, Database};
 
 fn says_hello() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]]))

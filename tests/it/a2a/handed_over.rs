@@ -3,12 +3,12 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_fakes::postgres::Cluster;
 use tokio::time::timeout;
 
 use super::nodes::{Node, in_context};
 use super::server::{Client, answer, prompt, tool_call, within, write};
 use crate::agent::{HANG, Setup};
-use crate::postgres::server::Cluster;
 
 /// Returns a model that writes a file after a question, and does so again in each further process.
 fn writes(times: usize) -> Setup {

@@ -28,7 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::fakes::{Fake, other, parts, session};
 use crate::limit::wait_until;
-use crate::postgres::server::Cluster;
+use test_fakes::postgres::Cluster;
 use test_fakes::store::Faulty;
 
 use super::nodes::until_sql;

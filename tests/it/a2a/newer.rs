@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tandem_agent::session::{Batch, Event, SharedStore as _, Store as _, WriteLease};
 use tandem_store::PostgresStore;
 use tempfile::TempDir;
+use test_fakes::postgres::{Cluster, Database};
 use tokio::time::timeout;
 
 use super::nodes::{Node, in_context, until_sql};
 use super::server::{ends, first_part, kind, text, tool_call};
 use crate::agent::{HANG, Setup};
-use crate::postgres::server::{Cluster, Database};
 
 fn setup() -> Setup {
     Setup::answers(json!([[{ "text": "hello" }]]))

@@ -10,6 +10,7 @@ use expect_test::expect;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_fakes::postgres::{Cluster, Database, LIMITS};
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,6 @@ use super::http::Sse;
 use super::server::{Client, Said, ends, first_part, kind, listen, prompt, text};
 use crate::agent::{HANG, Setup};
 use crate::limit::wait_until;
-use crate::postgres::server::{Cluster, Database, LIMITS};
 
 /// A server of a database's sessions.
 pub(super) struct Node {

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use tandem_serve::tokens::{self, PrincipalRole};
+use test_fakes::postgres::Cluster;
 
 use super::nodes::{Node, in_context};
 use super::principals::{Person, id};
 use super::server::kind;
 use crate::agent::Setup;
-use crate::postgres::server::Cluster;
 use crate::sessions_cli::Place;
 
 #[tokio::test]

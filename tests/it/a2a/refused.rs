@@ -6,12 +6,12 @@ use std::path::Path;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_fakes::postgres::Cluster;
 use tokio::time::timeout;
 
 use super::nodes::{Node, in_context};
 use super::server::{Client, Said, Shared, prompt, serve, shared};
 use crate::agent::{HANG, Setup};
-use crate::postgres::server::Cluster;
 
 /// Returns a set-up in which each session runs a command, and waits 2 s for a store that refuses.
 fn setup() -> Setup {

@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_fakes::postgres::{Cluster, Database};
 
 use super::nodes::{Node, in_context};
 use crate::agent::Setup;
-use crate::postgres::server::{Cluster, Database};
 
 /// A home whose nodes have separate directories for files of sessions.
 struct Home<'a> {

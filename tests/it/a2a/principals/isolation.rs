@@ -10,7 +10,6 @@ use tandem_serve::tokens::PrincipalRole;
 use super::super::server::{answer, prompt, serve, within};
 use super::super::socket::Socket;
 use super::{Office, Person, asking, in_context};
-use crate::postgres::server::Cluster;
 
 const NAME: &str = "alices-own-name";
 
@@ -28,6 +27,7 @@ enum Call {
 }
 
 use Call::{Attach, Http, Method, Request};
+use test_fakes::postgres::Cluster;
 
 /// Calls that begin nothing if the session does not exist.
 fn calls(id: &str) -> Vec<Call> {

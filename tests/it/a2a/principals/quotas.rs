@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use test_fakes::postgres::Cluster;
 use tokio::time::timeout;
 
 #[cfg(feature = "postgres")]
@@ -15,7 +16,6 @@ use super::Person;
 use super::{Office, asking, hello, in_context};
 use crate::agent::{HANG, Setup};
 #[cfg(feature = "postgres")]
-use crate::postgres::server::Cluster;
 
 /// Error code of a used-up quota.
 const USED_UP: i64 = -32029;

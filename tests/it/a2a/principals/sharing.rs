@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use tandem_serve::tokens::PrincipalRole;
+use test_fakes::postgres::Cluster;
 
 use super::super::server::{answer, ends, prompt, serve, within};
 use super::{Office, Person, asking, hello, in_context};
 use crate::agent::Setup;
 #[cfg(feature = "postgres")]
-use crate::postgres::server::Cluster;
 
 /// Error code of a call that the role does not allow.
 const NOT_ALLOWED: i64 = -32004;

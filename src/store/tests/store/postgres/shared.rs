@@ -7,12 +7,11 @@ use tandem_agent::session::{
     SharedStore as _, Store as _, StoreError, Stored, StoredLog, WriteLease,
 };
 use tandem_store::PostgresStore;
+use test_fakes::postgres::{Cluster, Database};
+use test_support::limit::{HANG, wait_until};
 use tokio::time::timeout;
 
-use super::server::{Cluster, Database};
-use crate::agent::HANG;
 use crate::laws::{batch, head, new_id, text};
-use crate::limit::wait_until;
 
 /// Reads this number of events of a growing log; returns their indexes.
 async fn read(log: &mut StoredLog, count: usize) -> Vec<usize> {

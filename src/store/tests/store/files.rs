@@ -348,7 +348,7 @@ async fn a_line_of_many_megabytes_is_read() {
 }
 
 /// A log as this version and earlier versions have written it, which every later version reads.
-const GOLDEN: &str = include_str!("../../fixtures/store/v1/log.jsonl");
+const GOLDEN: &str = include_str!("../../../../fixtures/store/v1/log.jsonl");
 
 #[tokio::test]
 async fn a_stored_log_is_read_by_every_later_version() {

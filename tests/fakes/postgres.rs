@@ -1,16 +1,16 @@
 //! A Postgres server of the tests' own, from the system's package, that ends with the tests.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{LazyLock, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
+use test_support::needs::{POSTGRES, postgres_programs};
 
 /// Limit of a wait for a standby.
 const STANDBY_LIMIT: Duration = Duration::from_mins(1);
@@ -79,9 +79,10 @@ rm -rf "$dir"
 "#;
 
 /// A running server.
-pub(crate) struct Cluster {
+pub struct Cluster {
     bin: PathBuf,
-    pub(crate) port: u16,
+    /// Port on this machine.
+    pub port: u16,
     keeper: Mutex<Keeper>,
 }
 
@@ -92,9 +93,10 @@ struct Keeper {
 }
 
 /// A database of a test's own.
-pub(crate) struct Database<'a> {
+pub struct Database<'a> {
     cluster: &'a Cluster,
-    pub(crate) url: String,
+    /// Address with the name of the database.
+    pub url: String,
     name: String,
 }
 
@@ -102,24 +104,29 @@ pub(crate) struct Database<'a> {
 const START_LIMIT: Duration = Duration::from_mins(2);
 
 /// Limits with which tests need not wait long.
-pub(crate) const LIMITS: PostgresLimits =
+pub const LIMITS: PostgresLimits =
     PostgresLimits { patience: Duration::from_secs(10), node_dead: Duration::from_secs(3) };
 
-/// Returns the directory of the programs of the newest Postgres.
-pub(crate) fn programs() -> Option<PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
-    let directories = versions.map(|version| version.path().join("bin"));
-    directories.filter(|directory| directory.join("initdb").exists()).max()
-}
-
 impl Cluster {
+    /// Returns the server that the tests of this process share; `None` if the package is not installed.
+    pub fn shared() -> Option<&'static Self> {
+        static CLUSTER: LazyLock<Cluster> =
+            LazyLock::new(|| Cluster::of(postgres_programs().unwrap()));
+        (!POSTGRES.is_lacking()).then(|| &*CLUSTER)
+    }
+
+    /// Starts a server that only one test uses; `None` if the package is not installed.
+    pub fn start() -> Option<Self> {
+        (!POSTGRES.is_lacking()).then(|| Self::of(postgres_programs().unwrap()))
+    }
+
     /// Starts a server of the package's programs.
-    pub(crate) fn of(programs: PathBuf) -> Self {
+    pub fn of(programs: PathBuf) -> Self {
         Self::start_after(None, programs)
     }
 
     /// Starts a standby, without which this server commits nothing any more.
-    pub(crate) fn synchronous_standby(&self) -> Self {
+    pub fn synchronous_standby(&self) -> Self {
         let standby = Self::start_after(Some(self), self.bin.clone());
         let psql = |sql: &str| {
             let mut client = self.client("psql");
@@ -159,25 +166,27 @@ impl Cluster {
     }
 
     /// Kills all processes of the server with SIGKILL, and starts it again.
-    pub(crate) fn crash(&self) {
+    pub fn crash(&self) {
         self.order("crash", "ready");
     }
 
     /// Kills the server with -9, all of its processes, for good.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.order("kill", "killed");
     }
 
     /// Makes a standby the primary.
-    pub(crate) fn promote(&self) {
+    pub fn promote(&self) {
         self.order("promote", "promoted");
     }
 
-    pub(crate) fn freeze(&self) {
+    /// Stops all processes of the server until it is thawed.
+    pub fn freeze(&self) {
         self.order("freeze", "frozen");
     }
 
-    pub(crate) fn thaw(&self) {
+    /// Lets a frozen server go on.
+    pub fn thaw(&self) {
         self.order("thaw", "thawed");
     }
 
@@ -188,7 +197,7 @@ impl Cluster {
     }
 
     /// Makes an empty database.
-    pub(crate) fn database(&self) -> Database<'_> {
+    pub fn database(&self) -> Database<'_> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let made = self.client("createdb").arg(&name).status().unwrap();
@@ -198,7 +207,7 @@ impl Cluster {
     }
 
     /// Returns a program of the server's package that connects to this server.
-    pub(crate) fn client(&self, program: &str) -> Command {
+    pub fn client(&self, program: &str) -> Command {
         let mut command = Command::new(self.bin.join(program));
         command.args(["-h", "127.0.0.1", "-U", "tandem", "-p"]).arg(self.port.to_string());
         command.stdin(Stdio::null());
@@ -214,22 +223,23 @@ impl Keeper {
 }
 
 impl Database<'_> {
-    pub(crate) fn address(&self) -> DatabaseAddress {
+    /// Returns the address of the database.
+    pub fn address(&self) -> DatabaseAddress {
         self.url.parse().unwrap()
     }
 
     /// Connects as a further node.
-    pub(crate) async fn connect(&self) -> PostgresStore {
+    pub async fn connect(&self) -> PostgresStore {
         PostgresStore::connect(&self.address(), LIMITS).await.unwrap()
     }
 
     /// Connects as a further node, which lives as long as the runtime.
-    pub(crate) async fn connect_in_runtime(&self) -> PostgresStore {
+    pub async fn connect_in_runtime(&self) -> PostgresStore {
         PostgresStore::connect_in_runtime(&self.address(), LIMITS).await.unwrap()
     }
 
     /// Runs a statement; returns the rows, with `|` between columns.
-    pub(crate) fn sql(&self, sql: &str) -> String {
+    pub fn sql(&self, sql: &str) -> String {
         let mut client = self.cluster.client("psql");
         let output = client.args(["-qAt", "-d", &self.name, "-c", sql]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

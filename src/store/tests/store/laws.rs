@@ -15,8 +15,7 @@ use tandem_agent::session::{
 use tandem_agent::sessions::fork;
 use tandem_store::{FileStore, PostgresStore};
 use tandem_telemetry::Metrics;
-
-use crate::postgres::server::Cluster;
+use test_fakes::postgres::Cluster;
 
 /// A store, as two processes see it.
 struct Views {

@@ -11,15 +11,14 @@ use futures::future::{join, select};
 use serde_json::json;
 use tandem_agent::session::{Secrets, SharedStore as _, Store as _, StoreError, WriteLease};
 use tandem_store::{DatabaseAddress, PostgresLimits, PostgresStore};
+use test_fakes::postgres::{Cluster, Database, LIMITS};
+use test_support::limit::{HANG, block_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
-use super::server::{Cluster, Database, LIMITS};
-use crate::agent::HANG;
 use crate::laws::{batch, head, indexes, is_held, new_id};
-use crate::limit::block_until;
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -533,7 +532,7 @@ async fn a_node_needs_to_own_nothing() {
     let database = cluster.database();
     drop(database.connect().await);
     let role = format!("node_{:08x}", fastrand::u32(..));
-    let grants = include_str!("../../../docs/deploy/roles.sql");
+    let grants = include_str!("../../../../../docs/deploy/roles.sql");
     database.sql(&grants.replace("tandem_node", &role));
     let address = database.url.replace("tandem@", &format!("{role}@"));
     let store = PostgresStore::connect(&address.parse().unwrap(), LIMITS).await.unwrap();
