@@ -7,8 +7,8 @@ use tandem_agent::session::{Event, Origin, Parts, StopReason};
 use tandem_model::{Model, Models};
 
 use super::{Stage, contains, reason, says};
-use crate::fakes::{Spy, is_end, text, until};
-use crate::limit::wait_until;
+use test_fakes::{Spy, is_end, text, until};
+use test_support::limit::wait_until;
 
 /// A catalog with the model `other`, a model that opens slowly, and no more.
 struct Shelf {

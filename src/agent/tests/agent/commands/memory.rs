@@ -9,7 +9,7 @@ use tandem_agent::session::{Answer, Event, Memory, Origin, Parts, Places};
 use tandem_tools as tools;
 
 use super::{Stage, calls, contains, says};
-use crate::fakes::{is_end, text, until};
+use test_fakes::{is_end, text, until};
 
 /// Beginning of the line before the text of each file.
 const BEGINS: &str = "--- Context from: ";
