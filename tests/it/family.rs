@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::io::AsyncReadExt as _;
+pub(crate) use test_support::fifo::{is_gone, make_fifo};
 use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
@@ -40,17 +40,6 @@ async fn with_running(command: &str) -> (Agent, u64, pipe::Receiver) {
     assert_eq!(update["params"]["status"], "running");
     assert_eq!(update["params"]["content"]["markdown"], "```\nstarted\n```");
     (agent, id, family)
-}
-
-pub(crate) fn make_fifo(path: &Path) {
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
-    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-}
-
-/// Waits until no process holds the pipe open.
-pub(crate) async fn is_gone(mut family: pipe::Receiver) {
-    let mut nothing = Vec::new();
-    timeout(HANG, family.read_to_end(&mut nothing)).await.expect("processes are left").unwrap();
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 pub mod api_server;
 #[cfg(target_os = "linux")]
 pub mod exchange;
+pub mod fifo;
 pub mod host;
 pub mod limit;
 pub mod mcp;

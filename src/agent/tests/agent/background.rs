@@ -1,25 +1,20 @@
-//! Commands in the background of a session: who is told of their end, and what ends them.
+//! Commands in the background of a session: who is told of their end.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
 use expect_test::expect;
-use rustix::process::Signal;
 use serde_json::json;
 use tandem_agent::session::{Event, Origin, Parts, Session, ToolKind};
 use tandem_approval::Mode;
 use tandem_host::{Access, Tool, ToolOutput};
 use tandem_tools::all;
 use tempfile::TempDir;
-use tokio::net::unix::pipe;
+use test_fakes::{Chunks, Fake, Spy, calls, host, is_end, parts, says, text, until};
+use test_support::fifo::make_fifo;
+use test_support::limit::{HANG, wait_until};
 use tokio::time::timeout;
-
-use crate::agent::{Agent, HANG, Setup};
-use crate::fakes::{Chunks, Fake, Spy, calls, host, is_end, parts, says, text, until};
-use crate::family::{is_gone, make_fifo};
-use crate::lifecycle::signal;
-use crate::limit::wait_until;
 
 fn starts(command: &str) -> Chunks {
     let args = json!({ "command": command, "is_background": true, "delay_ms": 1 });
@@ -160,46 +155,4 @@ async fn what_the_model_forgets_it_is_not_told_of() {
     stage.turn("/clear").await;
     stage.turn("anything?").await;
     assert_eq!(*stage.told.lock().unwrap(), ["user: anything?"]);
-}
-
-/// Starts an agent with a command in the background that holds a pipe open, and has children that hide.
-async fn with_family() -> (Agent, pipe::Receiver) {
-    let command = "exec 3>family; (trap '' TERM; sleep 1000) & setsid sleep 1000 & echo > up; wait";
-    let args = json!({ "command": command, "is_background": true });
-    let call = json!([{ "call": { "name": "run_shell_command", "args": args } }]);
-    let mut agent = Setup::answers(json!([call, [{ "text": "done" }]])).arg("-y").start();
-    let workspace = agent.workspace();
-    make_fifo(&workspace.join("family"));
-    let family = pipe::OpenOptions::new().open_receiver(workspace.join("family")).unwrap();
-    let id = agent.prompt("go").await;
-    agent.until_answered(id, "allow").await;
-    wait_until("its beginning", || workspace.join("up").exists()).await;
-    (agent, family)
-}
-
-#[tokio::test]
-async fn they_end_with_the_agent_however_that_ends() {
-    let (mut agent, family) = with_family().await;
-    assert!(agent.hang_up().await.1.success());
-    is_gone(family).await;
-    for how in [Signal::TERM, Signal::KILL] {
-        let (agent, family) = with_family().await;
-        signal(&agent, how);
-        is_gone(family).await;
-    }
-}
-
-#[tokio::test]
-async fn an_editor_is_asked_as_for_any_command() {
-    let args = json!({ "command": "touch x", "is_background": true, "delay_ms": 60_000 });
-    let call = json!([{ "call": { "name": "run_shell_command", "args": args } }]);
-    let answers = json!([call, [{ "text": "done" }]]);
-    let mut agent = Setup::answers(answers).without_sandbox().start();
-    let id = agent.prompt("go").await;
-    let read = agent.until_answered(id, "reject").await;
-    let asked = read.iter().find(|it| it["method"] == "requestToolCallConfirmation").unwrap();
-    assert_eq!(asked["params"]["confirmation"]["type"], "execute");
-    assert_eq!(asked["params"]["confirmation"]["command"], "touch x");
-    assert_eq!(asked["params"]["label"], "Run touch x [in the background]");
-    assert!(!fs::exists(agent.workspace().join("x")).unwrap());
 }

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use tandem_host::ToolLimits;
+use test_support::fifo::is_gone;
 use tokio::net::unix::pipe;
 
 use super::Shell;
-use crate::family::is_gone;
 
 #[tokio::test]
 async fn the_model_stops_a_command_with_all_that_it_has_started() {
