@@ -1,7 +1,6 @@
 //! One prompt from a shell: the outputs, and the end.
 
 mod ending;
-mod inside;
 
 use std::fs;
 use std::process::{ExitStatus, Stdio};

@@ -7,8 +7,7 @@ use tandem_agent::session::Session;
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_host::{Access, ToolError, ToolKind};
 use tandem_model::{Call, Chunk, Error, Finish, Usage};
-
-use crate::fakes::{Fake, Spy, other, session, text, with_model};
+use test_fakes::{Fake, Spy, other, session, text, with_model};
 
 /// Returns the answer, the rest of the output, and the failure.
 async fn shown(session: &Arc<Session>, progress: bool) -> (String, String, Option<RunFailure>) {
