@@ -8,6 +8,7 @@
 
 mod background;
 mod commands;
+mod context;
 mod events;
 mod kept;
 mod long;
