@@ -7,8 +7,6 @@ mod allowed_tools;
 mod attach;
 mod attached;
 mod attachments;
-mod away;
-mod beside;
 mod called;
 mod card_signature;
 #[cfg(feature = "postgres")]
@@ -24,15 +22,12 @@ mod errors;
 mod first_messages;
 mod guard;
 mod handed_over;
-mod http;
 mod http_json;
-pub(crate) mod in_process;
 mod in_words;
 mod limits;
 mod load;
 mod logs;
 mod long;
-mod many;
 mod mcp;
 mod monitoring;
 mod network;
@@ -59,7 +54,6 @@ pub(crate) mod server;
 #[cfg(feature = "postgres")]
 mod session_files;
 mod settings;
-pub(crate) mod socket;
 mod streams;
 mod tasks;
 mod text_clients;
@@ -70,3 +64,5 @@ mod traces;
 mod turns;
 mod web;
 mod withdrawn;
+
+pub(crate) use test_support::{http, web_socket as socket};

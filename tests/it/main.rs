@@ -47,7 +47,6 @@ mod terminal;
 mod transcripts;
 mod unasked;
 mod web;
-mod webhook;
 mod whole;
 
 use test_fakes as fakes;

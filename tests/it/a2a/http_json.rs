@@ -11,39 +11,37 @@ use crate::limit::in_time;
 
 const VERSION: &str = "A2A-Version: 1.0";
 
-impl Client {
-    /// Sends a request of the binding.
-    async fn ask(self, line: &str, body: &Value) -> Response {
-        let (method, path) = line.split_once(' ').unwrap();
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.send(&format!("{method} /v1{path}"), &[VERSION], body.as_bytes()).await
-    }
+/// Sends a request of the binding.
+async fn ask(client: Client, line: &str, body: &Value) -> Response {
+    let (method, path) = line.split_once(' ').unwrap();
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    client.send(&format!("{method} /v1{path}"), &[VERSION], body.as_bytes()).await
+}
 
-    /// Sends a request, checks that it succeeds, and returns the body of the response.
-    async fn done(self, line: &str, body: &Value) -> Value {
-        let response = self.ask(line, body).await;
-        assert_eq!(response.status, 200, "{line}: {}", response.text());
-        assert_eq!(response.header("content-type"), "application/json");
-        response.json()
-    }
+/// Sends a request, checks that it succeeds, and returns the body of the response.
+async fn done(client: Client, line: &str, body: &Value) -> Value {
+    let response = ask(client, line, body).await;
+    assert_eq!(response.status, 200, "{line}: {}", response.text());
+    assert_eq!(response.header("content-type"), "application/json");
+    response.json()
+}
 
-    /// Sends a request that is refused. Returns the statuses of HTTP and of `google.rpc`, and the reason.
-    async fn refused(self, line: &str, body: &Value) -> (u16, String, String) {
-        refusal(&self.ask(line, body).await)
-    }
+/// Sends a request that is refused. Returns the statuses of HTTP and of `google.rpc`, and the reason.
+async fn refused(client: Client, line: &str, body: &Value) -> (u16, String, String) {
+    refusal(&ask(client, line, body).await)
+}
 
-    /// Sends a request whose response is a stream. A body of `null` means no body and no media type.
-    async fn watch(self, line: &str, body: &Value) -> Sse {
-        let (method, path) = line.split_once(' ').unwrap();
-        let host = format!("Host: 127.0.0.1:{}", self.port);
-        let mut headers = vec![host.as_str(), VERSION];
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        if !body.is_empty() {
-            headers.push("Content-Type: application/a2a+json");
-        }
-        let line = format!("{method} /v1{path}");
-        request(self.port, &line, &headers, body.as_bytes()).await.events()
+/// Sends a request whose response is a stream. A body of `null` means no body and no media type.
+async fn watch(client: Client, line: &str, body: &Value) -> Sse {
+    let (method, path) = line.split_once(' ').unwrap();
+    let host = format!("Host: 127.0.0.1:{}", client.port);
+    let mut headers = vec![host.as_str(), VERSION];
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    if !body.is_empty() {
+        headers.push("Content-Type: application/a2a+json");
     }
+    let line = format!("{method} /v1{path}");
+    request(client.port, &line, &headers, body.as_bytes()).await.events()
 }
 
 fn refusal(response: &Response) -> (u16, String, String) {
@@ -95,17 +93,17 @@ async fn a_message_is_answered_by_its_task() {
     let ours = interfaces.iter().find(|it| it["protocolBinding"] == "HTTP+JSON").unwrap();
     assert_eq!(ours["url"], format!("http://127.0.0.1:{}/v1", it.client.port));
     assert_eq!(ours["protocolVersion"], "1.0");
-    let sent = it.client.done("POST /message:send", &prompt("go")).await;
+    let sent = done(it.client, "POST /message:send", &prompt("go")).await;
     let task = &sent["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED");
     assert_eq!(task["artifacts"][0]["parts"][0]["text"], "hello");
     let id = task["id"].as_str().unwrap();
-    let whole = it.client.done(&format!("GET /tasks/{id}"), &Value::Null).await;
+    let whole = done(it.client, &format!("GET /tasks/{id}"), &Value::Null).await;
     assert_eq!(whole, *task);
-    let short = it.client.done(&format!("GET /tasks/{id}?historyLength=1"), &Value::Null).await;
+    let short = done(it.client, &format!("GET /tasks/{id}?historyLength=1"), &Value::Null).await;
     assert_eq!(short["history"].as_array().unwrap().len(), 1);
     let escaped = id.replace('.', "%2E");
-    let same = it.client.done(&format!("GET /tasks/{escaped}"), &Value::Null).await;
+    let same = done(it.client, &format!("GET /tasks/{escaped}"), &Value::Null).await;
     assert_eq!(same["id"], *id);
 }
 
@@ -136,12 +134,12 @@ async fn an_answer_has_the_binding_s_own_media_type_only_for_a_client_that_names
 #[tokio::test]
 async fn a_stream_ends_at_a_question_and_who_subscribes_hears_of_it_to_its_end() {
     let it = serve(&asking()).await;
-    let asked = items(&mut it.client.watch("POST /message:stream", &prompt("go")).await).await;
+    let asked = items(&mut watch(it.client, "POST /message:stream", &prompt("go")).await).await;
     let id = asked[0]["task"]["id"].as_str().unwrap().to_owned();
     assert_eq!(state(asked.last().unwrap()), "TASK_STATE_INPUT_REQUIRED");
     let path = format!("/tasks/{id}:subscribe");
-    let mut watching = it.client.watch(&format!("POST {path}"), &Value::Null).await;
-    let mut reading = it.client.watch(&format!("GET {path}"), &Value::Null).await;
+    let mut watching = watch(it.client, &format!("POST {path}"), &Value::Null).await;
+    let mut reading = watch(it.client, &format!("GET {path}"), &Value::Null).await;
     // The first event shows that each stream began before the answer.
     for stream in [&mut watching, &mut reading] {
         let (_, first) = stream.event().await.unwrap();
@@ -150,13 +148,13 @@ async fn a_stream_ends_at_a_question_and_who_subscribes_hears_of_it_to_its_end()
     let answer = json!({ "tool_call_id": "write_file-1", "selected_option_id": "proceed_once" });
     let mut answer = message(&json!([{ "data": answer }]));
     answer["message"]["taskId"] = json!(id);
-    let rest = items(&mut it.client.watch("POST /message:stream", &answer).await).await;
+    let rest = items(&mut watch(it.client, "POST /message:stream", &answer).await).await;
     assert_eq!(state(rest.last().unwrap()), "TASK_STATE_COMPLETED");
     for stream in [&mut watching, &mut reading] {
         let seen = items(stream).await;
         assert_eq!(state(seen.last().unwrap()), "TASK_STATE_COMPLETED");
     }
-    let over = it.client.refused(&format!("GET {path}"), &Value::Null).await;
+    let over = refused(it.client, &format!("GET {path}"), &Value::Null).await;
     let expected = (400, "FAILED_PRECONDITION".to_owned(), "UNSUPPORTED_OPERATION".to_owned());
     assert_eq!(over, expected);
 }
@@ -164,18 +162,18 @@ async fn a_stream_ends_at_a_question_and_who_subscribes_hears_of_it_to_its_end()
 #[tokio::test]
 async fn a_task_is_cancelled_and_listed() {
     let it = serve(&asking()).await;
-    let sent = it.client.done("POST /message:send", &prompt("go")).await;
+    let sent = done(it.client, "POST /message:send", &prompt("go")).await;
     let id = sent["task"]["id"].as_str().unwrap();
     let context = sent["task"]["contextId"].as_str().unwrap();
-    it.client.done("POST /message:send", &prompt("another")).await;
+    done(it.client, "POST /message:send", &prompt("another")).await;
     let cancel = format!("POST /tasks/{id}:cancel");
-    let cancelled = it.client.done(&cancel, &json!({ "metadata": {} })).await;
+    let cancelled = done(it.client, &cancel, &json!({ "metadata": {} })).await;
     assert_eq!(cancelled["status"]["state"], "TASK_STATE_CANCELED");
-    let again = it.client.refused(&cancel, &Value::Null).await;
+    let again = refused(it.client, &cancel, &Value::Null).await;
     let expected = (400, "FAILED_PRECONDITION".to_owned(), "TASK_NOT_CANCELABLE".to_owned());
     assert_eq!(again, expected);
     let list =
-        async |query: &str| it.client.done(&format!("GET /tasks{query}"), &Value::Null).await;
+        async |query: &str| done(it.client, &format!("GET /tasks{query}"), &Value::Null).await;
     assert_eq!(list("").await["totalSize"], 2);
     let first = list("?pageSize=1").await;
     assert_eq!((&first["pageSize"], first["tasks"].as_array().unwrap().len()), (&json!(1), 1));
@@ -192,20 +190,20 @@ async fn a_task_is_cancelled_and_listed() {
 #[tokio::test]
 async fn receivers_of_notifications_are_set_shown_and_deleted() {
     let it = serve(&asking().arg("--a2a-webhook-loopback")).await;
-    let sent = it.client.done("POST /message:send", &prompt("go")).await;
+    let sent = done(it.client, "POST /message:send", &prompt("go")).await;
     let configs =
         format!("/tasks/{}/pushNotificationConfigs", sent["task"]["id"].as_str().unwrap());
     let config = json!({ "id": "a", "url": "http://127.0.0.1:9/", "token": "t" });
-    let config_set = it.client.done(&format!("POST {configs}"), &config).await;
+    let config_set = done(it.client, &format!("POST {configs}"), &config).await;
     assert_eq!((&config_set["taskId"], &config_set["id"]), (&sent["task"]["id"], &json!("a")));
     let one = format!("{configs}/a");
-    assert_eq!(it.client.done(&format!("GET {one}"), &Value::Null).await, config_set);
-    let all = it.client.done(&format!("GET {configs}"), &Value::Null).await;
+    assert_eq!(done(it.client, &format!("GET {one}"), &Value::Null).await, config_set);
+    let all = done(it.client, &format!("GET {configs}"), &Value::Null).await;
     assert_eq!(all["configs"], json!([config_set]));
-    assert_eq!(it.client.done(&format!("DELETE {one}"), &Value::Null).await, json!({}));
-    assert_eq!(it.client.refused(&format!("GET {one}"), &Value::Null).await.0, 404);
+    assert_eq!(done(it.client, &format!("DELETE {one}"), &Value::Null).await, json!({}));
+    assert_eq!(refused(it.client, &format!("GET {one}"), &Value::Null).await.0, 404);
     let wrong = json!({ "id": "b", "url": "nonsense" });
-    assert_eq!(it.client.refused(&format!("POST {configs}"), &wrong).await.0, 400);
+    assert_eq!(refused(it.client, &format!("POST {configs}"), &wrong).await.0, 400);
 }
 
 #[tokio::test]
@@ -244,10 +242,10 @@ async fn what_is_wrong_is_said_in_the_form_of_the_binding() {
         ("GET /message:send", &none, (405, "UNIMPLEMENTED", "")),
         ("PUT /tasks/none", &none, (405, "UNIMPLEMENTED", "")),
     ] {
-        let (status, name, reason) = it.client.refused(line, body).await;
+        let (status, name, reason) = refused(it.client, line, body).await;
         assert_eq!((status, name.as_str(), reason.as_str()), expected, "{line} {body}");
     }
-    assert_eq!(it.client.done("GET /tasks", &none).await["totalSize"], 0);
+    assert_eq!(done(it.client, "GET /tasks", &none).await["totalSize"], 0);
     let line = "POST /v1/message:send";
     let broken = it.client.send(line, &[VERSION], b"{").await;
     assert_eq!(refusal(&broken), (400, "INVALID_ARGUMENT".into(), "INVALID_REQUEST".into()));
@@ -280,7 +278,7 @@ async fn the_version_is_said_in_a_header_or_in_the_query() {
 #[tokio::test]
 async fn a_token_is_asked_for_and_brings_the_extended_card() {
     let it = serve(&hello().file("t.txt", "t0ken").arg("--a2a-token-file").arg("t.txt")).await;
-    let stranger = it.client.ask("GET /extendedAgentCard", &Value::Null).await;
+    let stranger = ask(it.client, "GET /extendedAgentCard", &Value::Null).await;
     assert_eq!(refusal(&stranger).1, "UNAUTHENTICATED");
     assert_eq!(stranger.header("www-authenticate"), "Bearer realm=\"tandem\"");
     let headers = [VERSION, "Authorization: Bearer t0ken"];

@@ -15,7 +15,7 @@ use super::curl::Curl;
 use super::network::records;
 use super::server::{Served, ends, kind, prompt, serve};
 use super::socket::Socket;
-use super::tls::{fixture, models};
+use super::tls::{self, fixture, models};
 use crate::agent::HANG;
 use crate::needs::{Need, find, lacking};
 
@@ -181,15 +181,19 @@ impl Proxied {
         client.result("tasks/cancel", json!({ "id": begun[0]["id"] })).await;
         stream.until(ends).await;
         assert_eq!(stream.next().await, None);
-        let (name, headers) = (("tandem.example", self.port), [("authorization", authorization)]);
-        let mut socket = Socket::open_secure(name, "/agent/ws", &headers).await.unwrap();
+        let authorization = ("authorization", authorization);
+        let open = async |headers: &[(&str, &str)]| {
+            let (name, path) = ("tandem.example", "/agent/ws");
+            Socket::open_secure(tls::client(), name, self.port, path, headers).await
+        };
+        let mut socket = open(&[authorization]).await.unwrap();
         let got = socket.call(1, "tasks/get", json!({ "id": begun[0]["id"] })).await;
         assert_eq!(got["result"]["status"]["state"], "canceled");
         let page = ("origin", "https://evil.example");
-        let refused = Socket::open_secure(name, "/agent/ws", &[headers[0], page]).await;
+        let refused = open(&[authorization, page]).await;
         assert_eq!(refused.map(drop), Err(403));
         let own = format!("https://tandem.example:{}", self.port);
-        let own = Socket::open_secure(name, "/agent/ws", &[headers[0], ("origin", &own)]).await;
+        let own = open(&[authorization, ("origin", &own)]).await;
         assert_eq!(own.map(drop), Ok(()));
     }
 }

@@ -1,14 +1,13 @@
 //! A2A clients, of both versions.
 
 use serde_json::{Value, json};
-
 use tandem_agent::session::{Event, TaskEvent};
+use test_served::{Server, shared};
+use test_support::a2a::URI;
+use test_support::web_socket::{Socket, event};
 
 use super::stage::{AFTER, BEFORE, Stage};
 use super::{Case, has};
-use crate::a2a::in_process::{Server, shared};
-use crate::a2a::server::URI;
-use crate::a2a::socket::{Socket, event};
 
 /// Returns the messages to a client on a WebSocket that follows the session. `new`: the client speaks 1.0.
 pub(super) async fn shown(case: &Case, new: bool) -> Vec<String> {

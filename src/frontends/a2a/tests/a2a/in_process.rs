@@ -1,6 +1,5 @@
 //! A server in this process: ends of streams and tasks, versions, limits.
 
-use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,147 +7,51 @@ use std::time::Duration;
 use expect_test::expect;
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tandem_a2a::{Ending, ServeAcp, ServedSessions, ServerOptions, listen, serve};
-use tandem_agent::session::{
-    Access, Answer, Origin, Parts, Session, Store as _, StoreHealth, ToolOutput,
-};
-use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions};
+use tandem_agent::session::{Access, Answer, Origin, Parts, Session, Store as _, ToolOutput};
+use tandem_agent::sessions::{LoadedSession, MakeSession, SessionLimits, Sessions};
 use tandem_host::{Tool, ToolKind};
 use tandem_model::replay::Replay;
-use tandem_serve::network::NetworkOptions;
-use tandem_serve::principals::AccessOptions;
-use tandem_serve::quotas::Quotas;
 use tandem_store::FileStore;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use test_fakes::postgres::Cluster;
+use test_fakes::store::Faulty;
+use test_fakes::{Fake, other, parts, session};
+use test_served::{LONG, Server, shared};
+use test_support::limit::wait_until;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
-use tokio_util::task::AbortOnDropHandle;
 
-use crate::fakes::{Fake, other, parts, session};
-use crate::limit::wait_until;
-use test_fakes::postgres::Cluster;
-use test_fakes::store::Faulty;
-
-use super::nodes::until_sql;
-
-/// Limit on the time of every operation.
-const LONG: Duration = Duration::from_secs(20);
-
-/// Time for an answer: lists of 100,000 sessions take long on a busy machine.
-const ANSWER_WAIT: Duration = Duration::from_mins(1);
-
-/// A server in this process.
-pub(crate) struct Server {
-    pub(crate) port: u16,
-    _serves: AbortOnDropHandle<anyhow::Result<()>>,
+/// Serves one session, whose model gives this answer to every prompt.
+async fn serve_shared(answers: Value) -> Server {
+    Server::of(shared(asking(answers))).await
 }
 
-impl Server {
-    pub(crate) async fn of(sessions: ServedSessions) -> Self {
-        let acp: ServeAcp = Arc::new(|mut stream, _| {
-            Box::pin(async move {
-                stream.write_all(b"{\"acp\":true}\n").await.unwrap();
-                pending::<()>().await;
-            })
-        });
-        let options = ServerOptions {
-            access: AccessOptions::default(),
-            webhook_loopback: true,
-            private_servers: false,
-            body: 1 << 20,
-            attachment_chars: 1000,
-            connections: 64,
-            requests: 64,
-            refused_requests: 64,
-            streams: 64,
-            retry: LONG,
-            head_time: LONG,
-            patience: Duration::from_secs(30),
-            ping: LONG,
-            pong: LONG,
-            acp: Some(acp),
-            programs: false,
-            audit: None,
-            card_key: None,
-            quotas: Quotas::default(),
-            connected: tokio::sync::watch::Sender::new(0),
-            metrics: None,
-            store_health: StoreHealth::default(),
-            network: NetworkOptions::default(),
-        };
-        let listener = listen(([127, 0, 0, 1], 0).into()).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let serves = serve(listener, sessions, options, Ending::default());
-        Self { port, _serves: AbortOnDropHandle::new(tokio::spawn(serves)) }
-    }
+/// Serves as many sessions as clients begin.
+async fn serve_each(answers: Value, most: usize) -> Server {
+    serve_patient(answers, most, LONG).await
+}
 
-    /// Returns a server of one session, whose model gives this answer to every prompt.
-    async fn shared(answers: Value) -> Self {
-        Self::of(shared(asking(answers))).await
-    }
+/// Serves sessions as [`serve_each`] does, with a time limit for questions.
+async fn serve_patient(answers: Value, most: usize, question: Duration) -> Server {
+    let make: MakeSession = Arc::new(move |_, _| Ok(asking(answers.clone())));
+    let limits = SessionLimits { loaded: most, idle: Some(10 * question), log_bytes: 1 << 20 };
+    Server::registry(Sessions::new(make, limits), question).await
+}
 
-    /// As many as clients begin.
-    async fn each(answers: Value, most: usize) -> Self {
-        Self::patient(answers, most, LONG).await
-    }
-
-    /// Returns a server as [`Self::shared`] does, with a time limit for questions.
-    async fn patient(answers: Value, most: usize, question: Duration) -> Self {
-        let make: MakeSession = Arc::new(move |_, _| Ok(asking(answers.clone())));
-        let limits = SessionLimits { loaded: most, idle: Some(10 * question), log_bytes: 1 << 20 };
-        Self::registry(Sessions::new(make, limits), question).await
-    }
-
-    /// Returns a server as [`Self::patient`] does, whose sessions are stored.
-    async fn storing(answers: Value, most: usize, question: Duration) -> Stored {
-        let home = tempfile::tempdir().unwrap();
-        let script = json!({ "when": "", "answers": answers }).to_string();
-        let make: MakeSession = Arc::new(move |_, storage| {
-            let model = Arc::new(Replay::from_script(&script).unwrap());
-            Ok(Session::new(Parts { storage, ..parts(model) }))
-        });
-        let limits = SessionLimits { loaded: most, idle: Some(question), log_bytes: 1 << 20 };
-        let store = Arc::new(FileStore::new(home.path().to_owned()));
-        let sessions = Sessions::with_store(make, limits, Some(store));
-        let server = Self::registry(Arc::clone(&sessions), question).await;
-        Stored { server, sessions, _home: home }
-    }
-
-    async fn registry(sessions: Arc<Sessions>, question: Duration) -> Self {
-        Self::of(ServedSessions::PerContext { sessions, is_shown: Arc::new(|_| true), question })
-            .await
-    }
-
-    /// Sends a `POST`; returns the body of the answer.
-    async fn post(&self, path: &str, headers: &str, body: &Value) -> String {
-        let (port, body) = (self.port, body.to_string());
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n",
-            body.len()
-        );
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        stream.write_all((head + &body).as_bytes()).await.unwrap();
-        let mut response = String::new();
-        timeout(ANSWER_WAIT, stream.read_to_string(&mut response))
-            .await
-            .expect("it hangs")
-            .unwrap();
-        response.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-
-    pub(super) async fn call(&self, method: &str, params: Value) -> Value {
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        serde_json::from_str(&self.post("/", "", &call).await).unwrap()
-    }
-
-    async fn socket(&self) -> Socket {
-        let url = format!("ws://127.0.0.1:{}/ws", self.port);
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        Socket(client_async(url, stream).await.unwrap().0)
-    }
+/// Serves sessions as [`serve_patient`] does, and stores them.
+async fn serve_stored(answers: Value, most: usize, question: Duration) -> Stored {
+    let home = tempfile::tempdir().unwrap();
+    let script = json!({ "when": "", "answers": answers }).to_string();
+    let make: MakeSession = Arc::new(move |_, storage| {
+        let model = Arc::new(Replay::from_script(&script).unwrap());
+        Ok(Session::new(Parts { storage, ..parts(model) }))
+    });
+    let limits = SessionLimits { loaded: most, idle: Some(question), log_bytes: 1 << 20 };
+    let store = Arc::new(FileStore::new(home.path().to_owned()));
+    let sessions = Sessions::with_store(make, limits, Some(store));
+    let server = Server::registry(Arc::clone(&sessions), question).await;
+    Stored { server, sessions, _home: home }
 }
 
 /// A server whose sessions are kept in a store.
@@ -182,6 +85,12 @@ impl Stored {
 struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
+    async fn open(server: &Server) -> Self {
+        let url = format!("ws://127.0.0.1:{}/ws", server.port);
+        let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+        Self(client_async(url, stream).await.unwrap().0)
+    }
+
     async fn send(&mut self, id: i64, method: &str, params: Value) {
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         self.0.send(Message::text(call.to_string())).await.unwrap();
@@ -202,14 +111,6 @@ impl Socket {
             }
         }
     }
-}
-
-/// Returns a registry with one session.
-pub(crate) fn shared(session: Arc<Session>) -> ServedSessions {
-    let make: MakeSession = Arc::new(move |_, _| Ok(Arc::clone(&session)));
-    let sessions = Sessions::new(make, SessionLimits { loaded: 1, idle: None, log_bytes: 1 << 20 });
-    let first = sessions.create(&SessionRequest::default(), |_| ()).unwrap();
-    ServedSessions::Shared { sessions, first }
 }
 
 fn asking(answers: Value) -> Arc<Session> {
@@ -246,7 +147,7 @@ fn at_once(more: Value) -> Value {
 
 #[tokio::test]
 async fn a_task_that_was_cancelled_cannot_be_cancelled_again() {
-    let server = Server::shared(hanging()).await;
+    let server = serve_shared(hanging()).await;
     let task = server.call("message/send", at_once(json!({}))).await["result"].clone();
     let id = json!({ "id": task["id"] });
     let first = server.call("tasks/cancel", id.clone()).await;
@@ -257,7 +158,7 @@ async fn a_task_that_was_cancelled_cannot_be_cancelled_again() {
 
 #[tokio::test]
 async fn a_task_can_be_cancelled_before_anything_is_said() {
-    let server = Server::each(said(), 9).await;
+    let server = serve_each(said(), 9).await;
     let id: Value = serde_json::from_str(&server.post("/tasks", "", &json!({})).await).unwrap();
     let cancelled = server.call("tasks/cancel", json!({ "id": id })).await;
     assert_eq!(cancelled["result"]["status"]["state"], "canceled", "{cancelled}");
@@ -314,7 +215,7 @@ async fn a_message_for_a_task_that_waits_is_told_which_question_is_open() {
 
 #[tokio::test]
 async fn a_version_is_a_number_and_its_refusal_has_the_id_of_the_request() {
-    let server = Server::shared(said()).await;
+    let server = serve_shared(said()).await;
     for (version, code) in
         [("99.0", -32009), ("10.0", -32009), ("", -32001), ("1.0", -32001), ("0.3.0", -32001)]
     {
@@ -332,7 +233,7 @@ async fn a_version_is_a_number_and_its_refusal_has_the_id_of_the_request() {
 
 #[tokio::test]
 async fn a_stream_ends_with_its_turn_also_for_who_has_seen_the_end() {
-    let server = Server::shared(said()).await;
+    let server = serve_shared(said()).await;
     let params = json!({ "command_path": ["about"] });
     let id = server.call("command/execute", params).await["result"]["execution_id"].clone();
     let again = async |last: Option<&str>| {
@@ -350,8 +251,8 @@ async fn a_stream_ends_with_its_turn_also_for_who_has_seen_the_end() {
 
 #[tokio::test]
 async fn all_streams_of_a_turn_end_with_it() {
-    let server = Server::shared(one_call()).await;
-    let mut socket = server.socket().await;
+    let server = serve_shared(one_call()).await;
+    let mut socket = Socket::open(&server).await;
     socket.send(1, "message/stream", message(json!({}))).await;
     let asked = |frame: &Value| frame["result"]["status"]["state"] == "input-required";
     let asked = socket.until(asked).await;
@@ -372,8 +273,8 @@ async fn all_streams_of_a_turn_end_with_it() {
 
 #[tokio::test]
 async fn commands_do_not_say_which_version_a_client_speaks() {
-    let server = Server::shared(said()).await;
-    let mut socket = server.socket().await;
+    let server = serve_shared(said()).await;
+    let mut socket = Socket::open(&server).await;
     socket.send(1, "commands/get", json!({})).await;
     socket.until(|frame| frame["id"] == 1).await;
     socket.send(2, "SendStreamingMessage", message(json!({}))).await;
@@ -384,8 +285,8 @@ async fn commands_do_not_say_which_version_a_client_speaks() {
 
 #[tokio::test]
 async fn a_ping_does_not_count_as_a_clients_first_word() {
-    let server = Server::shared(said()).await;
-    let mut socket = server.socket().await;
+    let server = serve_shared(said()).await;
+    let mut socket = Socket::open(&server).await;
     socket.0.send(Message::Ping(Vec::new().into())).await.unwrap();
     socket.send(0, "initialize", json!({ "protocolVersion": "0.0.9" })).await;
     assert_eq!(socket.until(|_| true).await, json!({ "acp": true }));
@@ -393,15 +294,15 @@ async fn a_ping_does_not_count_as_a_clients_first_word() {
 
 #[tokio::test]
 async fn a_farewell_is_answered() {
-    let server = Server::shared(said()).await;
-    let mut socket = server.socket().await;
+    let server = serve_shared(said()).await;
+    let mut socket = Socket::open(&server).await;
     socket.0.close(None).await.unwrap();
     assert!(matches!(socket.next().await, Message::Close(_)));
 }
 
 #[tokio::test]
 async fn in_version_1_a_message_to_a_task_that_waits_leaves_the_running_ones_question_open() {
-    let server = Server::shared(one_call()).await;
+    let server = serve_shared(one_call()).await;
     let task = async |params| server.call("SendMessage", params).await["result"]["task"].clone();
     let asking = task(message(json!({}))).await;
     let waiting = task(at_once(json!({}))).await;
@@ -414,7 +315,7 @@ async fn in_version_1_a_message_to_a_task_that_waits_leaves_the_running_ones_que
 
 #[tokio::test]
 async fn notifications_of_tasks_that_have_ended_make_room_for_others() {
-    let server = Server::shared(said()).await;
+    let server = serve_shared(said()).await;
     let mut params = message(json!({}));
     let push = json!({ "url": "http://127.0.0.1:9/" });
     params["configuration"] = json!({ "taskPushNotificationConfig": push });
@@ -426,7 +327,7 @@ async fn notifications_of_tasks_that_have_ended_make_room_for_others() {
 
 #[tokio::test]
 async fn nothing_begins_if_there_is_no_room_for_its_notifications() {
-    let server = Server::shared(said()).await;
+    let server = serve_shared(said()).await;
     let task = server.call("message/send", message(json!({}))).await["result"]["id"].clone();
     let config = |n: usize| json!({ "id": n.to_string(), "url": "http://127.0.0.1:9/" });
     for n in 0..32 {
@@ -447,7 +348,7 @@ async fn nothing_begins_if_there_is_no_room_for_its_notifications() {
 
 #[tokio::test]
 async fn a_command_without_a_session_leaves_none_behind() {
-    let server = Server::each(said(), 2).await;
+    let server = serve_each(said(), 2).await;
     for _ in 0..5 {
         let about = server.post("/executeCommand", "", &json!({ "command": "about" })).await;
         let about: Value = serde_json::from_str(&about).unwrap();
@@ -471,7 +372,7 @@ async fn pass(time: Duration) {
 #[tokio::test]
 async fn abandoned_questions_make_room_for_others() {
     let hour = Duration::from_hours(1);
-    let server = Server::patient(one_call(), 2, hour).await;
+    let server = serve_patient(one_call(), 2, hour).await;
     let send = async || server.call("SendMessage", message(json!({}))).await;
     let mut tasks = Vec::new();
     for _ in 0..2 {
@@ -536,7 +437,7 @@ async fn a_word_for_two_questions_must_say_for_which() {
 
 #[tokio::test]
 async fn beyond_the_limit_sessions_are_unloaded_and_come_back_when_somebody_asks() {
-    let it = Server::storing(said(), 2, LONG).await;
+    let it = serve_stored(said(), 2, LONG).await;
     for (round, history) in [(0, 2), (1, 4)] {
         for context in ["a", "b", "c", "d"] {
             assert_eq!(it.say(context).await, (round == 0, history), "{context}");
@@ -552,7 +453,7 @@ async fn beyond_the_limit_sessions_are_unloaded_and_come_back_when_somebody_asks
 #[tokio::test]
 async fn an_idle_session_is_unloaded_and_found_by_its_own_id_as_by_its_clients_name() {
     let hour = Duration::from_hours(1);
-    let it = Server::storing(said(), 9, hour).await;
+    let it = serve_stored(said(), 9, hour).await;
     it.say("a").await;
     let id = it.sessions.open("a").unwrap().session().id().to_owned();
     pass(2 * hour).await;
@@ -568,8 +469,8 @@ async fn an_idle_session_is_unloaded_and_found_by_its_own_id_as_by_its_clients_n
 #[tokio::test]
 async fn who_reads_a_session_keeps_it_loaded() {
     let hour = Duration::from_hours(1);
-    let it = Server::storing(hanging(), 1, hour).await;
-    let mut socket = it.server.socket().await;
+    let it = serve_stored(hanging(), 1, hour).await;
+    let mut socket = Socket::open(&it.server).await;
     socket.send(1, "message/stream", message(json!({ "contextId": "a" }))).await;
     socket.until(|frame| frame["result"]["kind"] == "task").await;
     pass(2 * hour).await;
@@ -581,7 +482,7 @@ async fn who_reads_a_session_keeps_it_loaded() {
 
 #[tokio::test]
 async fn a_command_without_a_session_leaves_nothing_stored() {
-    let it = Server::storing(said(), 2, LONG).await;
+    let it = serve_stored(said(), 2, LONG).await;
     it.server.post("/executeCommand", "", &json!({ "command": "about" })).await;
     let tasks = it.server.call("ListTasks", json!({})).await;
     assert_eq!(tasks["result"]["totalSize"], 0, "{tasks}");
@@ -697,7 +598,7 @@ async fn who_asks_the_owner_is_told_what_others_may_read_though_the_store_has_no
     store.confirms.send_replace(false);
     it.end().await;
     let closed = "select count(*) from tandem.batch where body like '%QuestionClosed%'";
-    until_sql(&database, closed, "1").await;
+    wait_until("the end of the question in the database", || database.sql(closed) == "1").await;
     let task = it.server.call("tasks/get", json!({ "id": it.task }));
     let confirmed = async {
         // Twenty calls take long enough for an answer that does not wait.

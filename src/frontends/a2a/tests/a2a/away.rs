@@ -13,10 +13,9 @@ use tandem_agent::session::{
     Head, Listed, Orphan, Query, Secrets, SharedStore, Store, StoreError, StoredLog, WriteLease,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
-
-use super::in_process::Server;
-use super::server::{Client, prompt};
-use super::socket::Socket;
+use test_served::Server;
+use test_support::a2a::{Client, prompt};
+use test_support::web_socket::Socket;
 
 /// Text that only the operator may see.
 const WHY: &str = "the database `x` at db.example:5432: it has not answered for 10 s";

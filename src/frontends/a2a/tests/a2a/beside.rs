@@ -7,14 +7,13 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use tandem_agent::session::{Access, FileDiff, ResultContent, ToolOutput};
 use tandem_host::ToolKind;
+use test_fakes::{Fake, session};
+use test_served::{Server, shared};
+use test_support::a2a::{Client, parts, prompt};
+use test_support::limit::HANG;
 use tokio::runtime::Builder;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-
-use super::in_process::{Server, shared};
-use super::server::{Client, parts, prompt};
-use crate::agent::HANG;
-use crate::fakes::{Fake, session};
 
 /// Runs a test on a runtime that has one thread for work that blocks.
 fn run(test: impl Future<Output = ()>) {

@@ -10,23 +10,29 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::agent::HANG;
+use crate::limit::HANG;
 
 /// A response whose body has not been read.
-pub(super) struct Begun {
-    pub(super) status: u16,
-    pub(super) headers: BTreeMap<String, String>,
+pub struct Begun {
+    /// Status of the response.
+    pub status: u16,
+    /// Headers, by their names in lower case.
+    pub headers: BTreeMap<String, String>,
     stream: BufReader<TcpStream>,
 }
 
-pub(super) struct Response {
-    pub(super) status: u16,
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: Vec<u8>,
+/// A response.
+pub struct Response {
+    /// Status of the response.
+    pub status: u16,
+    /// Headers, by their names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// Body without the marks of its chunks.
+    pub body: Vec<u8>,
 }
 
 /// Sends a request; `line` is the method and the path.
-pub(super) async fn request(port: u16, line: &str, headers: &[&str], body: &[u8]) -> Begun {
+pub async fn request(port: u16, line: &str, headers: &[&str], body: &[u8]) -> Begun {
     let mut head = format!("{line} HTTP/1.1\r\n");
     for header in headers {
         head += &format!("{header}\r\n");
@@ -39,7 +45,7 @@ pub(super) async fn request(port: u16, line: &str, headers: &[&str], body: &[u8]
 }
 
 /// Sends bytes; returns the response, or `None` if the connection is closed without a response.
-pub(super) async fn raw(port: u16, bytes: &[u8]) -> Option<Begun> {
+pub async fn raw(port: u16, bytes: &[u8]) -> Option<Begun> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     // The server may refuse the request before all of it has arrived.
     let _ = timeout(HANG, stream.write_all(bytes)).await.expect("nobody reads");
@@ -47,7 +53,7 @@ pub(super) async fn raw(port: u16, bytes: &[u8]) -> Option<Begun> {
 }
 
 /// Reads the head of a response.
-pub(super) async fn head(mut stream: BufReader<TcpStream>) -> Option<Begun> {
+pub async fn head(mut stream: BufReader<TcpStream>) -> Option<Begun> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
@@ -67,7 +73,7 @@ pub(super) async fn head(mut stream: BufReader<TcpStream>) -> Option<Begun> {
 }
 
 /// Takes a `POST` whose body is JSON, passes the body on, and answers.
-pub(super) async fn take_post(stream: TcpStream, tell: &mpsc::UnboundedSender<Value>) {
+pub async fn take_post(stream: TcpStream, tell: &mpsc::UnboundedSender<Value>) {
     let mut stream = BufReader::new(stream);
     let mut length = 0;
     loop {
@@ -88,7 +94,8 @@ pub(super) async fn take_post(stream: TcpStream, tell: &mpsc::UnboundedSender<Va
 }
 
 impl Begun {
-    pub(super) async fn whole(mut self) -> Response {
+    /// Reads the body.
+    pub async fn whole(mut self) -> Response {
         let mut body = Vec::new();
         if self.headers.get("transfer-encoding").is_some_and(|it| it == "chunked") {
             while let Some(chunk) = chunk(&mut self.stream).await {
@@ -101,7 +108,8 @@ impl Begun {
         Response { status: self.status, headers: self.headers, body }
     }
 
-    pub(super) fn events(self) -> Sse {
+    /// Returns the events that the body is a stream of.
+    pub fn events(self) -> Sse {
         Sse { begun: self, read: Vec::new() }
     }
 }
@@ -118,16 +126,18 @@ async fn chunk(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
 }
 
 impl Response {
-    pub(super) fn text(&self) -> String {
+    /// Returns the body as text.
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// Returns the body as JSON.
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.text()))
     }
 
     /// Returns the events of a stream, or the only response.
-    pub(super) fn frames(&self) -> Vec<Value> {
+    pub fn frames(&self) -> Vec<Value> {
         if self.header("content-type") != "text/event-stream" {
             return vec![self.json()];
         }
@@ -137,24 +147,26 @@ impl Response {
     }
 
     /// Returns the results among the frames.
-    pub(super) fn results(&self) -> Vec<Value> {
+    pub fn results(&self) -> Vec<Value> {
         self.frames().into_iter().map(|frame| frame["result"].clone()).collect()
     }
 
-    pub(super) fn header(&self, name: &str) -> &str {
+    /// Returns a header; empty without it.
+    pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 }
 
 /// A stream of Server-Sent Events, or a single response in its place.
-pub(super) struct Sse {
-    pub(super) begun: Begun,
+pub struct Sse {
+    /// Head of the response.
+    pub begun: Begun,
     read: Vec<u8>,
 }
 
 impl Sse {
     /// Reads the name and the data of the next event; `None` at the end.
-    pub(super) async fn event(&mut self) -> Option<(String, Value)> {
+    pub async fn event(&mut self) -> Option<(String, Value)> {
         loop {
             let end = self.read.windows(2).position(|it| it == b"\n\n");
             let Some(end) = end else {
@@ -172,20 +184,20 @@ impl Sse {
     }
 
     /// Reads the next result.
-    pub(super) async fn next(&mut self) -> Option<Value> {
+    pub async fn next(&mut self) -> Option<Value> {
         let (name, data) = self.event().await?;
         assert!(name.is_empty() && data.get("error").is_none(), "{data}");
         Some(data["result"].clone())
     }
 
     /// Reads results until one fits; returns it, and all results before it.
-    pub(super) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let events = stream::unfold(self, |it| async move { Some((it.next().await?, it)) });
         until(events, found).await
     }
 
     /// Reads all results to the end.
-    pub(super) async fn rest(&mut self) -> Vec<Value> {
+    pub async fn rest(&mut self) -> Vec<Value> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
             all.push(event);
@@ -195,7 +207,7 @@ impl Sse {
 }
 
 /// Reads results until one fits; returns it, and all results before it.
-pub(super) async fn until(
+pub async fn until(
     events: impl Stream<Item = Value>,
     found: impl Fn(&Value) -> bool,
 ) -> Vec<Value> {

@@ -1,6 +1,9 @@
 //! The other end of a WebSocket.
 
+use std::sync::Arc;
+
 use futures::{SinkExt as _, StreamExt as _};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -13,28 +16,32 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tokio_util::either::Either;
 
-use crate::agent::HANG;
+use crate::limit::HANG;
 
-pub(crate) struct Socket {
-    pub(crate) stream: WebSocketStream<Either<TcpStream, TlsStream<TcpStream>>>,
+/// A client.
+pub struct Socket {
+    /// The messages of both sides.
+    pub stream: WebSocketStream<Either<TcpStream, TlsStream<TcpStream>>>,
 }
 
 impl Socket {
     /// Opens a WebSocket with these headers, in place of default headers of the same names. The error is the status
     /// of the refusal.
-    pub(crate) async fn open(port: u16, path: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
+    pub async fn open(port: u16, path: &str, headers: &[(&str, &str)]) -> Result<Self, u16> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         Self::over(Either::Left(stream), &format!("ws://127.0.0.1:{port}{path}"), headers).await
     }
 
     /// Opens a WebSocket over TLS, with a server of this name.
-    pub(crate) async fn open_secure(
-        (name, port): (&'static str, u16),
+    pub async fn open_secure(
+        config: Arc<ClientConfig>,
+        name: &'static str,
+        port: u16,
         path: &str,
         headers: &[(&str, &str)],
     ) -> Result<Self, u16> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        let connector = TlsConnector::from(super::tls::client());
+        let connector = TlsConnector::from(config);
         let stream = connector.connect(ServerName::try_from(name).unwrap(), stream).await.unwrap();
         Self::over(Either::Right(stream), &format!("wss://{name}:{port}{path}"), headers).await
     }
@@ -56,17 +63,19 @@ impl Socket {
         }
     }
 
-    pub(crate) async fn send_text(&mut self, text: &str) {
+    /// Sends a message of text.
+    pub async fn send_text(&mut self, text: &str) {
         self.stream.send(Message::text(text)).await.unwrap();
     }
 
-    pub(crate) async fn send(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+    /// Sends a call.
+    pub async fn send(&mut self, id: impl Into<Value>, method: &str, params: Value) {
         let call = json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params });
         self.send_text(&call.to_string()).await;
     }
 
     /// Reads the next frame; the error is the code of the closing frame.
-    pub(crate) async fn frame(&mut self) -> Result<Value, u16> {
+    pub async fn frame(&mut self) -> Result<Value, u16> {
         loop {
             match timeout(HANG, self.stream.next()).await.expect("the server is silent") {
                 Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
@@ -78,7 +87,7 @@ impl Socket {
     }
 
     /// Reads frames until one fits; returns it, and all frames before it.
-    pub(crate) async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub async fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
             all.push(self.frame().await.unwrap_or_else(|code| panic!("closed, {code}: {all:?}")));
@@ -89,18 +98,13 @@ impl Socket {
     }
 
     /// Reads events until one fits; returns it, and all events before it.
-    pub(crate) async fn events(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
+    pub async fn events(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
         let frames = self.until(|frame| event(frame).is_some_and(&found)).await;
         frames.iter().filter_map(event).cloned().collect()
     }
 
     /// Calls a method, skips other frames, and returns the answer.
-    pub(crate) async fn call(
-        &mut self,
-        id: impl Into<Value>,
-        method: &str,
-        params: Value,
-    ) -> Value {
+    pub async fn call(&mut self, id: impl Into<Value>, method: &str, params: Value) -> Value {
         let id = id.into();
         self.send(id.clone(), method, params).await;
         self.until(|frame| frame["id"] == id).await.pop().unwrap()
@@ -108,6 +112,6 @@ impl Socket {
 }
 
 /// Returns the event in a frame, which may be part of a stream.
-pub(crate) fn event(frame: &Value) -> Option<&Value> {
+pub fn event(frame: &Value) -> Option<&Value> {
     if frame["method"] == "tasks/event" { Some(&frame["params"]) } else { frame.get("result") }
 }

@@ -16,8 +16,7 @@ use tandem_agent::session::{
     SharedStore, Shares, StopReason, Store, StoreError, Stored, StoredLog, TurnId, WriteLease,
 };
 use tandem_agent::sessions::{SessionLimits, Sessions};
-
-use super::in_process::Server;
+use test_served::Server;
 
 /// Number of sessions.
 const MANY: usize = 100_000;
