@@ -201,8 +201,8 @@ impl Credentials {
         Ok(path)
     }
 
-    /// Makes this process use a key for its server from now on, even if another key is set up, because the user has just
-    /// typed this key.
+    /// Makes this process use a key for its server from now on, even if another key is set up, because the user has
+    /// just typed this key.
     pub(super) fn give(&self, typed: TypedKey) {
         self.state.lock().given.insert(typed.scope, typed.key);
     }
@@ -359,8 +359,8 @@ impl Credentials {
         dotenv
     }
 
-    /// Returns the stored key for a server. The user is asked for the key of a server of the settings if the server of the
-    /// stored key is not known.
+    /// Returns the stored key for a server. If the server of the stored key is not known, the user is asked for the key of
+    /// a server that the settings name.
     fn stored_key(&self, scope: &KeyScope) -> Result<Option<Secret>, UnusableEndpoint> {
         let Ok(path) = self.key_file() else {
             return Ok(None);

@@ -132,7 +132,7 @@ async fn a_key_that_is_refused_is_replaced_and_the_conversation_goes_on() {
     let key = |asked: &Asked| asked.headers["x-goog-api-key"].clone();
     let keys: Vec<_> = server.asked().iter().map(key).collect();
     assert_eq!(keys, ["old-key", "another-bad-key", "new-key", "new-key", "new-key"]);
-    assert_eq!(stored(&terminal)["gemini"]["api_key"], "new-key");
+    assert_eq!(stored(&terminal)["gemini"]["api_keys"][server.address()], "new-key");
     let history = terminal.file(".config/tandem/history.jsonl").unwrap();
     assert_eq!(history, "\"say something\"\n\"and more\"\n");
 }
@@ -149,7 +149,7 @@ async fn a_page_in_the_browser_takes_the_key_too() {
     Command::new("chmod").arg("+x").arg(&browser).status().unwrap();
     let browser = format!("BROWSER={}", browser.display());
     let replies = vec![models(), Reply::text("Going on.")];
-    let Some((terminal, _server)) = refused(replies, &browser).await else { return };
+    let Some((terminal, server)) = refused(replies, &browser).await else { return };
     terminal.text("b");
     terminal.until("\nhttp://127.0.0.1:");
     let url = until_written(&told);
@@ -166,7 +166,7 @@ async fn a_page_in_the_browser_takes_the_key_too() {
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
     assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
-    assert_eq!(stored(&terminal)["gemini"]["api_key"], "page-key");
+    assert_eq!(stored(&terminal)["gemini"]["api_keys"][server.address()], "page-key");
 }
 
 /// Returns the keys that are stored.

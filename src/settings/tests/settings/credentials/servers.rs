@@ -141,7 +141,10 @@ fn an_entry_with_a_variable_for_its_key_gets_no_other_key() {
 
 #[test]
 fn a_stored_key_is_for_the_server_and_not_for_its_name() {
-    let work = |host: &str| json!({ "work": { "url": format!("https://{host}/v1"), "api": "openai", "keyVariable": "KEY" } });
+    let work = |host: &str| {
+        let url = format!("https://{host}/v1");
+        json!({ "work": { "url": url, "api": "openai", "keyVariable": "KEY" } })
+    };
     let set = |place: Place, host: &str| {
         place.with(USER, &json!({ "modelServers": work(host) }).to_string())
     };
@@ -218,7 +221,8 @@ fn an_ollama_server_of_the_settings_is_set_up() {
 
 #[test]
 fn a_message_has_of_an_address_only_what_cannot_be_secret() {
-    let server = json!({ "work": { "url": "https://x.example:8443/secret/v1", "api": "openai", "keyVariable": "KEY" } });
+    let url = "https://x.example:8443/secret/v1";
+    let server = json!({ "work": { "url": url, "api": "openai", "keyVariable": "KEY" } });
     let error = endpoint(&place(&server), "work", &[]).unwrap_err();
     assert!(error.contains("You get a key at https://x.example:8443."), "{error}");
     assert!(!error.contains("secret"), "{error}");
