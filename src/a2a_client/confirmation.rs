@@ -16,6 +16,9 @@ const MAX_DESCRIPTION_CHARS: usize = 64 << 10;
 /// Maximum length of an id, in bytes.
 pub(super) const MAX_ID_BYTES: usize = 512;
 
+/// Name of the tool by which other agents of this kind ask questions with answers of their own.
+const INPUT_TOOL: &str = "ask_user";
+
 /// A question about a tool call of the agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Confirmation {
@@ -32,9 +35,10 @@ pub(super) struct Confirmation {
 }
 
 impl Confirmation {
-    /// Reads the question in a tool call that an agent has sent; `None` if the call has no question.
+    /// Reads the question in a tool call that an agent has sent; `None` if the call has no question, or asks one that no
+    /// yes or no answers: the calling model is told such a question, and answers it with its next message.
     pub(super) fn read(call: &ToolCall) -> Option<Self> {
-        let asked = call.confirmation_request.as_ref()?;
+        let asked = call.confirmation_request.as_ref().filter(|_| call.tool_name != INPUT_TOOL)?;
         let id =
             Some(&call.tool_call_id).filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES)?;
         let text = |text: &str| one_line(&plain(text.as_bytes()), MAX_LABEL_CHARS);
@@ -75,7 +79,12 @@ impl Confirmation {
     pub(super) fn choice(&self, yes: bool, remark: Option<String>) -> OptionChoice {
         let option = if yes { &self.yes } else { &self.no };
         let (tool_call_id, selected_option_id) = (self.call.clone(), option.clone());
-        let answer = ToolCallConfirmation { tool_call_id, selected_option_id, new_content: None };
+        let answer = ToolCallConfirmation {
+            tool_call_id,
+            selected_option_id,
+            new_content: None,
+            answers: Vec::new(),
+        };
         OptionChoice { answer, remark }
     }
 }

@@ -130,6 +130,7 @@ mod tests {
             tool_call_id: "w".to_owned(),
             selected_option_id: "cancel".to_owned(),
             new_content: None,
+            answers: Vec::new(),
         };
         let choice = OptionChoice { answer, remark };
         let data = json!({ "tool_call_id": "w", "selected_option_id": "cancel" });

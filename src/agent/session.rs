@@ -85,8 +85,9 @@ pub use tandem_host::session_files::BuffersGuard;
 pub use tandem_host::stored_files::StoredFile;
 pub use tandem_host::terminals::Program;
 pub use tandem_host::{
-    Access, CommandExit, DiffLine, FileDiff, FileLocation, LineDiff, ResultContent, ServerAnswer,
-    Side, Summary, Todo, TodoStatus, ToolKind, ToolOutput, WebSource,
+    Access, CommandExit, DiffLine, FileDiff, FileLocation, InputOption, InputQuestion, LineDiff,
+    MAX_INPUT_ANSWER_CHARS, ResultContent, ServerAnswer, Side, Summary, Todo, TodoStatus, ToolKind,
+    ToolOutput, WebSource, is_answer,
 };
 use tandem_mcp::Hub;
 pub use tandem_mcp::{

@@ -12,6 +12,8 @@ pub enum Answer {
         /// Content from the user; only for a call that changes a file.
         edited: Option<String>,
     },
+    /// Answers to the questions that the call asks, in their order. An empty text: the user has left the question out.
+    Input(Vec<String>),
     /// Yes to this call, and to the calls of this scope while the session is open; the question has offered the scope.
     Always(Scope),
     /// Yes to this call, and to the calls of this scope in this and later sessions; only if the question offers to save
@@ -36,6 +38,8 @@ pub enum Decision<'a> {
     Run,
     /// The call runs with this content in place of the proposed one.
     RunEdited(&'a str),
+    /// The call runs with these answers to its own questions.
+    RunWithInput(&'a [String]),
     /// The call runs, and so does every call in this scope while the session is open.
     Always(&'a Scope),
     /// The call runs, and so does every call in this scope, in later sessions too.
@@ -56,6 +60,7 @@ impl Answer {
         match self {
             Self::Once { edited: None } => Decision::Run,
             Self::Once { edited: Some(content) } => Decision::RunEdited(content),
+            Self::Input(answers) => Decision::RunWithInput(answers),
             Self::Always(scope) => Decision::Always(scope),
             Self::AlwaysAndSave(scope) => Decision::AlwaysAndSave(scope),
             Self::Reject => Decision::Reject(None),
@@ -70,6 +75,7 @@ impl Answer {
     pub fn name(&self) -> &'static str {
         match self.decision() {
             Decision::Run | Decision::RunEdited(_) => "once",
+            Decision::RunWithInput(_) => "input",
             Decision::Always(_) | Decision::AlwaysAndSave(_) => "always",
             _ => "no",
         }
@@ -79,7 +85,14 @@ impl Answer {
 impl<'a> Decision<'a> {
     /// Returns whether the call runs.
     pub fn runs(self) -> bool {
-        matches!(self, Self::Run | Self::RunEdited(_) | Self::Always(_) | Self::AlwaysAndSave(_))
+        match self {
+            Self::Run
+            | Self::RunEdited(_)
+            | Self::RunWithInput(_)
+            | Self::Always(_)
+            | Self::AlwaysAndSave(_) => true,
+            Self::Reject(_) | Self::CancelTurn | Self::Unclear(_) | Self::Nobody(_) => false,
+        }
     }
 
     /// Returns the scope that the user allows from now on.
@@ -95,6 +108,7 @@ impl<'a> Decision<'a> {
         match self {
             Self::Run => "allowed",
             Self::RunEdited(_) => "edited and allowed",
+            Self::RunWithInput(_) => "answered",
             Self::Always(_) | Self::AlwaysAndSave(_) => "always allowed",
             Self::Reject(_) => "rejected",
             Self::CancelTurn => "cancelled",

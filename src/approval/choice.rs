@@ -148,6 +148,14 @@ impl Question {
                     Choice::new(RejectAndSave, Answer::Reject, "No, never run these programs"),
                 ];
             }
+            // The options are the call's own, and a text of the user's own is an answer, too.
+            QuestionSubject::UserInput => {
+                return vec![Choice::new(
+                    RejectOnce,
+                    Answer::Reject,
+                    "No answer: the model decides",
+                )];
+            }
             QuestionSubject::Call => ("Yes, this once", "No", SAY_LABEL),
             QuestionSubject::Connection => {
                 ("Yes, until this command ends", "No, not for this command", SAY_LABEL)

@@ -85,6 +85,8 @@ pub enum QuestionSubject {
     FolderPrograms,
     /// A turn in which the model repeats itself.
     Repetition,
+    /// Questions of the model to the user. The call has them, and runs with the answers.
+    UserInput,
     /// A call. A subject that another version of this program has saved is read as a call, too.
     #[default]
     #[serde(other)]
@@ -96,6 +98,7 @@ impl QuestionSubject {
     pub(super) fn from_access(access: &Access) -> Self {
         match access {
             Access::Connect { .. } => Self::Connection,
+            Access::UserInput { .. } => Self::UserInput,
             _ => Self::Call,
         }
     }
@@ -198,6 +201,7 @@ pub enum BuiltInRule {
     UnknownCommand,
     UnknownFolder,
     Unsaved,
+    UserInput,
     Variables,
 }
 
@@ -229,6 +233,7 @@ impl BuiltInRule {
             Self::UnknownCommand => "unknown-command",
             Self::UnknownFolder => "unknown-folder",
             Self::Unsaved => "unsaved",
+            Self::UserInput => "user-input",
             Self::Variables => "variables",
         }
     }

@@ -9,6 +9,7 @@ use tandem_sandbox::SandboxMode;
 
 use super::context::ToolContext;
 use super::output::{FileDiff, ToolError, ToolOutput};
+use super::user_input::InputQuestion;
 use super::workspace::OutsideFile;
 
 /// A call that is ready to run.
@@ -21,9 +22,37 @@ pub struct Invocation {
 }
 
 type RunCall = Box<
-    dyn FnOnce(ToolContext, Option<String>) -> BoxFuture<'static, Result<ToolOutput, ToolError>>
+    dyn FnOnce(
+            ToolContext,
+            Option<AnswerContent>,
+        ) -> BoxFuture<'static, Result<ToolOutput, ToolError>>
         + Send,
 >;
+
+/// Content of the user's answer to the question about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnswerContent {
+    /// Content of a file, in place of the proposed one.
+    Edited(String),
+    /// Answers to the call's own questions, in their order. An empty text: the user has left the question out.
+    Input(Vec<String>),
+}
+
+impl AnswerContent {
+    fn edited(self) -> Option<String> {
+        match self {
+            Self::Edited(content) => Some(content),
+            Self::Input(_) => None,
+        }
+    }
+
+    fn input(self) -> Option<Vec<String>> {
+        match self {
+            Self::Input(answers) => Some(answers),
+            Self::Edited(_) => None,
+        }
+    }
+}
 
 impl Invocation {
     /// Returns a call that `run` carries out.
@@ -51,8 +80,23 @@ impl Invocation {
         Self {
             summary,
             access: Access::edit(path),
-            run: Box::new(|cx, edited| run(cx, edited).boxed()),
+            run: Box::new(|cx, given| run(cx, given.and_then(AnswerContent::edited)).boxed()),
         }
+    }
+
+    /// Returns a call that asks the user these questions. `run` gets the answers, in the order of the questions.
+    pub fn input<F>(
+        summary: Summary,
+        questions: Vec<InputQuestion>,
+        run: impl FnOnce(Vec<String>) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        let run: RunCall = Box::new(|_, given| {
+            run(given.and_then(AnswerContent::input).unwrap_or_default()).boxed()
+        });
+        Self { summary, access: Access::UserInput { questions }, run }
     }
 
     /// Returns a call that changes several files, or removes or moves files. The user can allow such a change, but not
@@ -66,8 +110,8 @@ impl Invocation {
     where
         F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
-        let run: RunCall = Box::new(|cx, edited| {
-            if edited.is_none() {
+        let run: RunCall = Box::new(|cx, given| {
+            if given.is_none() {
                 return run(cx).boxed();
             }
             let message = "Nothing was changed: the text cannot be edited where a call changes several files, or \
@@ -86,9 +130,9 @@ impl Invocation {
     pub async fn run(
         self,
         cx: ToolContext,
-        edited: Option<String>,
+        given: Option<AnswerContent>,
     ) -> Result<ToolOutput, ToolError> {
-        (self.run)(cx, edited).await
+        (self.run)(cx, given).await
     }
 }
 
@@ -216,6 +260,11 @@ pub enum Access {
         /// `true` if the agent says that the action may do harm. Such a question is asked every time.
         #[serde(default)]
         danger: bool,
+    },
+    /// Asks the user questions of the model's own. The call runs when they are answered.
+    UserInput {
+        /// The questions.
+        questions: Vec<InputQuestion>,
     },
     /// Another action that the user should know of.
     Other {

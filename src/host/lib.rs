@@ -39,6 +39,7 @@ pub mod stored_files;
 pub mod terminals;
 pub mod text;
 mod tool;
+mod user_input;
 mod user_question;
 pub mod workspace;
 
@@ -47,7 +48,9 @@ pub use self::command_end::CommandExit;
 pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};
 pub use self::host::{Host, ReadablePath};
-pub use self::invocation::{Access, FileLocation, Hints, Invocation, SandboxRequest, Summary};
+pub use self::invocation::{
+    Access, AnswerContent, FileLocation, Hints, Invocation, SandboxRequest, Summary,
+};
 pub use self::limits::ToolLimits;
 pub use self::name_list::NameList;
 pub use self::output::{
@@ -55,4 +58,5 @@ pub use self::output::{
     WebSource,
 };
 pub use self::tool::{Freeform, Tool, ToolKind, ToolSpec};
+pub use self::user_input::{InputOption, InputQuestion, MAX_INPUT_ANSWER_CHARS, is_answer};
 pub use self::user_question::{AskUser, UserAnswer, UserQuestion};

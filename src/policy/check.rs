@@ -71,6 +71,13 @@ impl<'a> Check<'a> {
             return self.fetch(urls, allowed);
         }
         let built_in = self.built_in();
+        if matches!(self.request.access, Access::UserInput { .. }) {
+            // Only a user can answer, so neither a mode nor a rule allows the call. A rule may deny it.
+            return match self.call_ruling() {
+                Some(Ruling { rule, effect: RuleEffect::Deny }) => denied(rule, self.request.tool),
+                _ => built_in,
+            };
+        }
         let Some(Ruling { rule, effect }) = self.call_ruling() else { return built_in };
         match (effect, &built_in) {
             (RuleEffect::Deny, _) => denied(rule, self.request.tool),
@@ -98,6 +105,9 @@ impl<'a> Check<'a> {
             Access::Nothing | Access::Read => return Verdict::Allow,
             Access::ReadFiles { paths, outside } => return self.reading(paths, outside),
             Access::Connect { host, is_allowed, .. } => return self.connection(host, *is_allowed),
+            Access::UserInput { .. } => {
+                return ask(BuiltInRule::UserInput, "the model needs a decision of yours", vec![]);
+            }
             _ => self.finding(),
         };
         let CallFinding { finding, scopes, is_trusted } = found;

@@ -3,6 +3,7 @@
 //! The trait [`Tool`], which each of them implements, is in `src/host`.
 
 mod apply_patch;
+mod ask_user;
 mod blocking;
 mod change;
 mod change_set;
@@ -61,6 +62,7 @@ fn built_in(sandboxed: bool) -> Vec<Arc<dyn Tool>> {
         Arc::new(read_background_output::ReadBackgroundOutput),
         Arc::new(stop_background_command::StopBackgroundCommand),
         Arc::new(write_todos::WriteTodos),
+        Arc::new(ask_user::AskUser),
     ]
 }
 

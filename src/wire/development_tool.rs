@@ -418,10 +418,17 @@ pub struct ToolCallConfirmation {
     /// Text to write to the file instead of the proposed one. The client of this program proposes none.
     #[serde(skip)]
     pub new_content: Option<String>,
+    /// Answers to the questions that the call asks, in their order; empty if the answer is an option. The field is
+    /// tandem's own, and the client of this program sends none.
+    #[serde(skip)]
+    pub answers: Vec<String>,
 }
 
 /// Option that rejects a call.
 pub const CANCEL_OPTION: &str = "cancel";
+
+/// Option in place of a chosen one where the answer is a list of texts.
+pub const ANSWERS_OPTION: &str = "answers";
 
 /// Plain yes of a client that was shown no options.
 pub const YES_WORD: &str = "yes";
@@ -432,15 +439,19 @@ impl ToolCallConfirmation {
     pub fn read(mut data: Fields) -> Option<Self> {
         let text = |name| data.text(name).map(ToOwned::to_owned);
         let tool_call_id = text("toolCallId").or_else(|| text("callId"))?;
+        let answers: Vec<String> = data.take_list("answers");
+        let text = |name| data.text(name).map(ToOwned::to_owned);
         let option = text("selectedOptionId").or_else(|| text("outcome"));
         let selected_option_id = match (option.as_deref(), data.flag("approved")) {
             (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL_OPTION.to_owned(),
             (None, Some(true)) => YES_WORD.to_owned(),
+            (None, None) if !answers.is_empty() => ANSWERS_OPTION.to_owned(),
             (_, _) => option?,
         };
         let mut details = data.take::<Fields>("modifiedDetails").unwrap_or(data);
         let mut file = details.take::<Fields>("fileDetails").unwrap_or(details);
-        Some(Self { tool_call_id, selected_option_id, new_content: file.take("newContent") })
+        let new_content = file.take("newContent");
+        Some(Self { tool_call_id, selected_option_id, new_content, answers })
     }
 }
 

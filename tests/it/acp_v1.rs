@@ -19,6 +19,7 @@ mod sessions;
 mod settings;
 mod terminals;
 mod turns;
+mod user_input;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

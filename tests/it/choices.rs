@@ -138,6 +138,7 @@ fn an_answer_that_is_stored_never_says_once() {
         QuestionSubject::Connection,
         QuestionSubject::FolderPrograms,
         QuestionSubject::Repetition,
+        QuestionSubject::UserInput,
     ];
     for choice in subjects.into_iter().flat_map(|subject| of(subject).choices()) {
         let label = &choice.label;

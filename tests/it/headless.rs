@@ -196,6 +196,19 @@ async fn an_answer_that_was_cut_does_not_look_whole() {
 }
 
 #[tokio::test]
+async fn a_question_of_the_model_is_left_to_the_model_and_no_call_is_refused() {
+    let questions = json!([{ "question": "Which?", "options": ["a", "b"] }]);
+    let call = json!({ "call": { "name": "ask_user", "args": { "questions": questions } } });
+    let setup = Setup::answers(json!([[call], [{ "text": "assumed a" }]]));
+    let setup =
+        setup.arg("--fail-on-refusal").arg("--output-format").arg("stream-json").arg("--yolo");
+    let ran = ran(setup, "go").await;
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.stderr);
+    assert_eq!(ran.stderr, "tandem: not answered, as nobody can be asked: Ask: Which?\n");
+    assert!(ran.stdout.contains("say in your answer what you assumed"), "{}", ran.stdout);
+}
+
+#[tokio::test]
 async fn refused_calls_are_listed_with_tool_reason_and_rule() {
     let denials = json!([{
         "tool_name": "write_file",

@@ -97,6 +97,7 @@ macro_rules! transcripts {
 transcripts! {
     acp:
     apply_patch
+    ask_user
     authenticate
     bad_params
     batch
@@ -160,6 +161,9 @@ transcripts! {
 transcripts! {
     acp1:
     apply_patch
+    ask_user
+    ask_user_cancel
+    ask_user_form
     bad_arguments
     cancel_in_question
     command_clear

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachments::{self, Attachment, ReceivedFile};
 use super::servers;
-use super::tool_call::{ALL_OPTIONS, YES_WORD};
+use super::tool_call::{ALL_OPTIONS, ANSWERS_OPTION, YES_WORD};
 use tandem_agent::session::{PromptPart, ServerConfig};
 use tandem_wire::a2a::{
     Fields, Message, MessageSendConfiguration, Part, PartData, PushNotificationConfig, Role, error,
@@ -317,6 +317,9 @@ fn unreadable(n: usize, what_to_do: &str) -> Error {
 fn confirmation(data: Fields) -> Result<Option<ToolCallConfirmation>, Error> {
     let Some(answer) = ToolCallConfirmation::read(data) else { return Ok(None) };
     let option = answer.selected_option_id.as_str();
+    if !answer.answers.is_empty() && option == ANSWERS_OPTION {
+        return Ok(Some(answer));
+    }
     if option != YES_WORD && !ALL_OPTIONS.contains(&option) {
         let known = ALL_OPTIONS.join(", ");
         return Err(error::invalid_params(format!("`{option}` is not an option: {known}")));
@@ -340,6 +343,7 @@ mod tests {
             tool_call_id: "c".to_owned(),
             selected_option_id: option.to_owned(),
             new_content: content.map(ToOwned::to_owned),
+            answers: Vec::new(),
         };
         assert_eq!(confirmation(data.clone().into()).unwrap(), Some(expected), "{data}");
     }

@@ -5,13 +5,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use tandem_agent::session::{
-    Access, Answer, CallStarted, Choice, ChoiceKind, FileDiff, Question, ResultContent, Scope,
-    ServerAnswer, ToolKind, ToolOutcome, explain_unknown_outcome, is_same_word, plain_answer,
-    without_sandbox_marks,
+    Access, Answer, CallStarted, Choice, ChoiceKind, FileDiff, InputOption, InputQuestion,
+    Question, QuestionSubject, ResultContent, Scope, ServerAnswer, ToolKind, ToolOutcome,
+    explain_unknown_outcome, is_same_word, plain_answer, without_sandbox_marks,
 };
 use tandem_content::visible::{HIDDEN_NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::{Part, PartData};
-pub(super) use tandem_wire::development_tool::{CANCEL_OPTION, YES_WORD};
+pub(super) use tandem_wire::development_tool::{ANSWERS_OPTION, CANCEL_OPTION, YES_WORD};
 use tandem_wire::development_tool::{
     ConfirmationDetails, ConfirmationOption, ConfirmationRequest, EditedFile, ErrorDetails,
     ToolCall, ToolCallOutput, ToolCallStatus,
@@ -32,6 +32,9 @@ pub(super) const ALWAYS_EDITS: &str = "proceed_always_edits";
 pub(super) const ALWAYS_EXACT: &str = "proceed_always_exact";
 pub(super) const ALWAYS_PROGRAM: &str = "proceed_always_program";
 
+/// Options of the model's only question to the user, in their order.
+const INPUT_OPTIONS: [&str; 4] = ["option_1", "option_2", "option_3", "option_4"];
+
 /// All option ids.
 pub(super) const ALL_OPTIONS: &[&str] = &[
     ONCE_OPTION,
@@ -42,6 +45,10 @@ pub(super) const ALL_OPTIONS: &[&str] = &[
     ALWAYS_TOOL,
     ALWAYS_SERVER,
     ALWAYS_AND_SAVE,
+    INPUT_OPTIONS[0],
+    INPUT_OPTIONS[1],
+    INPUT_OPTIONS[2],
+    INPUT_OPTIONS[3],
     CANCEL_OPTION,
 ];
 
@@ -73,7 +80,10 @@ pub(super) fn pending(started: &CallStarted) -> ToolCall {
 pub(super) fn question(started: &CallStarted) -> Vec<Part> {
     let call = pending(started);
     let text = call.confirmation_request.as_ref().map(|asked| {
-        let text = in_words(asked, &call.input_parameters);
+        let text = match started.input_questions() {
+            [] => in_words(asked, &call.input_parameters),
+            questions => input_in_words(questions),
+        };
         Part::from(visible(&text).into_owned())
     });
     text.into_iter().chain([PartData::Call(Box::new(call)).into()]).collect()
@@ -116,6 +126,42 @@ fn in_words(asked: &ConfirmationRequest, input: &Value) -> String {
     words + "Any other text is not an answer: the question stays open, and is asked again.\n"
 }
 
+/// Asks the model's questions in words, and says how to answer them.
+fn input_in_words(questions: &[InputQuestion]) -> String {
+    let how = if questions.len() == 1 {
+        "the number of an option, or in your own words".to_owned()
+    } else {
+        format!(
+            "{} lines, one for each question in this order: the number of an option, or your own words",
+            questions.len()
+        )
+    };
+    format!(
+        "{}\nAnswer in this task with {how}. `{CANCEL_OPTION}` leaves the decision to the agent.\n",
+        in_markdown(questions)
+    )
+}
+
+/// Returns the questions with their options.
+fn in_markdown(questions: &[InputQuestion]) -> String {
+    questions.iter().map(|question| question.markdown() + "\n").collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the answers that a text gives to the model's questions: the whole text to the only question, a line to each
+/// of several. `None` if the text does not answer every question, or is a command.
+pub(super) fn input_answers(questions: &[InputQuestion], text: &str) -> Option<Vec<String>> {
+    if text.starts_with('/') {
+        return None;
+    }
+    let lines: Vec<&str> = match questions {
+        [_] => vec![text],
+        _ => text.lines().filter(|line| !line.trim().is_empty()).collect(),
+    };
+    let is_complete = lines.len() == questions.len();
+    let answers = questions.iter().zip(lines).map(|(question, line)| question.read_answer(line));
+    answers.collect::<Option<Vec<_>>>().filter(|_| is_complete)
+}
+
 /// Returns the text with each line indented, so that no line can pass for a part of the surrounding text.
 fn indented(text: &str) -> String {
     text.split_terminator('\n').flat_map(|line| ["    ", line, "\n"]).collect()
@@ -123,7 +169,11 @@ fn indented(text: &str) -> String {
 
 /// Returns the option that a text names: by an option's id or label, or by a plain yes or no.
 pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> {
-    let offered = options(started.question.as_ref()?);
+    let offered = options(started);
+    if !started.input_questions().is_empty() {
+        let id = offered.iter().map(|(id, _)| *id).find(|id| is_same_word(text, id));
+        return id.filter(|id| *id == CANCEL_OPTION);
+    }
     let plain = plain_answer(text);
     let is_meant = |(id, choice): &&(&str, Choice)| match plain {
         Some(is_yes) => choice.kind.allows() == is_yes,
@@ -132,9 +182,13 @@ pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> 
     offered.iter().find(is_meant).map(|(id, _)| *id)
 }
 
-/// Returns the answer of an option, if the question offers the option.
-pub(super) fn answer(question: &Question, option: &str) -> Option<Answer> {
-    let mut choices = question.choices().into_iter();
+/// Returns the answer that an option stands for, if the question offers the option.
+pub(super) fn answer(started: &CallStarted, option: &str) -> Option<Answer> {
+    if !started.input_questions().is_empty() {
+        let mut options = options(started).into_iter();
+        return options.find(|(id, _)| *id == option).map(|(_, choice)| choice.answer);
+    }
+    let mut choices = started.question.as_ref()?.choices().into_iter();
     let found = match option {
         YES_WORD => choices.find(|choice| choice.kind.allows()),
         ALWAYS_OPTION => choices.find(|choice| choice.kind == ChoiceKind::AllowAlways),
@@ -233,12 +287,16 @@ fn kind(kind: ToolKind) -> &'static str {
 fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
     let label = &started.summary.label;
     ConfirmationRequest {
-        options: wire_options(question),
+        options: wire_options(started),
         details: details(started),
         title: label.clone(),
-        prompt: format!("Allow it? {}", question.reason()),
+        prompt: match question.subject {
+            QuestionSubject::UserInput => question.why.clone(),
+            _ => format!("Allow it? {}", question.reason()),
+        },
         // A question that must be asked every time is about something harmful.
         r#type: match (&started.access, question.every_time()) {
+            (Access::UserInput { .. }, _) => "info",
             (_, true) => "danger",
             (
                 Access::Execute { .. }
@@ -255,9 +313,9 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
 }
 
 /// Returns the options of a question in the form for clients.
-fn wire_options(question: &Question) -> Vec<ConfirmationOption> {
+fn wire_options(started: &CallStarted) -> Vec<ConfirmationOption> {
     let shown = |choice: &Choice| visible_line(&choice.label).into_owned();
-    let options = options(question).into_iter();
+    let options = options(started).into_iter();
     let option = |(id, choice): (&'static str, Choice)| ConfirmationOption {
         id: id.into(),
         name: shown(&choice),
@@ -265,8 +323,21 @@ fn wire_options(question: &Question) -> Vec<ConfirmationOption> {
     options.map(option).collect()
 }
 
-/// Returns the choices of a question that options can express, each with its option.
-fn options(question: &Question) -> Vec<(&'static str, Choice)> {
+/// Returns the choices of a question that options can express, each with its option. Of the model's questions, only a
+/// single one has options here: an option answers the whole call.
+fn options(started: &CallStarted) -> Vec<(&'static str, Choice)> {
+    let Some(question) = &started.question else { return Vec::new() };
+    let own = match started.input_questions() {
+        [only] => only.options.as_slice(),
+        _ => &[],
+    };
+    let own = INPUT_OPTIONS.into_iter().zip(own).map(|(id, option)| {
+        let InputOption { label, description } = option;
+        let between = if description.is_empty() { "" } else { ": " };
+        let answer = Answer::Input(vec![label.clone()]);
+        let label = format!("{label}{between}{description}");
+        (id, Choice { kind: ChoiceKind::AllowOnce, answer, label })
+    });
     let mut usual = Some(ALWAYS_OPTION);
     let option = |choice: Choice| {
         let id = match choice.kind {
@@ -275,7 +346,7 @@ fn options(question: &Question) -> Vec<(&'static str, Choice)> {
         };
         Some((id?, choice))
     };
-    question.choices().into_iter().filter_map(option).collect()
+    own.chain(question.choices().into_iter().filter_map(option)).collect()
 }
 
 /// Returns the option of a choice. The first choice of the kind "always" also has the option [`ALWAYS`].
@@ -341,6 +412,9 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
             ConfirmationDetails::GenericDetails {
                 description: paths.collect::<Vec<_>>().join("\n"),
             }
+        }
+        Access::UserInput { questions } => {
+            ConfirmationDetails::GenericDetails { description: in_markdown(questions) }
         }
         Access::Nothing | Access::Read | Access::Edit { .. } => {
             ConfirmationDetails::GenericDetails { description: started.summary.label.clone() }

@@ -12,10 +12,12 @@ use super::dialect::Dialect;
 use super::messages::MessageSender;
 use super::server::CallOrigin;
 use super::subscription::Span;
-use super::tool_call::{self, ALWAYS_OPTION, CANCEL_OPTION, ONCE_OPTION, YES_WORD, chosen};
+use super::tool_call::{
+    self, ALWAYS_OPTION, ANSWERS_OPTION, CANCEL_OPTION, ONCE_OPTION, YES_WORD, chosen,
+};
 use tandem_agent::session::{
-    Answer, AnswerError, CallStarted, Origin, PromptPart, PromptTags, Question, QuestionSubject,
-    Session, StoreError, TurnId, prompt_text,
+    Answer, AnswerError, CallStarted, MAX_INPUT_ANSWER_CHARS, Origin, PromptPart, PromptTags,
+    QuestionSubject, Session, StoreError, TurnId, is_answer, prompt_text,
 };
 use tandem_serve::audit::Audit;
 use tandem_wire::a2a::error;
@@ -128,8 +130,7 @@ pub(super) fn answer(
         let Some(question) = &call.started.question else {
             return Err(stale(given, &AnswerError::NotAsked));
         };
-        let edit = call.started.editable().is_some();
-        let answer = read_answer(given, question, edit)?;
+        let answer = read_answer(given, &call.started)?;
         if question.is_permitted_for_good(&answer) && !caller.principal.changes_for_all() {
             let instead = if question.subject == QuestionSubject::FolderPrograms {
                 format!(
@@ -242,9 +243,20 @@ fn only_text(prompt: &[PromptPart]) -> Option<&str> {
 /// answer followed by the id of the call that it is for.
 fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirmation>, Error> {
     let means = |started: &CallStarted, word: &str| {
-        let option = chosen(started, word)?.to_owned();
-        let tool_call_id = started.call.id.clone();
-        Some(ToolCallConfirmation { tool_call_id, selected_option_id: option, new_content: None })
+        let answer = |option: &str, answers| ToolCallConfirmation {
+            tool_call_id: started.call.id.clone(),
+            selected_option_id: option.to_owned(),
+            new_content: None,
+            answers,
+        };
+        match chosen(started, word) {
+            Some(option) => Some(answer(option, Vec::new())),
+            None if started.input_questions().is_empty() => None,
+            None => {
+                let answers = tool_call::input_answers(started.input_questions(), word)?;
+                Some(answer(ANSWERS_OPTION, answers))
+            }
+        }
     };
     let named = open.iter().find_map(|started| {
         let word = said.strip_suffix(started.call.id.as_str())?;
@@ -255,7 +267,7 @@ fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirma
     }
     match open {
         [started] => Ok(means(started, said)),
-        open if open.iter().any(|started| chosen(started, said).is_some()) => {
+        open if open.iter().any(|started| means(started, said).is_some()) => {
             let ways = open.iter().map(|started| format!("`{said} {}`", started.call.id));
             let ways = ways.collect::<Vec<_>>().join(" or ");
             let count = open.len();
@@ -267,18 +279,18 @@ fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirma
     }
 }
 
-fn read_answer(
-    given: &ToolCallConfirmation,
-    question: &Question,
-    edit: bool,
-) -> Result<Answer, Error> {
+fn read_answer(given: &ToolCallConfirmation, started: &CallStarted) -> Result<Answer, Error> {
+    let edit = started.editable().is_some();
+    if !given.answers.is_empty() {
+        return read_input(given, started);
+    }
     let plain = [ONCE_OPTION, YES_WORD].contains(&given.selected_option_id.as_str());
     if given.new_content.is_some() && !(edit && plain) {
         let message =
             format!("`new_content` is allowed only with `{ONCE_OPTION}`, for a change of a file");
         return Err(error::invalid_params(message));
     }
-    match tool_call::answer(question, &given.selected_option_id) {
+    match tool_call::answer(started, &given.selected_option_id) {
         Some(Answer::Once { .. }) => Ok(Answer::Once { edited: given.new_content.clone() }),
         Some(answer) => Ok(answer),
         None => {
@@ -289,6 +301,31 @@ fn read_answer(
             Err(error::invalid_params(message))
         }
     }
+}
+
+/// Reads the answers to the questions that a call asks. An empty answer leaves its question out.
+fn read_input(given: &ToolCallConfirmation, started: &CallStarted) -> Result<Answer, Error> {
+    let questions = started.input_questions();
+    if given.answers.len() != questions.len() {
+        let (count, asked) = (given.answers.len(), questions.len());
+        return Err(error::invalid_params(format!(
+            "`answers` has {count} texts, and {} asks {asked} questions",
+            given.tool_call_id
+        )));
+    }
+    if given.answers.iter().any(|answer| !is_answer(answer)) {
+        let most = MAX_INPUT_ANSWER_CHARS;
+        return Err(error::invalid_params(format!("an answer has at most {most} characters")));
+    }
+    let answers = questions.iter().zip(&given.answers);
+    let answers: Vec<_> =
+        answers.map(|(asked, answer)| asked.read_answer(answer).unwrap_or_default()).collect();
+    if answers.iter().all(String::is_empty) {
+        let message =
+            format!("`answers` is empty: `{CANCEL_OPTION}` leaves the decision to the agent");
+        return Err(error::invalid_params(message));
+    }
+    Ok(Answer::Input(answers))
 }
 
 /// Returns the error for an answer that has no effect.

@@ -21,6 +21,7 @@ mod prompt;
 mod queue;
 mod remote;
 mod terminals;
+mod user_input;
 mod view;
 
 use std::sync::Arc;

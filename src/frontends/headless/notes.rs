@@ -6,7 +6,8 @@ use super::failure::RunFailure;
 use super::question::allowing;
 use super::refusals::NOBODY_TO_ASK;
 use tandem_agent::session::{
-    CallStarted, CallStep, Question, ToolOutcome, UpdateKind, explain_resumed, explain_retry,
+    CallStarted, CallStep, Question, QuestionSubject, ToolOutcome, UpdateKind, explain_resumed,
+    explain_retry,
 };
 use tandem_content::shorten::ellipsis;
 use tandem_content::visible::{visible, visible_line};
@@ -55,6 +56,9 @@ impl<'a> Notes<'a> {
         let why = line(&question.reason());
         let what = title(started);
         self.write(&format!("tandem: waits for an answer over A2A: {what} ({why})"));
+        for option in started.input_questions().iter().flat_map(|asked| &asked.options) {
+            self.write(&format!("  {}", line(&option.label)));
+        }
         for choice in question.choices() {
             self.write(&format!("  {}", line(&choice.label)));
         }
@@ -64,6 +68,9 @@ impl<'a> Notes<'a> {
     pub(super) fn not_allowed(&mut self, started: &CallStarted, question: &Question) {
         let why = line(&question.reason());
         let what = title(started);
+        if question.subject == QuestionSubject::UserInput {
+            return self.write(&format!("tandem: not answered, as nobody can be asked: {what}"));
+        }
         let without = match allowing(question) {
             Some(with) => format!(" without {with}"),
             None => String::new(),

@@ -2,9 +2,16 @@
 
 use tandem_agent::session::{BuiltInRule, Question, QuestionSubject, RuleName, Scope};
 
+/// Text for the model in place of an answer to its own questions.
+const NO_ANSWER: &str = "Not asked: this run has nobody who can be asked, now or later. Decide yourself, go on, and \
+    say in your answer what you assumed.";
+
 /// Returns the text that tells the model why a call is not run, and what to do instead. The text does not say how the
 /// call could be allowed: [`allowing`] tells people.
 pub(super) fn refusal(question: &Question) -> String {
+    if question.subject == QuestionSubject::UserInput {
+        return NO_ANSWER.to_owned();
+    }
     format!(
         "Not run: this needs a person's permission ({}), and this run has nobody who can be asked, \
          now or later. Do not try it again in another way. Go on without it; if the task cannot be \
@@ -19,6 +26,7 @@ pub(super) fn allowing(question: &Question) -> Option<String> {
     match question.subject {
         QuestionSubject::FolderPrograms => return Some("`GEMINI_CLI_TRUST_WORKSPACE=true`".into()),
         QuestionSubject::Repetition => return Some("`model.disableLoopDetection`".into()),
+        QuestionSubject::UserInput => return None,
         QuestionSubject::Call | QuestionSubject::Connection => {}
     }
     if question.rules.iter().any(|rule| matches!(rule, RuleName::Written(_))) {

@@ -2,7 +2,7 @@
 //! asked.
 
 use serde_json::{Value, json};
-use tandem_agent::session::{CallStarted, CallStep, ToolOutcome, UpdateKind};
+use tandem_agent::session::{CallStarted, CallStep, QuestionSubject, ToolOutcome, UpdateKind};
 
 use super::failure::RunFailure;
 
@@ -59,6 +59,10 @@ impl Refusals {
 impl Refusal {
     fn from_outcome(started: &CallStarted, outcome: &ToolOutcome) -> Option<Self> {
         let question = started.question.as_ref();
+        // A question of the model's own that nobody answers is no call that was refused.
+        if question.is_some_and(|question| question.subject == QuestionSubject::UserInput) {
+            return None;
+        }
         let (reason, denied_by) = match outcome {
             ToolOutcome::Rejected => (question.map_or("", |question| &question.why), None),
             ToolOutcome::Failed(error) if error.kind == NOBODY_TO_ASK => {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::input::TextInput;
 use super::layout::QuestionRows;
 use super::memo::Memo;
-use tandem_agent::session::{Answer, CallStarted, Choice, ChoiceKind, Millis, Question};
+use tandem_agent::session::{
+    Answer, CallStarted, Choice, ChoiceKind, InputOption, InputQuestion, Millis, Question,
+};
 
 /// Grace period in milliseconds after a question appears, during which keys still reach the line: the user has not read
 /// the question yet and must not answer it by mistake.
@@ -34,8 +36,10 @@ pub(super) struct Dialog {
     pub(super) window: Cell<VisibleRows>,
     /// `true` if the question is shown on the whole screen.
     pub(super) reading: bool,
-    /// Sentence that explains a rejection, while the user types it.
+    /// Sentence that explains a rejection, or that answers a question of the model, while the user types it.
     pub(super) saying: Option<TextInput>,
+    /// Answers so far to the questions that the call asks.
+    pub(super) answers: Vec<String>,
 }
 
 /// Numbers of rows of a question's content.
@@ -63,8 +67,10 @@ pub(super) enum Scroll {
 pub(super) enum DialogChoice {
     /// The answer is given at once.
     Answer(Answer),
-    /// The user rejects the call, and types the reason first.
+    /// The user types a sentence first: the reason of a rejection, or the answer to a question of the model.
     Say,
+    /// The question of the model is answered with this text.
+    Reply(String),
     /// The user edits the proposed text first.
     Edit,
 }
@@ -82,6 +88,7 @@ impl Dialog {
             window: Cell::default(),
             reading: false,
             saying: None,
+            answers: Vec::new(),
         }
     }
 
@@ -117,10 +124,20 @@ impl Dialog {
         self.reading = false;
     }
 
+    /// Returns the question of the model that is to be answered next; `None` if the dialog is about a call.
+    pub(super) fn input_question(&self) -> Option<&InputQuestion> {
+        self.started.input_questions().get(self.answers.len())
+    }
+
+    /// Goes on to the next question of the model, with the answers so far.
+    pub(super) fn go_on(&mut self, answers: Vec<String>, now: Millis) {
+        *self = Self { answers, ..Self::new(Arc::clone(&self.started), now) };
+    }
+
     /// Returns the choices: key, meaning, and text for people.
     pub(super) fn choices(&self) -> Vec<(char, DialogChoice, String)> {
         let offered = self.started.question.iter().flat_map(Question::choices);
-        let mut choices: Vec<(char, DialogChoice, String)> = Vec::new();
+        let mut choices = self.input_question().map(replies).unwrap_or_default();
         let mut scopes = '2'..='9';
         for Choice { kind, answer, label } in offered {
             let key = match kind {
@@ -178,13 +195,25 @@ impl Dialog {
     }
 }
 
+/// Returns the choices of a question of the model: its options, and a text that the user types.
+fn replies(question: &InputQuestion) -> Vec<(char, DialogChoice, String)> {
+    let option = |(key, option): (char, &InputOption)| {
+        let InputOption { label, description } = option;
+        let text =
+            if description.is_empty() { label.clone() } else { format!("{label}: {description}") };
+        (key, DialogChoice::Reply(label.clone()), text)
+    };
+    let own = ('s', DialogChoice::Say, "Say it in your own words".to_owned());
+    ('1'..='9').zip(&question.options).map(option).chain([own]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use serde_json::json;
 
-    use super::Dialog;
+    use super::{Dialog, DialogChoice};
     use tandem_agent::session::{Question, QuestionSubject, Scope};
 
     /// Checks the keys of a question, and that its labels are those of every front end.
@@ -200,6 +229,27 @@ mod tests {
         let shown: Vec<_> = choices.iter().map(|(.., label)| label.clone()).collect();
         assert_eq!(shown, labels);
         assert_eq!(choices.iter().map(|(key, ..)| key).collect::<String>(), keys);
+    }
+
+    #[test]
+    fn a_question_of_the_model_shows_its_options_and_takes_a_text() {
+        let options = json!([{ "label": "Red", "description": "Warm" }, { "label": "Blue" }]);
+        let questions = json!([
+            { "question": "a", "options": options }, { "question": "b", "options": options }
+        ]);
+        let started = json!({
+            "call": { "id": "1", "name": "x", "args": {} }, "caller": "Model", "kind": "Other",
+            "summary": { "label": "x", "locations": [], "diff": null },
+            "access": { "UserInput": { "questions": questions } },
+            "question": Question { subject: QuestionSubject::UserInput, ..Question::default() },
+        });
+        let started = serde_json::from_value(started).unwrap();
+        let mut dialog = Dialog::new(Arc::new(started), 0);
+        assert_eq!(dialog.keys(), "12sn");
+        assert_eq!(dialog.chosen('2'), Some(DialogChoice::Reply("Blue".to_owned())));
+        assert_eq!(dialog.input_question().unwrap().question, "a");
+        dialog.go_on(vec!["Blue".to_owned()], 0);
+        assert_eq!(dialog.input_question().unwrap().question, "b");
     }
 
     #[test]

@@ -382,6 +382,14 @@ fn questions() {
     let tool = Stage::new().turn("go").see(asked_tool("1")).wait(1000);
     tool.check("question_mcp.txt");
     Stage::new().turn("go").see(asked_programs("1")).wait(1000).check("question_programs.txt");
+    let mut input = Stage::new().turn("go").see(asked_input("1")).wait(1000);
+    input.check("question_input.txt");
+    let dialog = &mut input.state.questions.open[0];
+    dialog.go_on(vec!["Red".to_owned()], 0);
+    let mut answer = TextInput::default();
+    answer.set("ash, if you can");
+    dialog.saying = Some(answer);
+    input.check("question_input_saying.txt");
     for (text, file) in
         [("use make instead", "question_saying.txt"), ("/share bob answer", "question_sharing.txt")]
     {
@@ -407,6 +415,28 @@ fn asked_tool(id: &str) -> Value {
             { "allow": "tool", "of": "mcp_github_create_issue" },
             { "allow": "server", "of": "github" },
         ],
+    });
+    event
+}
+
+/// Returns the event of a call by which the model asks two questions.
+fn asked_input(id: &str) -> Value {
+    let questions = json!([
+        {
+            "question": "Which colour should the door have?\nThe wall is blue.",
+            "header": "Colour",
+            "options": [{ "label": "Red", "description": "Warm, and hard to overlook" }, { "label": "Blue" }],
+        },
+        { "question": "And which wood?", "options": [{ "label": "Oak" }, { "label": "Pine" }] },
+    ]);
+    let label = "Ask 2 questions, the first: Which colour should the door have?";
+    let mut event = call(id, "Other", label, json!({ "UserInput": { "questions": questions } }));
+    event["CallStarted"]["question"] = json!({
+        "subject": "user_input",
+        "why": "the model needs a decision of yours",
+        "rules": [{ "BuiltIn": "user-input" }],
+        "commands": [],
+        "scopes": [],
     });
     event
 }

@@ -4,6 +4,7 @@
 //! the order on the wire.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -45,7 +46,7 @@ pub const STEERING_METHOD: &str = "_session/steering";
 pub const UPDATE_METHOD: &str = "session/update";
 /// Agent to client: asks for permission to run a tool call.
 pub const REQUEST_PERMISSION: &str = "session/request_permission";
-/// Agent to client: asks the user to open a page.
+/// Agent to client: asks the user to fill in a form, or to open a page.
 pub const CREATE_ELICITATION: &str = "elicitation/create";
 /// Agent to client, a notification: the purpose of a page that was opened is fulfilled.
 pub const COMPLETE_ELICITATION: &str = "elicitation/complete";
@@ -214,12 +215,20 @@ impl ClientAuth {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ClientElicitation {
+    /// Capability to show forms: present if the value is an object.
+    #[serde(deserialize_with = "lenient")]
+    pub form: Value,
     /// Capability to show the addresses of pages to open: present if the value is an object.
     #[serde(deserialize_with = "lenient")]
     pub url: Value,
 }
 
 impl ClientElicitation {
+    /// Returns `true` if the client shows forms.
+    pub fn has_form(&self) -> bool {
+        self.form.is_object()
+    }
+
     /// Returns `true` if the client shows the addresses of pages to open.
     pub fn has_url(&self) -> bool {
         self.url.is_object()
@@ -242,11 +251,66 @@ pub struct UrlElicitationParams<'a> {
     pub message: &'a str,
 }
 
+/// Parameters of [`CREATE_ELICITATION`] for a form that a call needs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FormElicitationParams<'a> {
+    /// Id of the session.
+    pub session_id: &'a str,
+    /// Id of the call.
+    pub tool_call_id: &'a str,
+    /// Always `form`.
+    pub mode: &'static str,
+    /// Message above the form.
+    pub message: String,
+    /// Fields of the form.
+    pub requested_schema: ElicitationSchema,
+}
+
+/// Fields of a form.
+#[derive(Debug, Serialize)]
+pub struct ElicitationSchema {
+    /// Always `object`.
+    pub r#type: &'static str,
+    /// Fields, by their names.
+    pub properties: BTreeMap<String, ElicitationProperty>,
+}
+
+/// Field of a form: a text, or a choice among some texts.
+#[derive(Debug, Default, Serialize)]
+#[serde(tag = "type", rename = "string", rename_all = "camelCase")]
+pub struct ElicitationProperty {
+    /// Label of the field.
+    pub title: String,
+    /// Texts to choose from; empty if the user types the text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub one_of: Vec<ElicitationOption>,
+    /// Maximum length of the text, in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<usize>,
+}
+
+/// Text to choose in a form.
+#[derive(Debug, Serialize)]
+pub struct ElicitationOption {
+    /// The text.
+    #[serde(rename = "const")]
+    pub value: String,
+    /// Text as it is shown.
+    pub title: String,
+    /// Meaning of the text; empty if there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
 /// Result of [`CREATE_ELICITATION`].
 #[derive(Debug, Deserialize)]
 pub struct ElicitationResponse {
     /// Choice of the user: `accept`, `decline`, `cancel`.
     pub action: String,
+    /// Fields of the form that the user has filled in.
+    #[serde(default, deserialize_with = "lenient")]
+    pub content: Map<String, Value>,
 }
 
 /// Parameters of [`COMPLETE_ELICITATION`].

@@ -11,6 +11,74 @@ fn writes() -> Setup {
     Setup::answers(json!([[write("a.txt", "new\n")], [{ "text": "done" }]]))
 }
 
+/// A model that asks two questions, or the first of them.
+fn asks_the_user(count: usize) -> Setup {
+    let questions = json!([
+        { "question": "Which colour?", "options": [{ "label": "Red", "description": "Warm" }, { "label": "Blue" }] },
+        { "question": "Which wood?", "options": ["Oak", "Pine"] },
+    ]);
+    let questions = &questions.as_array().unwrap()[..count];
+    let call = json!({ "call": { "name": "ask_user", "args": { "questions": questions } } });
+    Setup::answers(json!([[call], [{ "text": "done" }]]))
+}
+
+/// Answers the model's questions with a part, and returns what the call ended with.
+async fn told(count: usize, part: Value) -> Value {
+    let it = serve(&asks_the_user(count)).await;
+    let task = asked(it.client).await;
+    let mut message = prompt("");
+    message["message"]["parts"] = json!([part]);
+    let mut stream = it.client.stream("message/stream", within(&task, message)).await;
+    let events = stream.rest().await;
+    let parts = events.iter().filter_map(|event| event["status"]["message"]["parts"].as_array());
+    let mut data = parts.flatten().map(|part| &part["data"]);
+    let ended = data.rfind(|call| call["output"].is_object() || call["status"] == "CANCELLED");
+    ended.map_or(events.last().unwrap()["status"]["state"].clone(), |call| call["output"].clone())
+}
+
+fn in_text(text: &str) -> Value {
+    json!({ "kind": "text", "text": text })
+}
+
+#[tokio::test]
+async fn a_question_of_the_model_says_its_options_and_how_to_answer() {
+    let it = serve(&asks_the_user(2)).await;
+    let task = it.client.result("message/send", prompt("go")).await;
+    let said = question(&task["status"]);
+    let expected = "Which colour?\n\n1. Red: Warm\n2. Blue\n\nWhich wood?\n\n1. Oak\n2. Pine\n\n\
+        Answer in this task with 2 lines, one for each question in this order: the number of an option, or your own \
+        words. `cancel` leaves the decision to the agent.\n";
+    assert_eq!(said, expected);
+    let data = &task["status"]["message"]["parts"][1]["data"];
+    assert_eq!(data["tool_name"], "ask_user", "{data}");
+    assert_eq!(data["input_parameters"]["questions"][1]["options"], json!(["Oak", "Pine"]));
+}
+
+#[tokio::test]
+async fn the_models_only_question_takes_an_option_or_any_text() {
+    for (said, answer) in [("2", "Blue"), (" red\n", "Red"), ("yes", "yes"), ("Neither", "Neither")]
+    {
+        let output = told(1, in_text(said)).await;
+        assert_eq!(output["text"], format!("Which colour?\nAnswer: {answer}"), "{output}");
+    }
+    let option = json!({ "tool_call_id": "ask_user-1", "selected_option_id": "option_2" });
+    let output = told(1, json!({ "kind": "data", "data": option })).await;
+    assert_eq!(output["text"], "Which colour?\nAnswer: Blue", "{output}");
+    assert_eq!(told(1, in_text("cancel")).await, Value::Null);
+}
+
+#[tokio::test]
+async fn several_questions_of_the_model_take_a_line_or_a_text_each() {
+    let both = "Which colour?\nAnswer: Blue\n\nWhich wood?\nAnswer: ash";
+    let output = told(2, in_text("2\nash\n")).await;
+    assert_eq!(output["text"], both, "{output}");
+    let answers = json!({ "tool_call_id": "ask_user-1", "answers": ["blue", "ash"] });
+    let output = told(2, json!({ "kind": "data", "data": answers })).await;
+    assert_eq!(output["text"], both, "{output}");
+    assert_eq!(told(2, in_text("2")).await, "input-required");
+    assert_eq!(told(2, in_text("/compress\nash")).await, "input-required");
+}
+
 /// Returns the text of a question in a status.
 fn question(status: &Value) -> &str {
     let parts = status["message"]["parts"].as_array().unwrap();

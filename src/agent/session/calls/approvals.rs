@@ -14,7 +14,7 @@ use crate::session::turns::spans;
 use tandem_approval::consent::Consent;
 use tandem_approval::{Answer, Decision, Permissions, Scope};
 use tandem_content::blocking::blocking;
-use tandem_host::ToolError;
+use tandem_host::{AnswerContent, ToolError};
 
 /// Parts of a session that decide if a call runs.
 pub(crate) struct Approvals {
@@ -102,20 +102,25 @@ impl Approvals {
         answer.filter(|_| !cancel.is_cancelled()).map(|(answer, _)| answer)
     }
 
-    /// Acts on an answer. If the call may run, returns the content that the user has edited, if they have. The error is
-    /// the outcome of a call that may not run.
+    /// Acts on an answer. If the call may run, returns the content that the answer brings along, if any. The error is the
+    /// outcome of a call that may not run.
     pub(crate) async fn apply_answer(
         &self,
         answer: Option<&Answer>,
         cancel: &CancellationToken,
-    ) -> Result<Option<String>, ToolOutcome> {
+    ) -> Result<Option<AnswerContent>, ToolOutcome> {
         let Some(answer) = answer else { return Err(ToolOutcome::Cancelled) };
         let decision = answer.decision();
         match decision {
             Decision::Always(scope) => self.allow_always(scope.clone()),
             Decision::AlwaysAndSave(scope) => self.save(scope.clone()).await,
             Decision::CancelTurn => cancel.cancel(),
-            Decision::RunEdited(content) => return Ok(Some(content.to_owned())),
+            Decision::RunEdited(content) => {
+                return Ok(Some(AnswerContent::Edited(content.to_owned())));
+            }
+            Decision::RunWithInput(answers) => {
+                return Ok(Some(AnswerContent::Input(answers.to_vec())));
+            }
             _ => {}
         }
         refusal(decision).map_or(Ok(None), Err)
@@ -160,6 +165,7 @@ fn refusal(decision: Decision<'_>) -> Option<ToolOutcome> {
     match decision {
         Decision::Run
         | Decision::RunEdited(_)
+        | Decision::RunWithInput(_)
         | Decision::Always(_)
         | Decision::AlwaysAndSave(_) => None,
         Decision::Reject(_) => Some(ToolOutcome::Rejected),

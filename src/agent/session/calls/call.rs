@@ -31,7 +31,8 @@ use tandem_host::background::Job;
 use tandem_host::command_sandbox::ShownFiles;
 use tandem_host::hidden_home::HiddenHome;
 use tandem_host::{
-    Access, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput, UserAnswer,
+    Access, AnswerContent, Host, Invocation, Summary, ToolContext, ToolError, ToolKind, ToolOutput,
+    UserAnswer,
 };
 use tandem_model::{Call, tokens};
 use tandem_sandbox::SandboxMode;
@@ -164,7 +165,7 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
     let places = instructions::touched_directories(kind, &invocation);
     let (summary, access) = (summary(&invocation, sandbox), invocation.access.clone());
     let has_clock = caller != Caller::Prompt;
-    let grant = Grant { edited: None, variables, sandbox, has_clock, seen };
+    let grant = Grant { content: None, variables, sandbox, has_clock, seen };
     let mut allowed = AllowedCall { id: &id, kind, invocation, grant };
     let started =
         |question| Arc::new(CallStarted { call, caller, kind, summary, access, question });
@@ -187,9 +188,9 @@ async fn run(engine: &Engine, turn: CurrentTurn<'_>, ready: Ready, caller: Calle
         Verdict::Ask(question) => {
             let answer = engine.approvals.ask(started(Some(question)), cancel).await;
             match engine.approvals.apply_answer(answer.as_ref(), cancel).await {
-                Ok(edited) => {
+                Ok(content) => {
                     allowed.grant.seen.of_home.extend(answer.iter().flat_map(places_to_read));
-                    allowed.grant.edited = edited;
+                    allowed.grant.content = content;
                     execute(engine, allowed, cancel).await
                 }
                 Err(outcome) => outcome,
@@ -336,8 +337,8 @@ impl Tooling {
 
 /// Content, variables and limits that a call which may run is given.
 struct Grant {
-    /// Content from the user, in place of the content that the model proposed.
-    edited: Option<String>,
+    /// Content of the user's answer.
+    content: Option<AnswerContent>,
     /// Environment variables that a command is given in addition to its own.
     variables: Vec<(String, String)>,
     /// Mode of the sandbox that a command runs in.
@@ -363,7 +364,7 @@ async fn execute(
     AllowedCall { id, kind, invocation, grant }: AllowedCall<'_>,
     cancel: &CancellationToken,
 ) -> ToolOutcome {
-    let Grant { edited, variables, sandbox, has_clock, seen } = grant;
+    let Grant { content, variables, sandbox, has_clock, seen } = grant;
     if !kind.only_reads() {
         // The start of the call is stored before the call changes anything, so that after a crash the log names every
         // call that may have changed something.
@@ -394,7 +395,7 @@ async fn execute(
     let (questions, ask) = UserQuestions::of_call();
     let (variables, shown) = (variables.into(), Arc::new(seen));
     let cx = ToolContext { variables, has_clock, sandbox, shown, connect, ask, ..cx };
-    let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, edited)).catch_unwind());
+    let mut run = Box::pin(AssertUnwindSafe(invocation.run(cx, content)).catch_unwind());
     let over = CancellationToken::new();
     let run = async {
         let _over = over.clone().drop_guard();

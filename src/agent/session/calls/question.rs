@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 
 use crate::session::events::event::{CallStarted, Origin};
 use parking_lot::Mutex;
-use tandem_approval::{Answer, Question};
+use tandem_approval::{Answer, Decision, QuestionSubject};
+use tandem_host::is_answer;
 
 /// Reason why an answer did not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +78,7 @@ impl Questions {
                 });
             }
             QuestionState::Open { asked, .. } => {
-                if !asked.question.as_ref().is_some_and(|question| accepts(question, &answer)) {
+                if !accepts(asked, &answer) {
                     return Err(AnswerError::NotOffered);
                 }
             }
@@ -152,10 +153,24 @@ impl Questions {
     }
 }
 
-/// Returns `true` if the question accepts an answer: an "always" must be in a scope that the question offers.
-fn accepts(question: &Question, answer: &Answer) -> bool {
-    answer.decision().scope().is_none()
-        || question.choices().iter().any(|choice| choice.answer == *answer)
+/// Returns `true` if the question about a call accepts an answer: an "always" must be in a scope that the question
+/// offers, and a call that asks questions of its own must get an answer to at least one of them.
+fn accepts(asked: &CallStarted, answer: &Answer) -> bool {
+    let Some(question) = &asked.question else { return false };
+    let is_input = question.subject == QuestionSubject::UserInput;
+    match answer.decision() {
+        Decision::RunWithInput(answers) => {
+            is_input
+                && answers.len() == asked.input_questions().len()
+                && answers.iter().any(|answer| !answer.is_empty())
+                && answers.iter().all(|answer| is_answer(answer))
+        }
+        decision if decision.runs() && is_input => false,
+        decision => {
+            decision.scope().is_none()
+                || question.choices().iter().any(|choice| choice.answer == *answer)
+        }
+    }
 }
 
 /// Returns the answer without the content that the user has edited.

@@ -20,6 +20,7 @@ use crate::session::events::log::Reader;
 use crate::session::persistence::recover::AFTER_PAUSE;
 use crate::session::state::modes::told_plan_mode;
 use tandem_approval::{Answer, Decision};
+use tandem_host::Access;
 use tandem_host::outputs::Outputs;
 use tandem_model::{Assistant, Call, Message, Native, Part, ToolResult};
 
@@ -64,6 +65,8 @@ pub(crate) struct Transcript {
     calls: Vec<(Call, Option<ToolOutcome>)>,
     /// Ids of the calls of the last answer that were allowed to run.
     begun: HashSet<String>,
+    /// Ids of the calls of the last answer that ask the user questions.
+    asking: HashSet<String>,
     /// Messages of the user on calls that they rejected, by the call's id.
     objections: HashMap<String, String>,
     /// Texts that the model is told after a call's result, by the call's id.
@@ -100,6 +103,7 @@ impl Transcript {
             cut_off: None,
             calls: Vec::new(),
             begun: HashSet::new(),
+            asking: HashSet::new(),
             objections: HashMap::new(),
             told: HashMap::new(),
             next: Vec::new(),
@@ -297,6 +301,9 @@ impl Transcript {
     fn call_started(&mut self, started: &CallStarted) {
         match started.caller {
             Caller::Prompt => self.mentioned.push(started.call.id.clone()),
+            Caller::Model if matches!(started.access, Access::UserInput { .. }) => {
+                self.asking.insert(started.call.id.clone());
+            }
             Caller::Model if started.question.is_none() => {
                 self.begun.insert(started.call.id.clone());
             }
@@ -442,11 +449,17 @@ impl Transcript {
         if !self.calls.is_empty() {
             let calls = mem::take(&mut self.calls);
             let begun = mem::take(&mut self.begun);
+            let asking = mem::take(&mut self.asking);
             let objections = mem::take(&mut self.objections);
             let told = mem::take(&mut self.told);
             let result = |(call, outcome): (Call, _)| {
                 let begun = begun.contains(&call.id);
+                let is_declined =
+                    asking.contains(&call.id) && matches!(outcome, Some(ToolOutcome::Rejected));
                 let mut result = result(call, outcome, begun);
+                if is_declined {
+                    DECLINED_RESULT.clone_into(&mut result.text);
+                }
                 if let Some(objection) = objections.get(&result.call) {
                     result.text.push_str(&format!(" They said: {objection}"));
                 }
@@ -541,6 +554,7 @@ const RESTORED_HEADING: &str = "\n\n--- Since then I have taken back changes of 
     they were before the calls named with them:\n";
 const REJECTED_RESULT: &str = "The user did not allow this call. It was not run. Do not try it again in \
     another way: go on without it, or ask what they want instead.";
+const DECLINED_RESULT: &str = "The user did not answer. Decide yourself, and say what you assumed.";
 const NOT_BEGUN: &str = "The user cancelled the turn before this call began. It was not run.";
 const CANCELLED_RESULT: &str = "The user cancelled the turn before this call ended. It may have had part \
     of its effect.";

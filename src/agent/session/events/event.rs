@@ -21,7 +21,7 @@ use super::saved_workspace::SavedPlace;
 use tandem_approval::{Answer, Mode, Question, Scope};
 use tandem_content::media::Media;
 use tandem_host::preimages::FileChange;
-use tandem_host::{Access, FileDiff, Summary, ToolError, ToolKind, ToolOutput};
+use tandem_host::{Access, FileDiff, InputQuestion, Summary, ToolError, ToolKind, ToolOutput};
 use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage};
 
 pub(crate) use self::compressed::tokens;
@@ -340,6 +340,14 @@ impl CallStarted {
     pub fn editable(&self) -> Option<&FileDiff> {
         let is_edit = matches!(self.access, Access::Edit { .. });
         self.summary.diff.as_ref().filter(|diff| is_edit && diff.is_editable())
+    }
+
+    /// Returns the questions that the call asks the user; empty for any other call.
+    pub fn input_questions(&self) -> &[InputQuestion] {
+        match &self.access {
+            Access::UserInput { questions } => questions,
+            _ => &[],
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use tandem_agent::session::{
 use tandem_content::media::Media;
 use tandem_host::preimages::{ContentId, FileChange, Preimage};
 use tandem_host::workspace::OutsideFile;
-use tandem_host::{Hints, ToolError};
+use tandem_host::{Hints, InputOption, InputQuestion, ToolError};
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
 
 use test_fakes::{Fake, is_end, other, session, text, until};
@@ -179,6 +179,7 @@ fn answers() -> Vec<Answer> {
         Answer::Cancel,
         Answer::Unclear("no JSON".to_owned()),
         Answer::Nobody("nobody is here".to_owned()),
+        Answer::Input(vec!["Red".to_owned(), String::new()]),
     ];
     for answer in &all {
         match answer {
@@ -189,7 +190,8 @@ fn answers() -> Vec<Answer> {
             | Answer::RejectSaying(_)
             | Answer::Cancel
             | Answer::Unclear(_)
-            | Answer::Nobody(_) => {}
+            | Answer::Nobody(_)
+            | Answer::Input(_) => {}
         }
     }
     all
@@ -330,6 +332,22 @@ fn reasons() -> Vec<StopReason> {
     all
 }
 
+fn questions() -> Vec<InputQuestion> {
+    let option = |label: &str, description: &str| InputOption {
+        label: label.to_owned(),
+        description: description.to_owned(),
+    };
+    let options = vec![option("Red", "Warm"), option("Blue", "")];
+    vec![
+        InputQuestion {
+            question: "Which?".to_owned(),
+            header: "Colour".to_owned(),
+            options: options.clone(),
+        },
+        InputQuestion { question: "And then?".to_owned(), header: String::new(), options },
+    ]
+}
+
 fn accesses() -> Vec<Access> {
     let hints = Hints { trusted: true, read_only: Some(true), ..Hints::default() };
     let mcp = Access::Mcp {
@@ -373,6 +391,7 @@ fn accesses() -> Vec<Access> {
             danger: false,
         },
         Access::Edit { path: "/p/a".into(), others: vec!["/p/b".into()] },
+        Access::UserInput { questions: questions() },
     ];
     for access in &all {
         match access {
@@ -386,6 +405,7 @@ fn accesses() -> Vec<Access> {
             | Access::Connect { .. }
             | Access::Agent { .. }
             | Access::AgentQuestion { .. }
+            | Access::UserInput { .. }
             | Access::Other { .. } => {}
         }
     }
@@ -441,8 +461,12 @@ fn calls() -> Vec<Event> {
         ..Question::default()
     };
     all.push(started(Caller::Model, ToolKind::Edit, Access::Nothing, Some(question)));
-    let subjects =
-        [QuestionSubject::Connection, QuestionSubject::FolderPrograms, QuestionSubject::Repetition];
+    let subjects = [
+        QuestionSubject::Connection,
+        QuestionSubject::FolderPrograms,
+        QuestionSubject::Repetition,
+        QuestionSubject::UserInput,
+    ];
     for subject in subjects {
         let question = Question { subject, ..Question::default() };
         all.push(started(Caller::Agent, ToolKind::Other, Access::Nothing, Some(question)));

@@ -20,5 +20,6 @@ mod sessions;
 mod told;
 mod typed;
 mod undo;
+mod user_input;
 mod user_questions;
 mod wires;

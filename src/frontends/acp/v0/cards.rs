@@ -12,7 +12,8 @@ use super::content::{confirmation, icon, locations, status, title, wire};
 use crate::content::{live, outcome, proposal};
 use parking_lot::Mutex;
 use tandem_agent::session::{
-    Answer, CallStarted, Choice, ChoiceKind, Decision, Event, Origin, Question, Scope, Session,
+    Answer, CallStarted, Choice, ChoiceKind, Decision, Event, Origin, Question, QuestionSubject,
+    Scope, Session,
 };
 use tandem_wire::acp::v0::{
     PUSH_TOOL_CALL, PushToolCallParams, PushToolCallResponse, REQUEST_TOOL_CALL_CONFIRMATION,
@@ -21,6 +22,10 @@ use tandem_wire::acp::v0::{
     UpdateToolCallParams,
 };
 use tandem_wire::rpc::{CallError, Peer};
+
+/// Text for the model in place of an answer to its questions.
+const NO_QUESTIONS: &str = "Not asked: the user's editor cannot show questions with options. Decide yourself, and say \
+    what you assumed; if you cannot, end your answer with the question.";
 
 /// Cards of the calls that have not ended.
 pub(super) struct Cards {
@@ -60,6 +65,15 @@ impl Cards {
         self.open.insert(started.call.id.clone(), Arc::clone(&card));
         match &started.question {
             // If the question is answered already, the call is shown without it.
+            // The outcomes of the protocol have no room for options, or for a text.
+            Some(question) if question.subject == QuestionSubject::UserInput => {
+                if own {
+                    let answer = Answer::Nobody(NO_QUESTIONS.to_owned());
+                    // Another front end may have been faster.
+                    let _ = self.session.answer(&started.call.id, answer, self.origin.clone());
+                }
+                self.push(started, card);
+            }
             Some(question) if self.session.questions().is_open(&started.call.id) => {
                 self.ask(started, question, card, own);
             }

@@ -90,7 +90,9 @@ pub(super) fn confirmation<'a>(
             let description = format!("{paths}\n{}", because(question));
             ToolCallConfirmation::Other { description }
         }
-        Access::Nothing | Access::Read => ToolCallConfirmation::Other { description: reason },
+        Access::Nothing | Access::Read | Access::UserInput { .. } => {
+            ToolCallConfirmation::Other { description: reason }
+        }
     }
 }
 

@@ -221,6 +221,22 @@ pub(super) fn call_with_question<'a>(
     ToolCall { content: Some(content), ..whole(started, ToolCallStatus::Pending) }
 }
 
+/// Returns the call to show with the question of this index among those that the call asks the user.
+pub(super) fn asking(started: &CallStarted, n: usize) -> ToolCall<'_> {
+    let questions = started.input_questions();
+    let mut call = whole(started, ToolCallStatus::Pending);
+    if let Some(question) = questions.get(n) {
+        let first = question.question.lines().next().unwrap_or_default();
+        let of = match questions.len() {
+            1 => String::new(),
+            count => format!(" ({} of {count})", n + 1),
+        };
+        call.title = Some(visible_line(&format!("{first}{of}")).into_owned().into());
+        call.content = Some(vec![text(visible_prose(&question.markdown()).into_owned())]);
+    }
+    call
+}
+
 /// Shows the output of a call so far. A terminal gets only the new part of the output, a call without a terminal all.
 fn show_output(client: &SessionClient, id: &str, open: &mut OpenCall, output: &str) {
     let mut call = ToolCall { tool_call_id: id, ..ToolCall::default() };

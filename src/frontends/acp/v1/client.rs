@@ -29,6 +29,8 @@ pub(super) struct ClientKind {
     pub(super) has_notices: bool,
     /// `true` if the client shows where the conversation was compressed.
     pub(super) has_compactions: bool,
+    /// `true` if the client shows forms.
+    pub(super) has_forms: bool,
     /// `true` if the client shows the addresses of pages to open.
     pub(super) shows_pages: bool,
     /// Requests about files that the client answers.

@@ -29,6 +29,7 @@ impl Editor {
             runs_commands: runs_commands && !capabilities.meta.terminal_output,
             has_compactions: capabilities.session.compaction.is_some(),
             has_notices: capabilities.session.notices.is_some(),
+            has_forms: capabilities.elicitation.has_form(),
             shows_pages: capabilities.elicitation.has_url(),
             files,
             shows_names: NAME_SHOWING.contains(&name.as_str()),

@@ -41,14 +41,10 @@ pub(super) fn options(question: &Question, all: bool) -> Vec<(PermissionOption, 
     options
 }
 
-/// An editor's answer to a question.
-type Reply = Result<RequestPermissionResponse, CallError>;
-
 /// A question that the editor has been asked.
 struct OpenQuestion {
     call: String,
-    options: Vec<(PermissionOption, Answer)>,
-    reply: BoxFuture<'static, Reply>,
+    answer: BoxFuture<'static, Result<Answer, CallError>>,
 }
 
 /// Questions that the editor has been asked and has not answered. Dropping a question withdraws it at the editor.
@@ -65,8 +61,18 @@ impl OpenQuestions {
     ) {
         params.options = options.iter().map(|(option, _)| option.clone()).collect();
         let call = params.tool_call.tool_call_id.to_owned();
-        let reply = peer.call(REQUEST_PERMISSION, &params);
-        self.0.push(OpenQuestion { call, options, reply });
+        let reply = peer.call::<RequestPermissionResponse>(REQUEST_PERMISSION, &params);
+        let answer = reply.map(|reply| reply.map(|reply| meaning(reply.outcome, options)));
+        self.add(call, answer.boxed());
+    }
+
+    /// Adds a question about a call that the editor has been asked, with the future of its answer.
+    pub(super) fn add(
+        &mut self,
+        call: String,
+        answer: BoxFuture<'static, Result<Answer, CallError>>,
+    ) {
+        self.0.push(OpenQuestion { call, answer });
     }
 
     /// Withdraws the question about a call, if it is open.
@@ -77,18 +83,17 @@ impl OpenQuestions {
     /// Waits for the next answer. Returns the id of the call and the meaning of the answer, or an error if the editor
     /// did not answer in a readable way. Without open questions, waits forever.
     pub(super) async fn next(&mut self) -> (String, Result<Answer, CallError>) {
-        let (n, reply) = futures::future::poll_fn(|context| {
+        let (n, answer) = futures::future::poll_fn(|context| {
             let mut polled = self.0.iter_mut().enumerate();
             let ready =
-                polled.find_map(|(n, open)| match Pin::new(&mut open.reply).poll_unpin(context) {
-                    Poll::Ready(reply) => Some((n, reply)),
+                polled.find_map(|(n, open)| match Pin::new(&mut open.answer).poll_unpin(context) {
+                    Poll::Ready(answer) => Some((n, answer)),
                     Poll::Pending => None,
                 });
             ready.map_or(Poll::Pending, Poll::Ready)
         })
         .await;
-        let OpenQuestion { call, options, .. } = self.0.remove(n);
-        (call, reply.map(|reply| meaning(reply.outcome, options)))
+        (self.0.remove(n).call, answer)
     }
 }
 

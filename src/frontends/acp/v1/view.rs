@@ -13,6 +13,7 @@ use super::client::{Reply, SessionClient};
 use super::commands;
 use super::options::session_options;
 use super::permission::{OpenQuestions, options};
+use super::user_input;
 use tandem_agent::session::{
     ANSWER_RESTARTS, Answer, CallStarted, CallStep, Compressed, Entry, Event, Projection, Reader,
     ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage,
@@ -256,7 +257,10 @@ impl View {
         if self.calls.replays || !self.calls.start(started, open.is_some()) {
             return;
         }
-        if let Some(question) = open {
+        if !started.input_questions().is_empty() && open.is_some() {
+            let answer = user_input::ask(&self.client, started);
+            self.questions.add(started.call.id.clone(), answer);
+        } else if let Some(question) = open {
             let tool_call = call_with_question(started, question);
             let params = RequestPermissionParams {
                 session_id: &self.client.id,

@@ -1,19 +1,31 @@
 //! The user's answer to a question.
 
 use super::super::clock::now;
-use super::super::dialog::DialogChoice;
+use super::super::dialog::{Dialog, DialogChoice};
 use super::super::ui::Ui;
 use tandem_agent::commands::is_share;
-use tandem_agent::session::{Answer, AnswerError};
+use tandem_agent::session::{Answer, AnswerError, MAX_INPUT_ANSWER_CHARS};
 
 impl Ui {
-    /// Rejects the call with the typed sentence. If the sentence is a command that shares the session, it is sent
-    /// instead, and the question stays open.
+    /// Rejects the call with the typed sentence, or answers the model's question with it. If the sentence is a command
+    /// that shares the session, it is sent instead, and the question stays open.
     pub(super) fn say(&mut self) {
         let why = self.state.questions.take_saying().unwrap_or_default();
         let why = why.trim();
         if is_share(why) {
             return self.send(why);
+        }
+        let dialog = self.state.questions.shown();
+        if let Some(question) = dialog.and_then(Dialog::input_question) {
+            return match question.read_answer(why) {
+                Some(answer) => self.reply(answer),
+                None if why.is_empty() => {}
+                None => {
+                    let most = MAX_INPUT_ANSWER_CHARS;
+                    self.state.hint = Some(format!("an answer has at most {most} characters"));
+                    self.state.questions.begin_saying(why);
+                }
+            };
         }
         self.answer(match why {
             "" => Answer::Reject,
@@ -24,10 +36,22 @@ impl Ui {
     pub(super) async fn choose(&mut self, choice: DialogChoice) -> anyhow::Result<()> {
         match choice {
             DialogChoice::Answer(answer) => self.answer(answer),
+            DialogChoice::Reply(text) => self.reply(text),
             DialogChoice::Say => self.state.questions.begin_saying(""),
             DialogChoice::Edit => return self.edit_proposal().await,
         }
         Ok(())
+    }
+
+    /// Answers the question of the model, and shows the next one; the last answer is sent with those before.
+    fn reply(&mut self, text: String) {
+        let Some(dialog) = self.state.questions.shown_mut() else { return };
+        let answers = [dialog.answers.clone(), vec![text]].concat();
+        if answers.len() < dialog.started.input_questions().len() {
+            dialog.go_on(answers, now());
+        } else {
+            self.answer(Answer::Input(answers));
+        }
     }
 
     /// Answers the shown question; if another client has answered first, a hint says so.

@@ -9,7 +9,9 @@ use super::super::layout::QuestionRows;
 use super::super::theme::{BOLD_STYLE, CODE_STYLE, DIM_STYLE};
 use super::super::wrap::{Margin, fold, lines};
 use super::diff;
-use tandem_agent::session::{Access, CallStarted, FileDiff, without_sandbox_marks};
+use tandem_agent::session::{
+    Access, CallStarted, FileDiff, QuestionSubject, without_sandbox_marks,
+};
 use tandem_content::visible::{has_hidden, visible, visible_line};
 
 /// Returns the content of a question. `full`: with the title, the reason and the choices; `around`: number of unchanged
@@ -25,7 +27,10 @@ pub(super) fn content(dialog: &Dialog, full: bool, around: usize, columns: usize
         page.text(super::title(started), BOLD_STYLE);
         page.rule();
     }
-    page.subject(started);
+    match dialog.input_question() {
+        Some(asked) => page.text(&asked.question, Style::new()),
+        None => page.subject(started),
+    }
     if full {
         page.rule();
         page.text(&reason.unwrap_or_default(), DIM_STYLE);
@@ -38,7 +43,8 @@ pub(super) fn content(dialog: &Dialog, full: bool, around: usize, columns: usize
 
 /// Returns the reason for which a question is asked.
 pub(super) fn reason(started: &CallStarted) -> Option<String> {
-    let question = started.question.as_ref()?;
+    let asked = started.question.as_ref();
+    let question = asked.filter(|asked| asked.subject != QuestionSubject::UserInput)?;
     let mut why = format!("Asked because {}", question.reason());
     if !question.commands.is_empty() {
         why.push_str(&format!(" (new: {})", question.commands.join(", ")));
@@ -105,6 +111,8 @@ impl ContentRows {
                 }
                 self.text(&format!("{args:#}"), Style::new());
             }
+            // The model's questions are shown one by one, in place of the call.
+            (Access::UserInput { .. }, None) => {}
             (Access::Nothing | Access::Read, None) => {
                 if args.as_object().is_some_and(|args| !args.is_empty()) {
                     self.text(&format!("{args:#}"), Style::new());

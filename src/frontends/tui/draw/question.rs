@@ -30,6 +30,10 @@ const SAYING_HELPS: &[&str] = &[
     "Enter rejects; Esc goes back",
 ];
 
+/// Wordings of the effect of Enter in the answer to a question of the model.
+const REPLY_HELPS: &[&str] =
+    &["Enter answers with this; Esc goes back", "Enter answers; Esc goes back"];
+
 /// Wordings of that effect for a sentence that shares the session.
 const SHARE_HELPS: &[&str] = &[
     "Enter runs this, and the question stays open; Esc goes back",
@@ -235,14 +239,18 @@ fn head(
     if open > 1 {
         more.push(Span::styled(format!(" ({} more wait)", open - 1), DIM_STYLE));
     }
-    let title = format!(" {}", super::title(&dialog.started));
-    let spans = [vec![asking(), Span::raw(title.clone())], more.clone()].concat();
+    let title = match dialog.input_question() {
+        Some(question) => question.header.clone(),
+        None => super::title(&dialog.started).to_owned(),
+    };
+    let title = format!(" {title}");
+    let spans = [vec![asking(dialog), Span::raw(title.clone())], more.clone()].concat();
     let rows = wrap(&spans, &Margin::default(), columns);
     if rows.len() <= detail.title {
         head.rows.extend(rows);
     } else {
         head.cut = true;
-        head.rows.extend(short_title(&title, more, detail.title, columns));
+        head.rows.extend(short_title(asking(dialog), &title, more, detail.title, columns));
     }
     if content.hidden {
         head.text(visible::HIDDEN_NOTICE, &Margin::default(), BAD_STYLE, detail.title);
@@ -252,12 +260,12 @@ fn head(
 
 /// Returns a cut title, on one row or two.
 fn short_title(
+    mut asks: Span<'static>,
     title: &str,
     mut more: Vec<Span<'static>>,
     rows: usize,
     columns: usize,
 ) -> Vec<Line<'static>> {
-    let mut asks = asking();
     let room = columns.saturating_sub(width(&asks.content));
     asks.content = cut(&asks.content, columns).into();
     if rows == 1 {
@@ -277,8 +285,14 @@ fn short_title(
     vec![Line::from([vec![asks, title], more].concat())]
 }
 
-fn asking() -> Span<'static> {
-    Span::styled("Allow this?", QUESTION_STYLE)
+fn asking(dialog: &Dialog) -> Span<'static> {
+    let count = dialog.started.input_questions().len();
+    let asks = match count {
+        0 => "Allow this?".to_owned(),
+        1 => "A question.".to_owned(),
+        _ => format!("Question {} of {count}.", dialog.answers.len() + 1),
+    };
+    Span::styled(asks, QUESTION_STYLE)
 }
 
 /// Last row of a window, which tells the place of the rows that are shown, and keys.
@@ -331,10 +345,14 @@ fn foot(dialog: &Dialog, detail: DetailLevel, others: usize, columns: usize) -> 
     }
     if let Some(saying) = &dialog.saying {
         let (said, (row, column)) =
-            said(saying, columns, MAX_REASON_ROWS.min(detail.choice.max(1) * 2));
+            said(dialog, saying, columns, MAX_REASON_ROWS.min(detail.choice.max(1) * 2));
         foot.cursor = Some((foot.rows.len() + row, column));
         foot.rows.extend(said);
-        let helps = if is_share(saying.text()) { SHARE_HELPS } else { SAYING_HELPS };
+        let helps = match dialog.input_question() {
+            _ if is_share(saying.text()) => SHARE_HELPS,
+            Some(_) => REPLY_HELPS,
+            None => SAYING_HELPS,
+        };
         if detail.keys {
             foot.rows.push(Line::styled(cut(fitting(helps, columns), columns), DIM_STYLE));
         }
@@ -378,10 +396,16 @@ fn answers(dialog: &Dialog) -> String {
     keys.join(" ")
 }
 
-/// Returns the rows of a rejection's sentence as it is typed, and the cursor's row and column.
-fn said(saying: &TextInput, columns: usize, most: usize) -> (Vec<Line<'static>>, (usize, usize)) {
+/// Returns the rows of the sentence as it is typed, and the cursor's row and column.
+fn said(
+    dialog: &Dialog,
+    saying: &TextInput,
+    columns: usize,
+    most: usize,
+) -> (Vec<Line<'static>>, (usize, usize)) {
     let shown = saying.rows(columns.saturating_sub(5), most);
-    let first = if is_share(saying.text()) { "  › " } else { "No: " };
+    let rejects = !is_share(saying.text()) && dialog.input_question().is_none();
+    let first = if rejects { "No: " } else { "  › " };
     let lines = shown.texts.iter().enumerate().map(|(at, line)| {
         let mark = if at == 0 && shown.from_the_start { first } else { "    " };
         Line::from(vec![Span::styled(mark, QUESTION_STYLE), Span::raw(line.clone())])

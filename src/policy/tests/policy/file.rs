@@ -204,6 +204,23 @@ fn rules_are_about_tools_and_their_arguments() {
 }
 
 #[test]
+fn a_rule_may_forbid_questions_of_the_model_and_answers_none_of_them() {
+    let input = || Access::UserInput { questions: Vec::new() };
+    let check = |decision: &str, expected| {
+        let rule = format!("toolName = 'ask_user'; decision = '{decision}'");
+        check(&rule, "ask_user", input(), expected);
+    };
+    check("allow", "ask! ask! ask! ask!");
+    check("ask_user", "ask! ask! ask! ask!");
+    check("deny", "deny deny deny deny");
+    let rules = "[[rule]]\ntoolName = 'ask_user'\ndecision = 'allow'\npriority = 999\n";
+    let access = input();
+    let request =
+        PolicyRequest { tool: "ask_user", aliases: &[], args: &Value::Null, access: &access };
+    assert_eq!(verdicts(rules, &request), "ask! ask! ask! ask!");
+}
+
+#[test]
 fn rules_are_about_servers_and_their_tools() {
     let access = || Access::Mcp {
         server: "git-hub".into(),

@@ -117,6 +117,8 @@ fn each_mode_allows_what_it_says() {
     let both = Hints { trusted: true, ..reads };
     check("one of those that reads", access(mcp(both)), "allow allow allow allow");
     check("another thing", access(other()), "ask ask allow deny");
+    let input = Access::UserInput { questions: Vec::new() };
+    check("a question of the model", access(input), "ask! ask! ask! ask!");
     check("ls", run("ls"), "allow allow allow allow");
     check("a redirection", run("ls > out.txt"), "ask allow allow deny");
     check("a command", run("cargo test"), "ask ask allow deny");

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tandem_host::workspace::Workspace;
 use tandem_host::{
-    Access, Invocation, ResultContent, ToolContext, ToolError, ToolLimits, ToolOutput,
+    Access, AnswerContent, Invocation, ResultContent, ToolContext, ToolError, ToolLimits,
+    ToolOutput,
 };
 use tandem_tools::all;
 use tempfile::TempDir;
@@ -63,7 +64,8 @@ impl Place {
     }
 
     fn run(&self, call: Invocation, edited: Option<&str>) -> Result<ToolOutput, ToolError> {
-        let result = self.runtime.block_on(call.run(self.cx.clone(), edited.map(str::to_owned)));
+        let given = edited.map(|edited| AnswerContent::Edited(edited.to_owned()));
+        let result = self.runtime.block_on(call.run(self.cx.clone(), given));
         check_clean(self.dir.path());
         result
     }

@@ -56,6 +56,11 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
             json!({ "todos": [{ "description": "x", "status": "pending" }] }),
             "Write 1 todo",
         ),
+        (
+            "ask_user",
+            json!({ "questions": [{ "question": "Which?\nOr both?", "options": ["a", "b"] }] }),
+            "Ask: Which?",
+        ),
         ("save_memory", json!({ "fact": "Likes tabs" }), "Remember: Likes tabs"),
     ]
 }
