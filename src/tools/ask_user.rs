@@ -142,6 +142,7 @@ impl Tool for AskUser {
                 "properties": {
                     "questions": {
                         "type": "array",
+                        "description": "The questions, in their order.",
                         "minItems": 1,
                         "maxItems": MAX_QUESTIONS,
                         "items": {

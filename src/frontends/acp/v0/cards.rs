@@ -67,17 +67,12 @@ impl Cards {
             // If the question is answered already, the call is shown without it.
             // The outcomes of the protocol have no room for options, or for a text.
             Some(question) if question.subject == QuestionSubject::UserInput => {
-                if own {
-                    let answer = Answer::Nobody(NO_QUESTIONS.to_owned());
-                    // Another front end may have been faster.
-                    let _ = self.session.answer(&started.call.id, answer, self.origin.clone());
-                }
-                self.push(started, card);
+                self.push(started, card, own.then(|| Answer::Nobody(NO_QUESTIONS.to_owned())));
             }
             Some(question) if self.session.questions().is_open(&started.call.id) => {
                 self.ask(started, question, card, own);
             }
-            _ => self.push(started, card),
+            _ => self.push(started, card, None),
         }
     }
 
@@ -97,17 +92,19 @@ impl Cards {
         card.show_end(&self.peer);
     }
 
-    fn push(&self, started: &CallStarted, card: Arc<Mutex<Card>>) {
+    /// Shows a call without its question. Then gives `answer`, in place of the user: the end of the call, and what the
+    /// model says next, come after the call.
+    fn push(&self, started: &CallStarted, card: Arc<Mutex<Card>>, answer: Option<Answer>) {
         let params = PushToolCallParams {
             icon: icon(started.kind),
             label: &title(started),
             locations: locations(&started.summary.locations),
         };
-        let answer = self.peer.call::<PushToolCallResponse>(PUSH_TOOL_CALL, &params);
+        let reply = self.peer.call::<PushToolCallResponse>(PUSH_TOOL_CALL, &params);
         let (session, peer) = (Arc::clone(&self.session), self.peer.clone());
-        let call = started.call.id.clone();
+        let (call, origin) = (started.call.id.clone(), self.origin.clone());
         tokio::spawn(async move {
-            let shown = match answer.await {
+            let shown = match reply.await {
                 Ok(PushToolCallResponse { id }) => {
                     card.lock().identified(id, &peer);
                     Ok(())
@@ -117,6 +114,10 @@ impl Cards {
                 Err(error) => Err(error.to_string()),
             };
             session.gate().pass(&call, shown);
+            if let Some(answer) = answer {
+                // Another front end may have been faster.
+                let _ = session.answer(&call, answer, origin);
+            }
         });
     }
 

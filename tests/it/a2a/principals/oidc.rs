@@ -107,7 +107,7 @@ async fn a_token_counts_for_this_server_at_its_time_alone() {
         (with("exp", json!(now() - 90)), "expired"),
         (with("exp", Value::Null), "lacks"),
         (with("exp", json!("soon")), "lacks"),
-        (with("nbf", json!(now() + 90)), "not count yet"),
+        (with("nbf", json!(now() + 90)), "not valid yet"),
         (with("sub", Value::Null), "no claim `sub`"),
         (with("sub", json!("")), "no claim `sub`"),
         (with("sub", json!("x".repeat(20_000))), "more than 16384 bytes"),
