@@ -92,13 +92,13 @@ impl Cli {
 pub(crate) enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {
-        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, or a server of the settings
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, bedrock, or one of the settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
     /// Forget a provider's stored key
     Logout {
-        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, or a server of the settings
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, bedrock, or one of the settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
@@ -322,6 +322,9 @@ Environment:
   AZURE_OPENAI_ENDPOINT                 the resource of models like azure:DEPLOYMENT, with
                                         AZURE_OPENAI_API_KEY, or AZURE_OPENAI_AD_TOKEN, a token of
                                         Microsoft Entra
+  AWS_REGION, AWS_BEARER_TOKEN_BEDROCK  the region of Amazon Bedrock and the key for models like
+                                        bedrock:anthropic.claude-opus-5; other credentials of AWS
+                                        do as well
   OLLAMA_HOST                           Ollama's address [http://127.0.0.1:11434]
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      token that clients of the A2A port must send

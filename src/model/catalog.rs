@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bedrock;
 use super::model_api::ModelApi;
 use super::price::Prices;
 use super::provider::{OpenAiWire, Provider};
@@ -184,7 +185,7 @@ impl Catalog {
     /// provider (`openai:gpt-5`), it belongs to the Gemini API.
     pub fn lookup(&self, id: &str) -> ModelProperties {
         let (provider, own) = self.resolve(id);
-        let model = self.lookup_at(provider, ModelApi::of_built_in(provider), own);
+        let model = self.lookup_at(provider, ModelApi::of_built_in(provider, own), own);
         // The id may name one of the APIs of its provider.
         let forced_wire = OpenAiWire::forced_by(id).or(model.forced_wire);
         ModelProperties { forced_wire, ..model }
@@ -196,7 +197,11 @@ impl Catalog {
         let mut model =
             ModelProperties { provider, id: id.to_owned(), ..ModelProperties::default() };
         let vendor = api.vendor();
-        self.add_rows(&vendor.qualify(id), |_| true, &mut model);
+        let at_vendor = match provider {
+            Provider::Bedrock => bedrock::id_at_vendor(id),
+            _ => id,
+        };
+        self.add_rows(&vendor.qualify(at_vendor), |_| true, &mut model);
         if vendor != provider {
             model.prices = Prices::default();
             // The row for all models has been added. Added again, it would override those of the vendor's models.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request};
 
+use super::authorization::Authorization;
 use super::provider::Provider;
 use super::report::RequestInfo;
 use super::{Error, Secret, http, redact};
@@ -27,6 +28,8 @@ pub struct Endpoint {
     pub fixed_headers: &'static [(&'static str, &'static str)],
     /// Headers of every request that the user has set. They may be secret.
     pub headers: Vec<(String, String)>,
+    /// Authorizer of every request, in place of a key.
+    pub authorization: Option<Authorization>,
 }
 
 /// A function that looks up the endpoint. It is called for each request, so that a login has an effect at once. The
@@ -36,7 +39,15 @@ pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
 impl Endpoint {
     /// Returns an endpoint without a key.
     pub fn new(provider: Provider, url: String) -> Self {
-        Self { provider, url, key: None, bearer: false, fixed_headers: &[], headers: Vec::new() }
+        Self {
+            provider,
+            url,
+            key: None,
+            bearer: false,
+            fixed_headers: &[],
+            headers: Vec::new(),
+            authorization: None,
+        }
     }
 
     /// Checks that the endpoint may be called: secrets are never sent unencrypted.
@@ -53,8 +64,7 @@ impl Endpoint {
     }
 
     fn address(&self, rest: &str) -> Result<reqwest::Url, Error> {
-        let secret = self.key().is_some() || !self.headers.is_empty();
-        http::address(&format!("{}{rest}", self.url.trim_end_matches('/')), secret)
+        http::address(&format!("{}{rest}", self.url.trim_end_matches('/')), self.has_secret())
     }
 
     fn headers(&self, own: &str) -> Result<HeaderMap, Error> {
@@ -89,9 +99,13 @@ impl Endpoint {
 
     /// Describes a request for a model, for messages.
     pub(super) fn request_info<'a>(&'a self, model: &'a str) -> RequestInfo<'a> {
+        RequestInfo { provider: self.provider, model, url: &self.url, has_key: self.has_secret() }
+    }
+
+    /// Returns `true` if requests have something secret in them.
+    fn has_secret(&self) -> bool {
         // Users of gateways may put the key into a header of any name, so any header of theirs counts as a key.
-        let has_key = self.key().is_some() || !self.headers.is_empty();
-        RequestInfo { provider: self.provider, model, url: &self.url, has_key }
+        self.key().is_some() || !self.headers.is_empty() || self.authorization.is_some()
     }
 
     fn key(&self) -> Option<&str> {
@@ -101,7 +115,10 @@ impl Endpoint {
     /// Removes the endpoint's secrets from a message for people.
     pub(super) fn redact(&self, text: &mut String) {
         let values = self.headers.iter().map(|(_, value)| value.as_str());
-        let secrets: Vec<_> = self.key().into_iter().chain(values).collect();
+        let authorization = self.authorization.iter().flat_map(|it| it.0.secrets());
+        let credentials: Vec<_> = authorization.collect();
+        let credentials = credentials.iter().map(Secret::expose);
+        let secrets: Vec<_> = self.key().into_iter().chain(values).chain(credentials).collect();
         redact::redact(text, &secrets);
     }
 }
@@ -117,6 +134,7 @@ impl fmt::Debug for Endpoint {
             .field("bearer", &self.bearer)
             .field("fixed_headers", &self.fixed_headers)
             .field("headers", &names)
+            .field("authorization", &self.authorization)
             .finish()
     }
 }

@@ -11,6 +11,7 @@ use reqwest::{Client, Request, Response, Url, redirect};
 use tokio::time::timeout;
 
 use super::Error;
+use super::endpoint::Endpoint;
 use super::retry::RequestFailure;
 use tandem_net::{self as net, USER_AGENT};
 use tandem_trace as trace;
@@ -51,19 +52,30 @@ impl Http {
         Ok(self.client.get_or_init(|| client))
     }
 
-    /// Sends a request and waits for the head of the response, with any status.
+    /// Authorizes and sends a request, and waits for the head of the response, with any status.
     pub(super) async fn send(
         &self,
+        endpoint: &Endpoint,
         mut request: Request,
         patience: Duration,
     ) -> Result<Response, RequestFailure> {
         trace::add_to(&mut request);
+        // A signature covers the request as it is sent, so nothing may change the request after this.
+        if let Some(authorization) = &endpoint.authorization {
+            authorization.0.authorize(&mut request).await.map_err(unauthorized)?;
+        }
         let host = host(request.url());
         // The client's own timeout is not used, because it would also end a long stream.
         let response = timeout(patience, self.client()?.execute(request)).await;
-        response
+        let response = response
             .map_err(|_| silent(&host, patience))?
-            .map_err(|error| lost(&host, &error.without_url()))
+            .map_err(|error| lost(&host, &error.without_url()))?;
+        // The user may log in anew before the next request.
+        let is_refused = matches!(response.status().as_u16(), 401 | 403);
+        if let Some(authorization) = endpoint.authorization.as_ref().filter(|_| is_refused) {
+            authorization.0.forget();
+        }
+        Ok(response)
     }
 }
 
@@ -197,6 +209,14 @@ fn host(url: &Url) -> Arc<str> {
     match url.port() {
         Some(port) => format!("{host}:{port}").into(),
         None => host.into(),
+    }
+}
+
+/// Returns the failure of a request that could not be authorized.
+fn unauthorized(error: Error) -> RequestFailure {
+    match error {
+        Error::Unavailable(_) => RequestFailure::passing("no credentials", error),
+        error => RequestFailure::terminal(error),
     }
 }
 

@@ -2,6 +2,8 @@
 //! script.
 
 pub mod anthropic;
+pub mod authorization;
+pub mod bedrock;
 pub mod catalog;
 pub mod endpoint;
 pub mod gemini;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use super::bedrock::BedrockDoor;
 use super::provider::{OpenAiWire, Provider};
 
 /// An API in which models are asked.
@@ -30,12 +31,19 @@ impl ModelApi {
         Self::Ollama,
     ];
 
-    /// Returns the API in which a built-in provider is asked. A server of the settings may have any API.
-    pub(super) fn of_built_in(provider: Provider) -> Self {
+    /// Returns the API in which a built-in provider is asked for the model of this id. A server of the settings may have
+    /// any API.
+    pub(super) fn of_built_in(provider: Provider, id: &str) -> Self {
         match provider {
             Provider::Gemini => Self::Gemini,
             Provider::OpenAi | Provider::Azure | Provider::Named(_) => Self::OpenAi(None),
             Provider::Anthropic => Self::Anthropic,
+            Provider::Bedrock => match BedrockDoor::of(id) {
+                BedrockDoor::Messages | BedrockDoor::AreaMessages => Self::Anthropic,
+                BedrockDoor::OpenAi | BedrockDoor::Others | BedrockDoor::AreaOpenAi => {
+                    Self::OpenAi(None)
+                }
+            },
             Provider::Ollama => Self::Ollama,
             Provider::OpenRouter | Provider::GitHub => Self::OpenAi(Some(OpenAiWire::Chat)),
         }

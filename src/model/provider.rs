@@ -25,13 +25,15 @@ pub enum Provider {
     GitHub,
     /// Azure `OpenAI`, where ids are the names of deployments.
     Azure,
+    /// Amazon Bedrock.
+    Bedrock,
     /// A server that the settings name.
     Named(ServerName),
 }
 
 impl Provider {
     /// All providers that need no settings.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Gemini,
         Self::OpenAi,
         Self::Anthropic,
@@ -39,6 +41,7 @@ impl Provider {
         Self::OpenRouter,
         Self::GitHub,
         Self::Azure,
+        Self::Bedrock,
     ];
 
     /// Returns the name used in ids, on the command line, in the settings and in the key file.
@@ -51,6 +54,7 @@ impl Provider {
             Self::OpenRouter => "openrouter",
             Self::GitHub => "github",
             Self::Azure => "azure",
+            Self::Bedrock => "bedrock",
             Self::Named(name) => name.as_str(),
         }
     }
@@ -65,6 +69,7 @@ impl Provider {
             Self::OpenRouter => "OpenRouter",
             Self::GitHub => "GitHub Models",
             Self::Azure => "Azure OpenAI",
+            Self::Bedrock => "Amazon Bedrock",
             Self::Named(name) => name.as_str(),
         }
     }
@@ -77,7 +82,7 @@ impl Provider {
             Self::Anthropic => Some("api.anthropic.com"),
             Self::OpenRouter => Some("openrouter.ai"),
             Self::GitHub => Some("models.github.ai"),
-            Self::Ollama | Self::Azure | Self::Named(_) => None,
+            Self::Ollama | Self::Azure | Self::Bedrock | Self::Named(_) => None,
         }
     }
 

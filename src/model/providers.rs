@@ -68,11 +68,12 @@ impl Providers {
         }
     }
 
-    /// Returns the API in which a provider is asked.
-    pub fn api(&self, provider: Provider) -> ModelApi {
+    /// Returns the API in which a provider is asked for the model of this id, which is empty for requests beside a
+    /// conversation.
+    pub fn api(&self, provider: Provider, id: &str) -> ModelApi {
         match provider {
             Provider::Named(name) => self.servers.get(&name).copied().unwrap_or_default(),
-            provider => ModelApi::of_built_in(provider),
+            provider => ModelApi::of_built_in(provider, id),
         }
     }
 
@@ -143,11 +144,11 @@ mod tests {
             assert_eq!(providers.check("work:qwen3:8b", usual), Ok((work, "qwen3:8b")));
         }
         assert_eq!(providers.parse_id("openrouter:a/b", Gemini), (OpenRouter, "a/b"));
-        assert_eq!(providers.api(work), ModelApi::OpenAi(Some(OpenAiWire::Chat)));
+        assert_eq!(providers.api(work, "a"), ModelApi::OpenAi(Some(OpenAiWire::Chat)));
         assert_eq!(providers.find("work"), Ok(work));
         assert_eq!(work.qualify("a:b"), "work:a:b");
         let none = Providers::default();
         assert_eq!(none.parse_id("work:qwen3:8b", Ollama), (Ollama, "work:qwen3:8b"));
-        assert!(none.find("work").unwrap_err().ends_with(", openrouter, github, azure"));
+        assert!(none.find("work").unwrap_err().ends_with(", openrouter, github, azure, bedrock"));
     }
 }

@@ -51,7 +51,8 @@ impl ModelList {
         endpoint: &Endpoint,
         request: Result<Request, Error>,
     ) -> Result<Vec<String>, Error> {
-        let response = http.send(request?, self.timeout).await.map_err(|failure| failure.error)?;
+        let response =
+            http.send(endpoint, request?, self.timeout).await.map_err(|failure| failure.error)?;
         if !response.status().is_success() {
             let report = Report::from_response(response, self.timeout).await;
             // The path is the same on every server of this API: if it is not found, the server has another API.
@@ -91,8 +92,9 @@ pub(super) async fn count_tokens(
     field: &str,
 ) -> Option<u64> {
     let ask = async {
-        let request = request(&client.endpoint().ok()?).ok()?;
-        let response = client.http.send(request, COUNT_TIMEOUT).await.ok()?;
+        let endpoint = client.endpoint().ok()?;
+        let request = request(&endpoint).ok()?;
+        let response = client.http.send(&endpoint, request, COUNT_TIMEOUT).await.ok()?;
         let success = response.status().is_success();
         let body = http::body(response, MAX_BODY, COUNT_TIMEOUT).await;
         let counted: Value = serde_json::from_slice(&body).ok().filter(|_| success)?;

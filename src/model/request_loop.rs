@@ -292,7 +292,7 @@ impl<A: Api> Requests<'_, A> {
         api.prepare(&endpoint).await.map_err(|failure| self.unanswered(failure, &endpoint))?;
         let request = api.request(&endpoint, &self.prompt, self.nudge, answer);
         let request = request.map_err(RequestFailure::terminal)?;
-        let sent = http.send(request, options.idle).await;
+        let sent = http.send(&endpoint, request, options.idle).await;
         let response = sent.map_err(|failure| self.unanswered(failure, &endpoint))?;
         if !response.status().is_success() {
             let report = Report::from_response(response, options.idle).await;

@@ -43,7 +43,7 @@ pub(super) fn credentials() -> anyhow::Result<Arc<Credentials>> {
 /// Returns the function that checks a key with its provider.
 pub(super) fn check(credentials: &Credentials) -> Check {
     let providers = credentials.servers().providers().clone();
-    Arc::new(move |provider, endpoint| models::check(providers.api(provider), endpoint).boxed())
+    Arc::new(move |provider, endpoint| models::check(providers.api(provider, ""), endpoint).boxed())
 }
 
 /// Logins from an editor, for the model that sessions begin with or for the model of a session.

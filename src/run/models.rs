@@ -79,13 +79,16 @@ impl ModelChoice {
         let config_dir = self.credentials.env().config_dir();
         let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());
         let (asked, provider) = (Arc::clone(&credentials), wanted.as_ref().map(|(it, _)| *it));
+        let asked_id = wanted.as_ref().map(|(_, id)| id.clone());
         let (usual, named) = (self.usual, wanted.is_some());
         let (login_keys, looked) = (Arc::clone(&self.login_keys), Arc::clone(&credentials));
         let learned_wires = Arc::clone(&self.learned_wires);
         let lazy = Lazy::new(
             move || {
                 let provider = provider.unwrap_or_else(|| default_provider(&asked, usual));
-                asked.endpoint(provider).map(drop).map_err(Error::NotAuthenticated)
+                let id = asked_id.as_deref().unwrap_or_default();
+                let own = asked.servers().providers().parse_id(id, provider).1;
+                asked.endpoint_of_model(provider, own).map(drop).map_err(Error::NotAuthenticated)
             },
             move || {
                 let catalog = catalog(config_dir.as_deref()).map_err(Error::Rejected)?;
@@ -103,9 +106,10 @@ impl ModelChoice {
                     let error = if named { Error::Rejected } else { Error::NotAuthenticated };
                     return Err(error(why));
                 }
-                let connect = credentials.connect(provider);
+                let model = properties(&catalog, servers, &id);
+                let connect = credentials.connect_model(provider, &model.id);
                 let (options, learned_wires) = (options.clone(), Arc::clone(&learned_wires));
-                build(servers, properties(&catalog, servers, &id), connect, options, learned_wires)
+                build(servers, model, connect, options, learned_wires)
             },
         );
         lazy.prepared(move || {
@@ -169,7 +173,7 @@ impl Models for ModelChoice {
         let providers = Provider::ALL.into_iter().chain(named).filter(is_used);
         let served = providers.filter_map(|provider| {
             let endpoint = self.credentials.endpoint(provider).ok()?;
-            let served = served_by(servers.providers().api(provider), endpoint);
+            let served = served_by(servers.providers().api(provider, ""), endpoint);
             Some(timeout(SERVED_TIMEOUT, served).map(Result::unwrap_or_default))
         });
         join_all(served.collect::<Vec<_>>()).map(|lists| lists.concat()).boxed()
@@ -248,7 +252,7 @@ fn properties(catalog: &Catalog, servers: &ModelServers, id: &str) -> catalog::M
     let providers = servers.providers();
     match providers.parse_id(id, Provider::Gemini) {
         (provider @ Provider::Named(_), own) => {
-            catalog.lookup_at(provider, providers.api(provider), own)
+            catalog.lookup_at(provider, providers.api(provider, own), own)
         }
         _ => catalog.lookup(id),
     }
@@ -272,7 +276,7 @@ fn build(
     options: RequestOptions,
     learned_wires: Arc<LearnedWires>,
 ) -> Result<Arc<dyn Model>, Error> {
-    match servers.providers().api(model.provider) {
+    match servers.providers().api(model.provider, &model.id) {
         ModelApi::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
         ModelApi::OpenAi(_) => Ok(Arc::new(OpenAi::new(model, connect, options, learned_wires)?)),
         ModelApi::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),

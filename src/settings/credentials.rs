@@ -15,6 +15,7 @@ use super::model_server::ModelServers;
 use super::provider_variables::{ProviderVariables, provider_variables};
 use super::variables::Vars;
 use parking_lot::Mutex;
+use tandem_clouds::Authorizers;
 use tandem_model::Secret;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::provider::Provider;
@@ -30,6 +31,8 @@ pub struct Credentials {
     dotenv: Mutex<BTreeMap<Provider, Arc<DotEnv>>>,
     /// Keys of the process, shared by the credentials of all directories.
     state: Arc<Mutex<CredentialState>>,
+    /// Authorizers of clouds, which keep credentials until they expire; shared as the keys are.
+    authorizers: Arc<Authorizers>,
     /// Permit to ask the user for a key on a page in the browser: one page at a time.
     pub(super) asking: Arc<Semaphore>,
 }
@@ -65,6 +68,7 @@ impl Credentials {
             servers: Arc::new(servers),
             dotenv: Mutex::default(),
             state: Arc::new(Mutex::new(state)),
+            authorizers: Arc::default(),
             asking: Arc::new(Semaphore::new(1)),
         })
     }
@@ -84,6 +88,7 @@ impl Credentials {
             servers: Arc::new(servers),
             dotenv: Mutex::default(),
             state: Arc::clone(&self.state),
+            authorizers: Arc::clone(&self.authorizers),
             asking: Arc::clone(&self.asking),
         })
     }
@@ -92,6 +97,13 @@ impl Credentials {
     pub fn connect(self: &Arc<Self>, provider: Provider) -> Connect {
         let credentials = Arc::clone(self);
         Arc::new(move || credentials.endpoint(provider))
+    }
+
+    /// Returns the function that a model calls before each request, for the model of this id. In a cloud, the id decides
+    /// where the model is asked.
+    pub fn connect_model(self: &Arc<Self>, provider: Provider, id: &str) -> Connect {
+        let (credentials, id) = (Arc::clone(self), id.to_owned());
+        Arc::new(move || credentials.endpoint_of_model(provider, &id))
     }
 
     /// Returns the servers of models that the settings describe.
@@ -111,7 +123,12 @@ impl Credentials {
 
     /// Returns the endpoint and key of a provider. The error tells the user what to do.
     pub fn endpoint(&self, provider: Provider) -> Result<Endpoint, String> {
-        match self.resolve_endpoint(provider) {
+        self.endpoint_of_model(provider, "")
+    }
+
+    /// Returns the endpoint and key for one model of a provider. The error tells the user what to do.
+    pub fn endpoint_of_model(&self, provider: Provider, id: &str) -> Result<Endpoint, String> {
+        match self.resolve_for(provider, id) {
             Ok(found) => Ok(found.endpoint),
             Err(unusable) => Err(self.explain(provider, unusable)),
         }
@@ -120,8 +137,8 @@ impl Credentials {
     /// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.
     pub fn is_own(&self, provider: Provider) -> bool {
         let dotenv = self.dotenv(provider);
-        let (_, login) = self.resolve(provider, &dotenv);
-        endpoint::is_own(self.source(provider, self.vars(&dotenv, login.as_deref())))
+        let (_, login) = self.resolve(provider, "", &dotenv);
+        endpoint::is_own(self.source(provider, "", self.vars(&dotenv, login.as_deref())))
     }
 
     /// Returns the provider that is used if the user asks for none: the first provider that is set up.
@@ -190,7 +207,7 @@ impl Credentials {
     /// to now.
     pub fn typed_key(&self, provider: Provider, key: Secret) -> Result<TypedKey, String> {
         let dotenv = self.dotenv(provider);
-        endpoint::typed_key(self.source(provider, self.vars(&dotenv, None)), key)
+        endpoint::typed_key(self.source(provider, "", self.vars(&dotenv, None)), key)
     }
 
     /// Stores a key, in place of the key that was stored before for the same server. Returns the path of the file.
@@ -230,8 +247,16 @@ impl Credentials {
         &self,
         provider: Provider,
     ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
+        self.resolve_for(provider, "")
+    }
+
+    fn resolve_for(
+        &self,
+        provider: Provider,
+        id: &str,
+    ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let dotenv = self.dotenv(provider);
-        let source = self.source(provider, self.vars(&dotenv, None));
+        let source = self.source(provider, id, self.vars(&dotenv, None));
         let scope = endpoint::key_scope(source).ok();
         let given = scope.and_then(|scope| self.state.lock().given.get(&scope).cloned());
         match given {
@@ -239,14 +264,22 @@ impl Credentials {
                 endpoint: endpoint::typed_key(source, key)?.endpoint,
                 variable: None,
             }),
-            None => self.set_up(provider),
+            None => self.set_up_for(provider, id),
         }
     }
 
     /// Finds the endpoint and key without typed keys, as another process would.
     pub(super) fn set_up(&self, provider: Provider) -> Result<ResolvedEndpoint, UnusableEndpoint> {
+        self.set_up_for(provider, "")
+    }
+
+    fn set_up_for(
+        &self,
+        provider: Provider,
+        id: &str,
+    ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let dotenv = self.dotenv(provider);
-        let (found, _) = self.resolve(provider, &dotenv);
+        let (found, _) = self.resolve(provider, id, &dotenv);
         if let Ok(ResolvedEndpoint { endpoint: Endpoint { key: Some(key), .. }, variable }) = &found
         {
             // Other programs use a shared variable and keep it. A stored key is tandem's alone.
@@ -269,9 +302,10 @@ impl Credentials {
     fn resolve(
         &self,
         provider: Provider,
+        id: &str,
         dotenv: &DotEnv,
     ) -> (Result<ResolvedEndpoint, UnusableEndpoint>, Option<LoginVariables>) {
-        let source = self.source(provider, self.vars(dotenv, None));
+        let source = self.source(provider, id, self.vars(dotenv, None));
         let found = endpoint::find(source, |scope| self.stored_key(scope));
         if !matches!(found, Err(UnusableEndpoint::NoKey)) {
             return (found, None);
@@ -280,9 +314,8 @@ impl Credentials {
         match &login {
             Some(variables) => {
                 let vars = self.vars(dotenv, Some(variables));
-                let found =
-                    endpoint::find(self.source(provider, vars), |scope| self.stored_key(scope));
-                (found, login)
+                let source = self.source(provider, id, vars);
+                (endpoint::find(source, |scope| self.stored_key(scope)), login)
             }
             None => (found, None),
         }
@@ -290,7 +323,7 @@ impl Credentials {
 
     /// Returns the facts from which a provider's endpoint is made. If a variable sets the address, the entry of the
     /// settings is left out: its key and its headers are for the address in it.
-    fn source<'a>(&'a self, provider: Provider, vars: Vars<'a>) -> EndpointSource<'a> {
+    fn source<'a>(&'a self, provider: Provider, id: &'a str, vars: Vars<'a>) -> EndpointSource<'a> {
         let mut server = self.servers.get(provider);
         if server.is_some()
             && let Some(var) = endpoint::address_variable(provider, vars)
@@ -300,7 +333,7 @@ impl Credentials {
             )]);
             server = None;
         }
-        EndpointSource { provider, vars, server }
+        EndpointSource { provider, model: id, vars, server, authorizers: &self.authorizers }
     }
 
     fn vars<'a>(
@@ -317,9 +350,12 @@ impl Credentials {
             return why;
         }
         let dotenv = self.dotenv(provider);
-        let source = self.source(provider, self.vars(&dotenv, None));
+        let source = self.source(provider, "", self.vars(&dotenv, None));
         let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
         let named = source.server.and_then(|server| server.key_variable.as_deref());
+        if provider == Provider::Bedrock && named.is_none() {
+            return endpoint::NO_REGION.to_owned();
+        }
         let ProviderVariables { keys, tokens, .. } = provider_variables(provider);
         let usual = keys.iter().find(|name| !tokens.contains(name));
         let name = named.or(usual.copied()).unwrap_or_default();

@@ -1,7 +1,9 @@
 //! The API endpoint and key of a provider, from variables and the stored key.
 
+mod bedrock;
 mod values;
 
+pub(super) use self::bedrock::NO_REGION;
 pub(super) use self::values::clean_key;
 use super::key_file::KeyScope;
 use super::keys::MODEL_SERVERS;
@@ -12,6 +14,7 @@ use super::provider_variables::{
 };
 use super::variables::{Var, Vars};
 use reqwest::Url;
+use tandem_clouds::Authorizers;
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::model_api::ModelApi;
@@ -49,9 +52,12 @@ impl From<String> for UnusableEndpoint {
 #[derive(Clone, Copy)]
 pub(super) struct EndpointSource<'a> {
     pub provider: Provider,
+    /// Id of the model; empty for requests beside a conversation.
+    pub model: &'a str,
     pub vars: Vars<'a>,
     /// The provider's entry in the settings, unless a variable sets the address.
     pub server: Option<&'a ModelServer>,
+    pub authorizers: &'a Authorizers,
 }
 
 /// Returns the endpoint to call, with its key. `stored` looks for the stored key of a server, and is called only if no
@@ -60,7 +66,7 @@ pub(super) fn find(
     source: EndpointSource<'_>,
     stored: impl FnOnce(&KeyScope) -> Result<Option<Secret>, UnusableEndpoint>,
 ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
-    let EndpointSource { provider, vars, server } = source;
+    let EndpointSource { provider, vars, server, .. } = source;
     if provider == Provider::Gemini && is_vertex(vars) {
         return Ok(vertex(source)?);
     }
@@ -74,6 +80,8 @@ pub(super) fn find(
         Provider::Ollama | Provider::Named(_) => false,
         // Azure has no address but that of the user's own resource.
         Provider::Azure => true,
+        // Without a key, requests are signed.
+        Provider::Bedrock => !bedrock::has_region(source),
         _ => is_own(source),
     };
     if key.is_none() && needs_key {
@@ -95,7 +103,7 @@ fn key_variable(source: EndpointSource<'_>) -> Option<Var<'_>> {
 
 /// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.
 pub(super) fn is_own(source: EndpointSource<'_>) -> bool {
-    let EndpointSource { provider, vars, server } = source;
+    let EndpointSource { provider, vars, server, .. } = source;
     address_variable(provider, vars).is_none()
         && server.is_none_or(|server| server.url.is_none())
         && !matches!(provider, Provider::Named(_))
@@ -133,8 +141,10 @@ pub(super) fn typed_key(source: EndpointSource<'_>, key: Secret) -> Result<Typed
 /// Returns the endpoint that the variables and the settings describe, with this key.
 fn with_key(source: EndpointSource<'_>, key: Option<Secret>) -> Result<Endpoint, String> {
     let provider = source.provider;
-    if provider == Provider::Gemini {
-        return gemini(source, key);
+    match provider {
+        Provider::Gemini => return gemini(source, key),
+        Provider::Bedrock => return bedrock::endpoint(source, key),
+        _ => {}
     }
     let headers = headers(source)?;
     // Headers may be secret too, so they may not go over plain `http:` either.
@@ -164,7 +174,7 @@ fn url(
     source: EndpointSource<'_>,
     read: impl Fn(&str) -> Result<String, &'static str>,
 ) -> Result<String, String> {
-    let EndpointSource { provider, vars, server } = source;
+    let EndpointSource { provider, vars, server, .. } = source;
     let api = provider_variables(provider);
     if let Some(var) = api.url_variable.and_then(|name| vars.get(name)) {
         return read(var.value).map_err(|why| format!("{var} {why}."));
@@ -187,7 +197,7 @@ fn key(var: Var<'_>) -> Result<Secret, String> {
 
 /// Returns the user's headers of each request: those of the settings, and those of the provider's variable.
 fn headers(source: EndpointSource<'_>) -> Result<Vec<(String, String)>, String> {
-    let EndpointSource { provider, vars, server } = source;
+    let EndpointSource { provider, vars, server, .. } = source;
     let api = provider_variables(provider);
     let set = server.into_iter().flat_map(|server| &server.headers);
     let set = set.map(|(name, value)| (name.clone(), value.expose().to_owned()));

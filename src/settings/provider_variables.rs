@@ -55,6 +55,25 @@ pub fn provider_variable_names(servers: &ModelServers) -> Vec<String> {
 const GEMINI_SETTINGS: &[&str] =
     &[USE_VERTEX, GEMINI_URL, VERTEX_URL, API_VERSION, AUTH_MECHANISM, CUSTOM_HEADERS];
 
+/// Variables of AWS's own tools: region, credentials, and the places of both.
+const AWS_SETTINGS: &[&str] = &[
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_PROFILE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_ENDPOINT_URL_SSO",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_EC2_METADATA_DISABLED",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+];
+
 /// Returns the variables and addresses of a provider.
 pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariables {
     match provider {
@@ -106,27 +125,43 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             get_a_key: "https://openrouter.ai/settings/keys",
             ..NO_VARIABLES
         },
-        Provider::GitHub => &ProviderVariables {
-            keys: &["GITHUB_TOKEN"],
-            shared: true,
-            url: "https://models.github.ai/inference",
-            headers: &[("X-GitHub-Api-Version", "2022-11-28")],
-            bearer: true,
-            get_a_key: "https://github.com/settings/personal-access-tokens",
-            ..NO_VARIABLES
-        },
-        Provider::Azure => &ProviderVariables {
-            // The order is that of the vendor's own clients.
-            keys: &[AZURE_TOKEN, "AZURE_OPENAI_API_KEY"],
-            tokens: &[AZURE_TOKEN],
-            settings: &[AZURE_ENDPOINT],
-            url_variable: Some(AZURE_ENDPOINT),
-            get_a_key: "https://ai.azure.com",
-            ..NO_VARIABLES
-        },
+        Provider::GitHub => &GITHUB_VARIABLES,
+        Provider::Azure => &AZURE_VARIABLES,
+        Provider::Bedrock => &BEDROCK_VARIABLES,
         Provider::Named(_) => &NO_VARIABLES,
     }
 }
+
+/// Variables of GitHub Models.
+const GITHUB_VARIABLES: ProviderVariables = ProviderVariables {
+    keys: &["GITHUB_TOKEN"],
+    shared: true,
+    url: "https://models.github.ai/inference",
+    headers: &[("X-GitHub-Api-Version", "2022-11-28")],
+    bearer: true,
+    get_a_key: "https://github.com/settings/personal-access-tokens",
+    ..NO_VARIABLES
+};
+
+/// Variables of Azure `OpenAI`.
+const AZURE_VARIABLES: ProviderVariables = ProviderVariables {
+    // The order is that of the vendor's own clients.
+    keys: &[AZURE_TOKEN, "AZURE_OPENAI_API_KEY"],
+    tokens: &[AZURE_TOKEN],
+    settings: &[AZURE_ENDPOINT],
+    url_variable: Some(AZURE_ENDPOINT),
+    get_a_key: "https://ai.azure.com",
+    ..NO_VARIABLES
+};
+
+/// Variables of Amazon Bedrock.
+const BEDROCK_VARIABLES: ProviderVariables = ProviderVariables {
+    keys: &["AWS_BEARER_TOKEN_BEDROCK"],
+    settings: AWS_SETTINGS,
+    bearer: true,
+    get_a_key: "https://console.aws.amazon.com/bedrock/home#/api-keys",
+    ..NO_VARIABLES
+};
 
 /// No variables: a server of the settings has the names of its own variables there.
 const NO_VARIABLES: ProviderVariables = ProviderVariables {

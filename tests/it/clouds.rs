@@ -1,6 +1,7 @@
 //! Clouds, gateways and servers that the settings name: the real program with strict stand-ins.
 
 mod azure;
+mod bedrock;
 mod servers;
 
 use serde_json::{Value, json};

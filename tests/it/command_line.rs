@@ -49,7 +49,7 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
         &["--worktree"],
         &["--checkpointing"],
         &["-p", "go", "--delete-session", "1"],
-        &["-m", "bedrock:claude-x", "-p", "go"],
+        &["-m", "watson:claude-x", "-p", "go"],
         &["-m", "claude-opus-5-5", "-p", "go"],
         &["-m", "gpt-5", "-p", "go"],
         &["-m", "qwen3:8b", "-p", "go"],

@@ -1,6 +1,7 @@
 //! A stand-in for a model's API on this machine: it gives the replies of a list, and records its requests.
 
 pub mod anthropic;
+pub mod aws;
 pub mod openai;
 pub mod responses;
 
@@ -30,6 +31,8 @@ pub struct Asked {
     pub headers: HeaderMap,
     /// Body of the request; null if there is none.
     pub body: Value,
+    /// The body as it came.
+    pub raw: Vec<u8>,
 }
 
 /// The reply to one request.
@@ -226,6 +229,11 @@ impl Server {
         Self::begin(replies, Some(pages.collect()), check).await
     }
 
+    /// Answers each request as `check` says, which has an answer to each.
+    pub async fn checked(check: Check) -> Self {
+        Self::begin(vec![], None, Some(check)).await
+    }
+
     async fn begin(
         replies: Vec<Reply>,
         pages: Option<Vec<(String, Value)>>,
@@ -298,6 +306,7 @@ async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<
         what: format!("{} {}", head.method, head.uri),
         headers: head.headers,
         body: serde_json::from_slice(&body).unwrap_or_default(),
+        raw: body.to_vec(),
     };
     script.asked.lock().unwrap().push(asked.clone());
     let refusal = script.check.and_then(|check| check(&asked, &script.given.lock().unwrap()));

@@ -72,7 +72,7 @@ async fn ask(
     });
     let request = call::post(endpoint, model, "generateContent", body.to_string().into());
     let request = request.map_err(RequestFailure::terminal)?;
-    let response = client.http.send(request, client.options.idle).await?;
+    let response = client.http.send(endpoint, request, client.options.idle).await?;
     if !response.status().is_success() {
         let report = Report::from_response(response, ANSWER_TIMEOUT).await;
         return Err(match errors::classify(&report, endpoint.request_info(model), &[]) {

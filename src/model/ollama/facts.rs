@@ -141,7 +141,7 @@ async fn ask(
     let mut request =
         endpoint.request(method, path, KEY_HEADER).map_err(RequestFailure::terminal)?;
     *request.body_mut() = body.map(|body| body.to_string().into());
-    http.send(request, REQUEST_TIMEOUT).await
+    http.send(endpoint, request, REQUEST_TIMEOUT).await
 }
 
 async fn read(response: Response) -> Option<Value> {

@@ -125,7 +125,7 @@ fn model_list(endpoint: &Endpoint) -> (Cow<'_, Endpoint>, &'static str) {
 /// answer.
 async fn get(http: &Http, endpoint: &Endpoint, path: &str) -> Option<Value> {
     let request = endpoint.request(Method::GET, path, KEY_HEADER).ok()?;
-    let response = http.send(request, TOTAL_TIMEOUT).await.ok()?;
+    let response = http.send(endpoint, request, TOTAL_TIMEOUT).await.ok()?;
     let status = response.status();
     if status.is_server_error() {
         return None;

@@ -74,8 +74,8 @@ pub(super) fn ollama_host(text: &str, key: bool) -> Result<String, &'static str>
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// Reads the endpoint of a resource of Azure `OpenAI` as the portal shows it. Returns the base URL of the API's version 1,
-/// which has both APIs of `OpenAI`.
+/// Reads the endpoint of a resource of Azure `OpenAI` as the portal shows it. Returns the base URL of version 1 of the
+/// API, which has both APIs of `OpenAI`.
 pub(super) fn azure_url(text: &str, key: bool) -> Result<String, &'static str> {
     if text.contains("/deployments/") {
         return Err(

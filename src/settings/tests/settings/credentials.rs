@@ -1,5 +1,6 @@
 //! Sources of the key: the environment, `.env`, and the file that `tandem login` writes.
 
+mod clouds;
 mod providers;
 mod servers;
 

@@ -15,7 +15,7 @@ fn a_server_is_read_and_is_a_provider() {
     let servers = settings.model_servers();
     let (provider, own) = servers.providers().parse_id("work:a", Provider::Gemini);
     assert_eq!((provider.name(), own), ("work", "a"));
-    assert_eq!(servers.providers().api(provider), ModelApi::OpenAi(Some(OpenAiWire::Chat)));
+    assert_eq!(servers.providers().api(provider, "a"), ModelApi::OpenAi(Some(OpenAiWire::Chat)));
     assert_eq!(servers.get(provider).unwrap().models, ["a", "b"]);
 }
 

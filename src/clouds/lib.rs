@@ -1,0 +1,33 @@
+//! Credentials of clouds: found where the clouds' own tools keep them, and turned into the authorization of requests.
+
+pub mod aws;
+
+mod cache;
+mod fetch;
+mod files;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tandem_model::authorization::Authorization;
+
+use self::aws::{AwsAuthorizer, AwsConfig};
+
+/// Authorizers of the process. Each keeps its credentials until they expire, so one is made for each way to find them.
+#[derive(Default)]
+pub struct Authorizers {
+    aws: Mutex<Vec<(AwsConfig, Arc<AwsAuthorizer>)>>,
+}
+
+impl Authorizers {
+    /// Returns the authorizer that signs requests for AWS.
+    pub fn aws(&self, config: AwsConfig) -> Authorization {
+        let mut known = self.aws.lock();
+        if let Some((_, authorizer)) = known.iter().find(|(known, _)| *known == config) {
+            return Authorization(Arc::<AwsAuthorizer>::clone(authorizer));
+        }
+        let authorizer = Arc::new(AwsAuthorizer::new(config.clone()));
+        known.push((config, Arc::clone(&authorizer)));
+        Authorization(authorizer)
+    }
+}

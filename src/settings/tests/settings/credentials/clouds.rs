@@ -1,0 +1,48 @@
+//! Endpoints of clouds: a key is sent to the server that it was entered for, else requests are authorized in another way.
+
+use serde_json::json;
+use tandem_model::provider::Provider::{self, Bedrock};
+
+use super::{Place, words};
+
+const USER: &str = "home/.gemini/settings.json";
+
+/// Returns the endpoint in words; it ends with `authorized` if there is an authorizer.
+fn endpoint(place: &Place, provider: Provider, vars: &[(&str, &str)]) -> Result<String, String> {
+    let endpoint = place.credentials_with_settings(vars).endpoint(provider)?;
+    let authorized = if endpoint.authorization.is_some() { " authorized" } else { "" };
+    Ok(words(&endpoint) + authorized)
+}
+
+#[track_caller]
+fn check(place: &Place, provider: Provider, vars: &[(&str, &str)], expected: &str) {
+    assert_eq!(endpoint(place, provider, vars), Ok(expected.to_owned()), "{provider} {vars:?}");
+}
+
+fn with_settings(place: Place, servers: &serde_json::Value) -> Place {
+    place.with(USER, &json!({ "modelServers": servers }).to_string())
+}
+
+#[test]
+fn a_stored_key_of_bedrock_is_for_every_region_and_not_for_the_address_of_the_settings() {
+    let region = |name: &'static str| [("AWS_REGION", name)];
+    let place = Place::new();
+    place.store(&region("us-east-1"), Bedrock, "own");
+    let address = "https://bedrock-mantle.eu-west-1.api.aws/v1 own bearer";
+    check(&place, Bedrock, &region("eu-west-1"), address);
+    let place = with_settings(place, &json!({ "bedrock": { "url": "https://x.example" } }));
+    let gateway = "https://x.example/v1 - bearer authorized";
+    check(&place, Bedrock, &region("us-east-1"), gateway);
+    place.store(&region("us-east-1"), Bedrock, "of-x");
+    check(&place, Bedrock, &region("us-east-1"), "https://x.example/v1 of-x bearer");
+}
+
+#[test]
+fn without_a_region_or_its_key_bedrock_says_what_is_missing() {
+    let place = Place::new();
+    let error = endpoint(&place, Bedrock, &[]).unwrap_err();
+    assert!(error.contains("Set AWS_REGION"), "{error}");
+    let place = with_settings(place, &json!({ "bedrock": { "keyVariable": "KEY" } }));
+    let error = endpoint(&place, Bedrock, &[("AWS_REGION", "us-east-1")]).unwrap_err();
+    assert!(error.contains("Set KEY in"), "{error}");
+}
