@@ -92,13 +92,13 @@ impl Cli {
 pub(crate) enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {
-        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, bedrock, or one of the settings
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, bedrock, vertex, or one of the settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
     /// Forget a provider's stored key
     Logout {
-        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, bedrock, or one of the settings
+        /// The provider: gemini, openai, anthropic, ollama, openrouter, github, azure, bedrock, vertex, or one of the settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
@@ -311,7 +311,11 @@ Environment:
   GEMINI_API_KEY, GOOGLE_API_KEY        the key; wins over one stored with `tandem login`
   GEMINI_MODEL                          the model, unless --model is given; also in your `.env`
   GOOGLE_GEMINI_BASE_URL                a gateway instead of Google's server
-  GOOGLE_GENAI_USE_VERTEXAI             true: GOOGLE_API_KEY is for Vertex AI in express mode
+  GOOGLE_GENAI_USE_VERTEXAI             true: Gemini is asked at Vertex AI, with GOOGLE_API_KEY in
+                                        express mode, or in GOOGLE_CLOUD_PROJECT
+  GOOGLE_CLOUD_PROJECT                  the project for models like vertex:gemini-3.8-flash and
+                                        vertex:claude-opus-5, with the credentials of `gcloud` or of
+                                        GOOGLE_APPLICATION_CREDENTIALS
   ANTHROPIC_API_KEY                     the key for models like anthropic:claude-opus-5-5; or
                                         ANTHROPIC_AUTH_TOKEN, a bearer token for a gateway
   ANTHROPIC_BASE_URL                    a gateway instead of Anthropic's server

@@ -1,6 +1,7 @@
 //! Credentials of clouds: found where the clouds' own tools keep them, and turned into the authorization of requests.
 
 pub mod aws;
+pub mod google;
 
 mod cache;
 mod fetch;
@@ -12,11 +13,13 @@ use parking_lot::Mutex;
 use tandem_model::authorization::Authorization;
 
 use self::aws::{AwsAuthorizer, AwsConfig};
+use self::google::{GoogleAuthorizer, GoogleConfig};
 
 /// Authorizers of the process. Each keeps its credentials until they expire, so one is made for each way to find them.
 #[derive(Default)]
 pub struct Authorizers {
     aws: Mutex<Vec<(AwsConfig, Arc<AwsAuthorizer>)>>,
+    google: Mutex<Vec<(GoogleConfig, Arc<GoogleAuthorizer>)>>,
 }
 
 impl Authorizers {
@@ -27,6 +30,17 @@ impl Authorizers {
             return Authorization(Arc::<AwsAuthorizer>::clone(authorizer));
         }
         let authorizer = Arc::new(AwsAuthorizer::new(config.clone()));
+        known.push((config, Arc::clone(&authorizer)));
+        Authorization(authorizer)
+    }
+
+    /// Returns the authorizer that sends access tokens of Google.
+    pub fn google(&self, config: GoogleConfig) -> Authorization {
+        let mut known = self.google.lock();
+        if let Some((_, authorizer)) = known.iter().find(|(known, _)| *known == config) {
+            return Authorization(Arc::<GoogleAuthorizer>::clone(authorizer));
+        }
+        let authorizer = Arc::new(GoogleAuthorizer::new(config.clone()));
         known.push((config, Arc::clone(&authorizer)));
         Authorization(authorizer)
     }

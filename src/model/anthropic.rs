@@ -25,6 +25,7 @@ use self::thinking::ThinkingConfig;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
+use super::provider::Provider;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
 use super::retry::{AttemptFailure, RequestFailure};
@@ -143,9 +144,10 @@ impl Api for AnthropicApi {
             max_tokens: quirks.max_tokens(prompt, self.max_tokens),
             nudge,
             so_far: &answer.parts(),
+            is_vertex: endpoint.provider == Provider::Vertex,
         }
         .body()?;
-        call::post(endpoint, "/messages", body)
+        call::answer(endpoint, &self.model.id, body)
     }
 
     fn begin(&self) -> AnthropicAnswer {

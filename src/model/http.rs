@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Client, Request, Response, Url, redirect};
 use tokio::time::timeout;
@@ -151,6 +152,15 @@ pub(super) async fn body(mut response: Response, max: usize, patience: Duration)
     // After the timeout, the bytes that have arrived are used.
     drop(timeout(patience, read).await);
     body
+}
+
+/// Characters that are not percent-encoded in a model's id.
+const ID_CHARACTERS: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@');
+
+/// Returns the path of a model's method in an API of Google.
+pub(super) fn model_path(id: &str, method: &str) -> String {
+    format!("/{}:{method}", utf8_percent_encode(id, ID_CHARACTERS))
 }
 
 /// Parses an address. A request with a `secret` must be encrypted, unless it stays on this machine.

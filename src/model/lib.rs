@@ -20,6 +20,7 @@ pub mod replay;
 pub mod retry;
 pub mod server_name;
 pub mod tokens;
+pub mod vertex;
 
 mod chat;
 mod emit;

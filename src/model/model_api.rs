@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::bedrock::BedrockDoor;
 use super::provider::{OpenAiWire, Provider};
+use super::vertex;
 
 /// An API in which models are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,8 @@ impl ModelApi {
     /// any API.
     pub(super) fn of_built_in(provider: Provider, id: &str) -> Self {
         match provider {
-            Provider::Gemini => Self::Gemini,
+            Provider::Vertex if vertex::is_claude(id) => Self::Anthropic,
+            Provider::Gemini | Provider::Vertex => Self::Gemini,
             Provider::OpenAi | Provider::Azure | Provider::Named(_) => Self::OpenAi(None),
             Provider::Anthropic => Self::Anthropic,
             Provider::Bedrock => match BedrockDoor::of(id) {

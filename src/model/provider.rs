@@ -10,7 +10,7 @@ use super::server_name::ServerName;
 /// A provider of models: a vendor's service, a cloud, or a server that the settings name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Provider {
-    /// Google's Gemini API, or Vertex AI.
+    /// Google's Gemini API, or Vertex AI where the variables of Google's own tools say so.
     #[default]
     Gemini,
     /// The Responses API of `OpenAI`, or chat completions, the API of most other servers.
@@ -27,13 +27,15 @@ pub enum Provider {
     Azure,
     /// Amazon Bedrock.
     Bedrock,
+    /// Vertex AI of Google, with the credentials of a cloud.
+    Vertex,
     /// A server that the settings name.
     Named(ServerName),
 }
 
 impl Provider {
     /// All providers that need no settings.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Gemini,
         Self::OpenAi,
         Self::Anthropic,
@@ -42,6 +44,7 @@ impl Provider {
         Self::GitHub,
         Self::Azure,
         Self::Bedrock,
+        Self::Vertex,
     ];
 
     /// Returns the name used in ids, on the command line, in the settings and in the key file.
@@ -55,6 +58,7 @@ impl Provider {
             Self::GitHub => "github",
             Self::Azure => "azure",
             Self::Bedrock => "bedrock",
+            Self::Vertex => "vertex",
             Self::Named(name) => name.as_str(),
         }
     }
@@ -70,6 +74,7 @@ impl Provider {
             Self::GitHub => "GitHub Models",
             Self::Azure => "Azure OpenAI",
             Self::Bedrock => "Amazon Bedrock",
+            Self::Vertex => "Vertex AI",
             Self::Named(name) => name.as_str(),
         }
     }
@@ -82,7 +87,7 @@ impl Provider {
             Self::Anthropic => Some("api.anthropic.com"),
             Self::OpenRouter => Some("openrouter.ai"),
             Self::GitHub => Some("models.github.ai"),
-            Self::Ollama | Self::Azure | Self::Bedrock | Self::Named(_) => None,
+            Self::Ollama | Self::Azure | Self::Bedrock | Self::Vertex | Self::Named(_) => None,
         }
     }
 

@@ -149,6 +149,10 @@ mod tests {
         assert_eq!(work.qualify("a:b"), "work:a:b");
         let none = Providers::default();
         assert_eq!(none.parse_id("work:qwen3:8b", Ollama), (Ollama, "work:qwen3:8b"));
-        assert!(none.find("work").unwrap_err().ends_with(", openrouter, github, azure, bedrock"));
+        assert!(
+            none.find("work")
+                .unwrap_err()
+                .ends_with(", openrouter, github, azure, bedrock, vertex")
+        );
     }
 }

@@ -47,6 +47,14 @@ pub(super) struct RequestInfo<'a> {
     pub(super) has_key: bool,
 }
 
+impl RequestInfo<'_> {
+    /// Returns `true` for Vertex AI in a project, which takes the credentials of a cloud and no key.
+    pub(super) fn is_in_project(&self) -> bool {
+        let is_googles = matches!(self.provider, Provider::Vertex | Provider::Gemini);
+        is_googles && self.url.contains("/projects/")
+    }
+}
+
 impl Report {
     /// Reads an error response.
     pub(super) async fn from_response(response: Response, patience: Duration) -> Self {
@@ -388,7 +396,13 @@ pub(super) fn when_to_try_again(wait: Option<Duration>) -> String {
 }
 
 /// Returns the message for a request that a server refuses because of its key.
-fn not_accepted(RequestInfo { provider, url, has_key, .. }: RequestInfo<'_>) -> String {
+fn not_accepted(info: RequestInfo<'_>) -> String {
+    let RequestInfo { provider, url, has_key, .. } = info;
+    if info.is_in_project() {
+        return "Vertex AI does not accept the credentials. Log in again with `gcloud auth application-default login`, \
+                or check the variables of Google."
+            .to_owned();
+    }
     let login = format!("Run `tandem login --provider {provider}`");
     let is_own = provider.host().is_some_and(|host| http::is_on_host(url, host));
     match (has_key, is_own) {

@@ -353,8 +353,10 @@ impl Credentials {
         let source = self.source(provider, "", self.vars(&dotenv, None));
         let file = self.env.gemini_dir().map(|dir| dir.join(".env").display().to_string());
         let named = source.server.and_then(|server| server.key_variable.as_deref());
-        if provider == Provider::Bedrock && named.is_none() {
-            return endpoint::NO_REGION.to_owned();
+        match provider {
+            Provider::Bedrock if named.is_none() => return endpoint::NO_REGION.to_owned(),
+            Provider::Vertex if named.is_none() => return endpoint::NO_PROJECT.to_owned(),
+            _ => {}
         }
         let ProviderVariables { keys, tokens, .. } = provider_variables(provider);
         let usual = keys.iter().find(|name| !tokens.contains(name));

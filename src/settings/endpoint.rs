@@ -2,15 +2,16 @@
 
 mod bedrock;
 mod values;
+mod vertex;
 
 pub(super) use self::bedrock::NO_REGION;
 pub(super) use self::values::clean_key;
+pub(super) use self::vertex::NO_PROJECT;
 use super::key_file::KeyScope;
 use super::keys::MODEL_SERVERS;
 use super::model_server::ModelServer;
 use super::provider_variables::{
-    API_VERSION, AUTH_MECHANISM, AZURE_ENDPOINT, USE_VERTEX, VERTEX_ADDRESS, VERTEX_URL,
-    provider_variables,
+    API_VERSION, AUTH_MECHANISM, AZURE_ENDPOINT, USE_VERTEX, provider_variables,
 };
 use super::variables::{Var, Vars};
 use reqwest::Url;
@@ -68,7 +69,10 @@ pub(super) fn find(
 ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
     let EndpointSource { provider, vars, server, .. } = source;
     if provider == Provider::Gemini && is_vertex(vars) {
-        return Ok(vertex(source)?);
+        return Ok(vertex::for_gemini(source)?);
+    }
+    if provider == Provider::Vertex && vertex::has_project(source) {
+        return Ok(vertex::in_project(source)?);
     }
     let var = key_variable(source);
     let key = match var {
@@ -79,7 +83,7 @@ pub(super) fn find(
         _ if server.is_some_and(|server| server.key_variable.is_some()) => true,
         Provider::Ollama | Provider::Named(_) => false,
         // Azure has no address but that of the user's own resource.
-        Provider::Azure => true,
+        Provider::Azure | Provider::Vertex => true,
         // Without a key, requests are signed.
         Provider::Bedrock => !bedrock::has_region(source),
         _ => is_own(source),
@@ -143,6 +147,7 @@ fn with_key(source: EndpointSource<'_>, key: Option<Secret>) -> Result<Endpoint,
     let provider = source.provider;
     match provider {
         Provider::Gemini => return gemini(source, key),
+        Provider::Vertex => return vertex::with_key(source, key),
         Provider::Bedrock => return bedrock::endpoint(source, key),
         _ => {}
     }
@@ -212,24 +217,6 @@ fn headers(source: EndpointSource<'_>) -> Result<Vec<(String, String)>, String> 
 fn is_vertex(vars: Vars<'_>) -> bool {
     let is_true = |value: &str| value.eq_ignore_ascii_case("true") || value == "1";
     vars.get(USE_VERTEX).is_some_and(|var| is_true(var.value))
-}
-
-/// Returns the endpoint of Vertex AI in express mode, with its key.
-fn vertex(source: EndpointSource<'_>) -> Result<ResolvedEndpoint, String> {
-    let vars = source.vars;
-    let var = vars.get("GOOGLE_API_KEY").ok_or_else(|| {
-        format!(
-            "{USE_VERTEX} is set, but there is no key for Vertex AI. Set GOOGLE_API_KEY too, or \
-             unset {USE_VERTEX}."
-        )
-    })?;
-    let base = match vars.get(VERTEX_URL) {
-        Some(var) => values::base_url(var.value, true).map_err(|why| format!("{var} {why}."))?,
-        None => VERTEX_ADDRESS.to_owned(),
-    };
-    let url = format!("{base}/{}/publishers/google/models", version(vars, "v1beta1")?);
-    let endpoint = google_endpoint(source, url, Some(key(var)?))?;
-    Ok(ResolvedEndpoint { endpoint, variable: Some(var.to_string()) })
 }
 
 /// Returns the endpoint of the Gemini API, with this key.

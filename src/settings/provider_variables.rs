@@ -55,6 +55,19 @@ pub fn provider_variable_names(servers: &ModelServers) -> Vec<String> {
 const GEMINI_SETTINGS: &[&str] =
     &[USE_VERTEX, GEMINI_URL, VERTEX_URL, API_VERSION, AUTH_MECHANISM, CUSTOM_HEADERS];
 
+/// Variables of Google's own tools and of Anthropic's client: project, location, and the places of credentials.
+const GOOGLE_SETTINGS: &[&str] = &[
+    VERTEX_URL,
+    "GOOGLE_CLOUD_PROJECT",
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "GOOGLE_CLOUD_LOCATION",
+    "CLOUD_ML_REGION",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "CLOUDSDK_CONFIG",
+    "GCE_METADATA_HOST",
+    "NO_GCE_CHECK",
+];
+
 /// Variables of AWS's own tools: region, credentials, and the places of both.
 const AWS_SETTINGS: &[&str] = &[
     "AWS_REGION",
@@ -128,6 +141,7 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
         Provider::GitHub => &GITHUB_VARIABLES,
         Provider::Azure => &AZURE_VARIABLES,
         Provider::Bedrock => &BEDROCK_VARIABLES,
+        Provider::Vertex => &VERTEX_VARIABLES,
         Provider::Named(_) => &NO_VARIABLES,
     }
 }
@@ -160,6 +174,16 @@ const BEDROCK_VARIABLES: ProviderVariables = ProviderVariables {
     settings: AWS_SETTINGS,
     bearer: true,
     get_a_key: "https://console.aws.amazon.com/bedrock/home#/api-keys",
+    ..NO_VARIABLES
+};
+
+/// Variables of Vertex AI.
+const VERTEX_VARIABLES: ProviderVariables = ProviderVariables {
+    keys: &["GOOGLE_API_KEY"],
+    settings: GOOGLE_SETTINGS,
+    url_variable: Some(VERTEX_URL),
+    url: VERTEX_ADDRESS,
+    get_a_key: "https://console.cloud.google.com/vertex-ai/studio/settings/api-keys",
     ..NO_VARIABLES
 };
 

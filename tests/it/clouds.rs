@@ -3,6 +3,7 @@
 mod azure;
 mod bedrock;
 mod servers;
+mod vertex;
 
 use serde_json::{Value, json};
 

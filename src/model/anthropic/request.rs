@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{self, AnthropicTarget, CacheControl, Turn};
 use super::thinking::{self, ThinkingMode};
+use crate::vertex::CLAUDE_VERSION;
 use crate::{Error, Message, Prompt, ToolDeclaration, history, names};
 
 /// Content of a request.
@@ -24,11 +25,16 @@ pub(super) struct MessagesRequest<'a> {
     pub(super) nudge: Option<&'a str>,
     /// First part of an unfinished answer, which the next answer continues.
     pub(super) so_far: &'a [Value],
+    /// `true` for Vertex AI, where the address names the model, and the body the version of the API.
+    pub(super) is_vertex: bool,
 }
 
 #[derive(Serialize)]
 struct MessagesBody<'a> {
-    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anthropic_version: Option<&'static str>,
     max_tokens: u64,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +91,8 @@ impl MessagesRequest<'_> {
             turns.push(messages::so_far(self.so_far));
         }
         json(&MessagesBody {
-            model: self.target.model,
+            model: (!self.is_vertex).then_some(self.target.model),
+            anthropic_version: self.is_vertex.then_some(CLAUDE_VERSION),
             max_tokens: self.max_tokens,
             stream: true,
             thinking: self.thinking(&messages),

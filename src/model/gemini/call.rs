@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::HeaderValue;
 use reqwest::{Method, Request};
 use serde_json::Value;
@@ -10,7 +9,7 @@ use serde_json::Value;
 use super::errors;
 use crate::Error;
 use crate::endpoint::Endpoint;
-use crate::http::Http;
+use crate::http::{self, Http};
 use crate::provider::Provider;
 use crate::queries::{self, ModelList};
 use crate::request_loop::ApiClient;
@@ -18,10 +17,6 @@ use tandem_net::USER_AGENT;
 
 /// Header for the key.
 const KEY_HEADER: &str = "x-goog-api-key";
-
-/// Characters that are not percent-encoded in a model's id.
-const ID_CHARACTERS: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'@');
 
 /// Writes a request without a body; `rest` follows the collection of models.
 fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, Error> {
@@ -32,8 +27,7 @@ fn request(endpoint: &Endpoint, method: Method, rest: &str) -> Result<Request, E
 
 /// Returns the path of a model's method.
 fn path(model: &str, method: &str) -> String {
-    let id = model.strip_prefix("models/").unwrap_or(model);
-    format!("/{}:{method}", utf8_percent_encode(id, ID_CHARACTERS))
+    http::model_path(model.strip_prefix("models/").unwrap_or(model), method)
 }
 
 /// Writes a request to a model.

@@ -18,6 +18,10 @@ pub(super) fn classify(
 ) -> AttemptFailure {
     match report.status {
         400 => bad_request(report, tools).into(),
+        401 if info.is_in_project() => report.classify(info),
+        403 if info.is_in_project() => {
+            RequestFailure::terminal(forbidden_in_project(report)).into()
+        }
         401 => unauthenticated(report).into(),
         402 => terminal(
             report,
@@ -108,6 +112,17 @@ fn forbidden(report: &Report) -> RequestFailure {
             "The API does not allow this with your key. Use another key.",
         ),
     }
+}
+
+/// Returns the error for credentials that may not use Vertex AI in the project.
+fn forbidden_in_project(report: &Report) -> Error {
+    if reason(report) == Some("SERVICE_DISABLED") {
+        return forbidden(report).error;
+    }
+    Error::NotAuthenticated(report.with_message(
+        "The credentials may not use Vertex AI in this project. Give them the role Vertex AI User, or choose another \
+         project with GOOGLE_CLOUD_PROJECT.",
+    ))
 }
 
 fn too_many(report: &Report, model: &str) -> RequestFailure {

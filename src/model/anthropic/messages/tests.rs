@@ -55,6 +55,7 @@ fn wire(messages: &[Arc<Message>]) -> Vec<Value> {
         max_tokens: 1,
         nudge: None,
         so_far: &[],
+        is_vertex: false,
     };
     let body: Value = serde_json::from_slice(&request.body().unwrap()).unwrap();
     body["messages"].as_array().unwrap().clone()

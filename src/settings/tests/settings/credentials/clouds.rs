@@ -1,7 +1,7 @@
 //! Endpoints of clouds: a key is sent to the server that it was entered for, else requests are authorized in another way.
 
 use serde_json::json;
-use tandem_model::provider::Provider::{self, Bedrock};
+use tandem_model::provider::Provider::{self, Bedrock, Gemini, Vertex};
 
 use super::{Place, words};
 
@@ -38,11 +38,42 @@ fn a_stored_key_of_bedrock_is_for_every_region_and_not_for_the_address_of_the_se
 }
 
 #[test]
-fn without_a_region_or_its_key_bedrock_says_what_is_missing() {
+fn without_a_region_a_project_or_its_key_a_cloud_says_what_is_missing() {
     let place = Place::new();
-    let error = endpoint(&place, Bedrock, &[]).unwrap_err();
-    assert!(error.contains("Set AWS_REGION"), "{error}");
+    for (provider, variable) in [(Bedrock, "AWS_REGION"), (Vertex, "GOOGLE_CLOUD_PROJECT")] {
+        let error = endpoint(&place, provider, &[]).unwrap_err();
+        assert!(error.contains(&format!("Set {variable} to")), "{error}");
+    }
     let place = with_settings(place, &json!({ "bedrock": { "keyVariable": "KEY" } }));
     let error = endpoint(&place, Bedrock, &[("AWS_REGION", "us-east-1")]).unwrap_err();
     assert!(error.contains("Set KEY in"), "{error}");
+}
+
+#[test]
+fn a_stored_key_of_vertex_is_not_sent_to_the_address_of_a_variable() {
+    let models = "v1beta1/publishers/google/models";
+    let gateway = [("GOOGLE_VERTEX_BASE_URL", "https://x.example")];
+    let place = Place::new();
+    place.store(&[], Vertex, "own");
+    check(&place, Vertex, &[], &format!("https://aiplatform.googleapis.com/{models} own"));
+    assert!(endpoint(&place, Vertex, &gateway).is_err());
+    place.store(&gateway, Vertex, "of-x");
+    check(&place, Vertex, &gateway, &format!("https://x.example/{models} of-x"));
+}
+
+#[test]
+fn the_headers_of_vertex_are_not_sent_to_the_address_of_a_variable() {
+    let entry = json!({ "vertex": { "url": "https://x.example", "headers": { "X-Secret": "s" } } });
+    let place = with_settings(Place::new(), &entry);
+    let path = "v1beta1/projects/p/locations/global/publishers/google/models";
+    let project = ("GOOGLE_CLOUD_PROJECT", "p");
+    let expected = format!("https://x.example/{path} - X-Secret=s authorized");
+    check(&place, Vertex, &[project], &expected);
+    let url = ("GOOGLE_VERTEX_BASE_URL", "https://y.example");
+    check(&place, Vertex, &[project, url], &format!("https://y.example/{path} - authorized"));
+    // The variable is for Gemini, too, where the variables of Gemini CLI choose Vertex AI.
+    let gemini = json!({ "gemini": { "headers": { "X-Secret": "s" } } });
+    let place = with_settings(place, &gemini);
+    let vars = [project, url, ("GOOGLE_GENAI_USE_VERTEXAI", "true")];
+    check(&place, Gemini, &vars, &format!("https://y.example/{path} - authorized"));
 }
