@@ -73,7 +73,7 @@ async fn an_answer_that_is_too_long_is_not_read() {
         told.push(error(&stage.turn().await));
     }
     expect![[r#"
-        mcp_tool_error: The MCP server `web`: no answer for 10 s.
+        mcp_tool_error: The MCP server `web`: it broke off its answer, or the answer was too long (`--limit mcp-message-bytes=N` allows more).
         mcp_tool_error: The MCP server `web`: the request failed: HTTP response body exceeded the maximum size of 16777216 bytes."#]].assert_eq(&told.join("\n"));
 }
 
