@@ -11,7 +11,7 @@ pub struct BlockingError;
 
 impl fmt::Display for BlockingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("The work was cut off by a fault in this agent; its log says more.")
+        f.write_str("the work was cut off by a bug in tandem, or by its end: the log (`--log-file`) says more")
     }
 }
 

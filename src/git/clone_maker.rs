@@ -131,7 +131,8 @@ impl CloneMaker<'_> {
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
         match self.git.run(self.paths, &args).await {
             Ok(id) => Ok(Some(id).filter(|id| is_object_id(id))),
-            Err(GitError::Failed { .. }) => Ok(None),
+            // This is git's answer about a reference that does not exist.
+            Err(GitError::Failed { code: Some(1), output, .. }) if output.is_empty() => Ok(None),
             // The reference may exist. Without a snapshot that exists, a clone would lose the changes of all turns.
             Err(error) => Err(error),
         }

@@ -31,7 +31,9 @@ pub enum GitError {
     Failed {
         /// Name of the command.
         command: String,
-        /// Error output of git on one line, without the secret of the URL.
+        /// Exit code; `None` if a signal ended git, or if the end is not known.
+        code: Option<i32>,
+        /// Error output of git on one line, without the secret of the URL. May be empty.
         output: String,
     },
     /// A command of git wrote no id of an object where one was due.
@@ -91,7 +93,10 @@ impl fmt::Display for GitError {
                 )
             }
             Self::TooMuchOutput { command } => write!(f, "`git {command}` names too many files"),
-            Self::Failed { command, output } => write!(f, "`git {command}`: {output}"),
+            Self::Failed { command, output, .. } => {
+                let output = if output.is_empty() { "it has failed" } else { output };
+                write!(f, "`git {command}`: {output}")
+            }
             Self::NoObject => f.write_str("git names no object"),
             Self::NoBranch(name) => write!(f, "it has no branch or tag `{name}`"),
             Self::NoRevision { url, revision } => {

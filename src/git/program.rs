@@ -244,10 +244,11 @@ impl Git {
         if ran.output.len() as u64 > MOST_OUTPUT {
             return Err(GitError::TooMuchOutput { command });
         }
-        if ran.is_done {
+        if ran.code == Some(0) {
             Ok(ran.output)
         } else {
-            Err(GitError::Failed { command, output: self.errors_for_people(&ran.errors) })
+            let output = self.errors_for_people(&ran.errors);
+            Err(GitError::Failed { command, code: ran.code, output })
         }
     }
 
@@ -257,7 +258,7 @@ impl Git {
         may_start.ok_or(Failure::Cancelled)?;
         let RunningProgram { input: to, output, errors, mut life } =
             self.terminals.serve(program, None).map_err(Failure::NotRun)?;
-        let ended = life.exit.wait().map(|status| status.is_some_and(|it| it.success()));
+        let ended = life.exit.wait().map(|status| status.and_then(|it| it.code()));
         let talk = timeout(self.time, talk(input, to, output, errors, ended));
         let failure = match self.cancel.run_until_cancelled(talk).await {
             Some(Ok(Ok(ran))) => return Ok(ran),
@@ -302,9 +303,7 @@ impl Git {
         }
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let line = lines.collect::<Vec<_>>().join("; ");
-        let shown: String =
-            line.chars().filter(|c| !c.is_control()).take(LONGEST_COMPLAINT).collect();
-        if shown.is_empty() { "it has failed".to_owned() } else { shown }
+        line.chars().filter(|c| !c.is_control()).take(LONGEST_COMPLAINT).collect()
     }
 }
 
@@ -313,8 +312,8 @@ struct EndedProgram {
     output: Vec<u8>,
     /// The beginning of the error output.
     errors: Vec<u8>,
-    /// `true` if the program has succeeded.
-    is_done: bool,
+    /// Exit code; `None` if a signal ended the program, or if the end is not known.
+    code: Option<i32>,
 }
 
 /// Reason for which a program did not end by itself.
@@ -330,7 +329,7 @@ async fn talk(
     mut to: ChildStdin,
     output: ChildStdout,
     mut errors: ChildStderr,
-    succeeds: impl Future<Output = bool>,
+    code: impl Future<Output = Option<i32>>,
 ) -> io::Result<EndedProgram> {
     let feed = async move {
         // If the program has ended early, its error output says why.
@@ -344,9 +343,9 @@ async fn talk(
     };
     let running = async {
         let ((), written) = join!(feed, read(output, MOST_OUTPUT + 1));
-        (written, succeeds.await)
+        (written, code.await)
     };
-    let (written, is_done) = match select(pin!(running), pin!(listening)).await {
+    let (written, code) = match select(pin!(running), pin!(listening)).await {
         Either::Left((ran, listening)) => {
             // A connection of ssh that stays open may keep the error output open, too, so the wait for its end is
             // limited.
@@ -355,7 +354,7 @@ async fn talk(
         }
         Either::Right(((), running)) => running.await,
     };
-    Ok(EndedProgram { output: written?, errors: complaints, is_done })
+    Ok(EndedProgram { output: written?, errors: complaints, code })
 }
 
 /// Reads at most `most` bytes.

@@ -130,7 +130,7 @@ impl Api for OllamaApi {
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
         if report.says(&["requires more system memory", "out of memory"]) {
-            let what = "The model needs more memory than this machine has free. Choose a smaller model, or give \
+            let what = "The model needs more memory than the machine of Ollama has free. Choose a smaller model, or give \
                 the model a shorter context: `inputTokens` in `models.json`.";
             return RequestFailure::terminal(Error::Unavailable(report.with_message(what))).into();
         }

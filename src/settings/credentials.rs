@@ -360,15 +360,20 @@ impl Credentials {
         }
         let ProviderVariables { keys, tokens, .. } = provider_variables(provider);
         let usual = keys.iter().find(|name| !tokens.contains(name));
-        let name = named.or(usual.copied()).unwrap_or_default();
-        let mut text = format!(
-            "There is no {} API key. Set {name} in the environment, or run `{}` in a terminal, or \
-             put a line {name}=… into {}. You get a key at {}.",
-            provider.title(),
-            login(provider),
-            file.as_deref().unwrap_or("~/.gemini/.env"),
-            self.keys_made_at(provider),
-        );
+        let (title, login) = (provider.title(), login(provider));
+        let made_at = self.keys_made_at(provider);
+        let mut text = match named.or(usual.copied()) {
+            Some(name) => format!(
+                "There is no {title} API key. Set {name} in the environment, or run `{login}` in a terminal, or \
+                 put a line {name}=… into {}. You get a key at {made_at}.",
+                file.as_deref().unwrap_or("~/.gemini/.env"),
+            ),
+            // The entry of a server may name no variable.
+            None => format!(
+                "There is no {title} API key. Run `{login}` in a terminal, or name a variable in `keyVariable`. You get \
+                 a key at {made_at}."
+            ),
+        };
         if provider == Provider::Gemini {
             text.push_str(
                 " A key of Anthropic (ANTHROPIC_API_KEY) or OpenAI (OPENAI_API_KEY) works as well; a model of \
@@ -382,7 +387,11 @@ impl Credentials {
             text.extend([" ", &why]);
         }
         if let Some(file) = &dotenv.file {
-            text.extend([" (", &file.display().to_string(), " was read, and has no key.)"]);
+            text.extend([
+                " (",
+                &file.display().to_string(),
+                " was read, and has no key for this that counts.)",
+            ]);
         }
         for remark in &dotenv.remarks {
             text.extend([" ", remark]);

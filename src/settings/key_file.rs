@@ -54,7 +54,9 @@ impl OtherKeys {
         let provider = scope.provider.title();
         let server = scope.origin.as_deref().unwrap_or("the provider itself");
         let why = match self {
-            Self::OtherServers => "because it was entered for another server",
+            Self::OtherServers => {
+                "because the file does not say that it was entered for this server"
+            }
             Self::UnknownServer => "because the file does not say for which server it was entered",
         };
         format!("The stored key of {provider} is not sent to {server}, {why}.")

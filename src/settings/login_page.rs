@@ -125,7 +125,7 @@ async fn ask(
     // 3. Wait for a key, or for a reason to give up.
     let outcome = tokio::select! {
         () = page.done.cancelled() => Ok(accepted_message(credentials, provider)),
-        () = page.found_elsewhere(), if !replaces => Ok("A key is stored now.".to_owned()),
+        () = page.found_elsewhere(), if !replaces => Ok("A key was found elsewhere.".to_owned()),
         why = browser => Err(why),
         () = sleep(Duration::from_mins(MAX_WAIT_MINUTES)) => Err(format!(
             "No key came from the page in the browser within {MAX_WAIT_MINUTES} minutes."

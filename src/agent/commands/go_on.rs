@@ -14,7 +14,7 @@ pub(super) const COMMAND: Command = Command {
             if request.turn.engine.transcript.lock().is_unanswered() {
                 Ok(CommandReply::Ask(Vec::new()))
             } else {
-                Err("There is nothing to go on with: the model has answered your last prompt. Say what to do next."
+                Err("There is nothing to go on with: no prompt waits for an answer. Say what to do next."
                     .to_owned())
             }
         })

@@ -80,11 +80,12 @@ async fn list(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         let may = match status {
             ConsentStatus::Given => "are trusted",
             ConsentStatus::Refused => {
-                "are not trusted, and do not run (`/permissions trust` trusts them)"
+                "are not trusted, and not used (`/permissions trust` trusts them)"
             }
-            ConsentStatus::Pending => "do not run until you trust them (`/permissions trust`)",
+            ConsentStatus::Pending => "are not used until you trust them (`/permissions trust`)",
         };
-        let _ = write!(text, "\n**Programs that this folder's settings name** {may}:\n\n");
+        let _ =
+            write!(text, "\n**Programs and servers that this folder's settings name** {may}:\n\n");
         for executable in executables {
             let _ = writeln!(text, "- {executable}");
         }
@@ -154,7 +155,7 @@ async fn remove(request: CommandRequest<'_>) -> Result<CommandReply, String> {
         }
         AlwaysAnswer::Saved(saved) => saved.scope,
     };
-    Ok(CommandReply::Say(format!("You are asked again about: {scope}.")))
+    Ok(CommandReply::Say(format!("This \"always\" answer no longer counts: {scope}.")))
 }
 
 async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
@@ -170,15 +171,17 @@ async fn trust(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     };
     let shown = request.turn.engine.approvals.consent.review().await.executables;
     if shown.is_empty() {
-        return Ok(CommandReply::Say("This folder's settings name no programs.".to_owned()));
+        return Ok(CommandReply::Say(
+            "This folder's settings name no programs or servers.".to_owned(),
+        ));
     }
     request.turn.check_user().map_err(|why| format!("Nothing was changed: {why}."))?;
     let kept = request.turn.engine.servers.trust_folder(&shown, yes).await;
     if let Err(why @ ConsentError::Changed) = kept {
         return Err(why.to_string());
     }
-    let may = if yes { "are trusted from now on" } else { "do not run from now on" };
-    let mut text = format!("The programs that this folder's settings name {may}.");
+    let may = if yes { "are trusted from now on" } else { "are not used from now on" };
+    let mut text = format!("The programs and servers that this folder's settings name {may}.");
     if let Err(why) = kept {
         text.push_str(&format!(" {why}"));
     }

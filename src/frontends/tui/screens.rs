@@ -444,9 +444,10 @@ fn asked_input(id: &str) -> Value {
 /// Returns the event of a question about the programs that a folder's own settings name.
 fn asked_programs(id: &str) -> Value {
     let description =
-        "The settings in /work name these programs:\n- MCP server `db`: npx db-server";
+        "The settings in /work name these programs and servers:\n- MCP server `db`: npx db-server";
     let access = json!({ "Other": { "description": description } });
-    let mut event = call(id, "Other", "Run the programs that the settings in /work name", access);
+    let mut event =
+        call(id, "Other", "Use the programs and servers that the settings in /work name", access);
     event["CallStarted"]["caller"] = json!("Agent");
     event["CallStarted"]["question"] = json!({
         "subject": "folder_programs",

@@ -219,7 +219,8 @@ async fn what_an_unknown_project_would_run_is_agreed_to_first() {
     let read = turn(&mut agent, "/x", "reject").await;
     let asked = questions(&read);
     assert!(
-        asked.len() == 1 && asked[0].starts_with("Run the programs that the settings in"),
+        asked.len() == 1
+            && asked[0].starts_with("Use the programs and servers that the settings in"),
         "{asked:?}"
     );
     assert!(

@@ -119,7 +119,7 @@ async fn what_is_said_of_the_folder_counts_at_once() {
     stands("/permissions trust", "are trusted from now on").await;
     stands("/mcp", "**s**: ready").await;
     stands("/mcp reload", "**s**: ").await;
-    stands("/permissions trust no", "do not run from now on").await;
+    stands("/permissions trust no", "are not used from now on").await;
     stands("/mcp", "**s**: is not used yet").await;
     stands("/mcp enable s", "**s**: is not used yet").await;
 }

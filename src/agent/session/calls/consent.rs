@@ -33,8 +33,10 @@ pub(crate) async fn ask(engine: &Engine, cancel: &CancellationToken) -> bool {
 fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
     let folder = engine.host.workspace.root().display().to_string();
     let lines: Vec<_> = executables.iter().map(ToString::to_string).collect();
-    let description =
-        format!("The settings in {folder} name these programs:\n- {}", lines.join("\n- "));
+    let description = format!(
+        "The settings in {folder} name these programs and servers:\n- {}",
+        lines.join("\n- ")
+    );
     let call = Call {
         id: String::new(),
         name: "trust_folder".to_owned(),
@@ -44,7 +46,7 @@ fn question(engine: &Engine, executables: &[Executable]) -> Arc<CallStarted> {
         call: engine.calls.with_unique_id(call),
         caller: Caller::Agent,
         kind: ToolKind::Other,
-        summary: Summary::new(format!("Run the programs that the settings in {folder} name")),
+        summary: Summary::new(format!("Use the programs and servers that the settings in {folder} name")),
         access: Access::Other { description },
         question: Some(Question {
             subject: QuestionSubject::FolderPrograms,

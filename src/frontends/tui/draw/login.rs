@@ -90,7 +90,7 @@ fn title(offer: &LoginOffer) -> String {
     let whose = &offer.whose;
     match offer.cause {
         OfferReason::Missing if matches!(offer.stage, LoginStage::Providers) => {
-            let runs = if offer.ollama.is_empty() { "" } else { " Ollama runs on this machine." };
+            let runs = if offer.ollama.is_empty() { "" } else { " Ollama answers." };
             format!("Welcome to tandem. To answer you, tandem needs one of these.{runs}")
         }
         OfferReason::Wanted if matches!(offer.stage, LoginStage::Providers) => {
@@ -103,7 +103,9 @@ fn title(offer: &LoginOffer) -> String {
             format!("{whose} does not accept the key. Correct the key, or enter another one.")
         }
         OfferReason::Wanted => {
-            format!("Log in with a key for {whose}; the new key takes the place of the stored one.")
+            format!(
+                "Log in with a key for {whose}; the new key takes the place of the present one."
+            )
         }
     }
 }

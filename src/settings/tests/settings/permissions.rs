@@ -76,10 +76,10 @@ async fn what_was_always_allowed_is_taken_back_by_its_number() {
     let session = session(&place);
     let permissions = Arc::clone(session.permissions());
     permissions.save(Scope::Edits).unwrap();
-    expect!["You are asked again about: all edits in the workspace."]
+    expect!["This \"always\" answer no longer counts: all edits in the workspace."]
         .assert_eq(&command_output(&session, "/permissions remove 2").await);
     assert!(permissions.loaded().saved.is_empty());
-    expect!["You are asked again about: all edits in the workspace."]
+    expect!["This \"always\" answer no longer counts: all edits in the workspace."]
         .assert_eq(&command_output(&session, "/permissions remove 1").await);
     assert!(permissions.allowed().is_empty());
     expect![[r#"No "always" answer has the number 1. `/permissions` shows the numbers."#]]

@@ -27,7 +27,7 @@ async fn what_a_folder_runs_is_agreed_to_or_refused() {
 
         No question was answered with "always".
 
-        **Programs that this folder's settings name** do not run until you trust them (`/permissions trust`):
+        **Programs and servers that this folder's settings name** are not used until you trust them (`/permissions trust`):
 
         - MCP server `db`: npx db
     "#]].assert_eq(&stage.output("/permissions").await);
@@ -36,13 +36,13 @@ async fn what_a_folder_runs_is_agreed_to_or_refused() {
          programs, `/permissions trust no` distrusts them."
     ]
     .assert_eq(&stage.output("/permissions trust maybe").await);
-    expect!["The programs that this folder's settings name are trusted from now on."]
+    expect!["The programs and servers that this folder's settings name are trusted from now on."]
         .assert_eq(&stage.output("/permissions trust").await);
     assert!(consent.is_given());
-    expect!["The programs that this folder's settings name do not run from now on."]
+    expect!["The programs and servers that this folder's settings name are not used from now on."]
         .assert_eq(&stage.output("/permissions trust no").await);
     assert!(!consent.settled().await);
     let stage = Stage::new(vec![]);
-    expect!["This folder's settings name no programs."]
+    expect!["This folder's settings name no programs or servers."]
         .assert_eq(&stage.output("/permissions trust").await);
 }
