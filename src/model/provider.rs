@@ -98,8 +98,8 @@ impl Provider {
 
     /// Splits an id into its provider and the provider's own id: `openai:gpt-5` names the provider,
     /// any other id belongs to `usual`. `openai-chat:` and `openai-responses:` name `OpenAI` and one of its APIs. A
-    /// colon may also be part of an id: `qwen3:8b`. [`Providers::of`](super::providers::Providers::of) knows the
-    /// servers of the settings, too.
+    /// colon may also be part of an id: `qwen3:8b`.
+    /// [`Providers::parse_id`](super::providers::Providers::parse_id) knows the servers of the settings, too.
     pub fn parse_id(id: &str, usual: Self) -> (Self, &str) {
         let forced = OpenAiWire::forced_by(id).map(|_| Self::OpenAi);
         let named =

@@ -32,7 +32,7 @@ impl Providers {
         }
     }
 
-    /// Splits an id into its provider and the provider's own id, as [`Provider::of`] does. The id may also name a
+    /// Splits an id into its provider and the provider's own id, as [`Provider::parse_id`] does. The id may also name a
     /// server of the settings.
     pub fn parse_id<'a>(&self, id: &'a str, usual: Provider) -> (Provider, &'a str) {
         let server = id.split_once(':').and_then(|(name, own)| {
@@ -42,7 +42,7 @@ impl Providers {
         server.unwrap_or_else(|| Provider::parse_id(id, usual))
     }
 
-    /// Splits an id as [`Self::of`] does, but refuses an unknown provider, and a model that only another provider
+    /// Splits an id as [`Self::parse_id`] does, but refuses an unknown provider, and a model that only another provider
     /// has. Servers that run models of all kinds may have any id.
     pub fn check<'a>(&self, id: &'a str, usual: Provider) -> Result<(Provider, &'a str), String> {
         let (provider, own) = self.parse_id(id, usual);
