@@ -23,11 +23,11 @@ fn bedrock_error(status: u16, message: &str) -> Reply {
 fn door(asked: &Asked, given: &[Vec<u8>]) -> Result<&'static str, Reply> {
     let model = asked.body["model"].as_str().unwrap_or_default();
     let service = match (asked.what.as_str(), model) {
-        ("POST /anthropic/v1/messages", "anthropic.claude-opus-5") => "bedrock-mantle",
-        ("POST /anthropic/v1/messages", "eu.anthropic.claude-opus-5") => "bedrock",
-        ("POST /openai/v1/responses", "openai.gpt-6-sol") => "bedrock-mantle",
-        ("POST /openai/v1/responses", "us.openai.gpt-6-sol") => "bedrock",
-        ("POST /v1/chat/completions", "qwen.qwen3-coder-next") => "bedrock-mantle",
+        ("POST /anthropic/v1/messages", "anthropic.claude-opus-5")
+        | ("POST /openai/v1/responses", "openai.gpt-6-sol")
+        | ("POST /v1/chat/completions", "qwen.qwen3-coder-next") => "bedrock-mantle",
+        ("POST /anthropic/v1/messages", "eu.anthropic.claude-opus-5")
+        | ("POST /openai/v1/responses", "us.openai.gpt-6-sol") => "bedrock",
         _ => {
             let why = format!("model `{model}` isn't supported on this route");
             return Err(bedrock_error(400, &why));
@@ -87,15 +87,15 @@ fn in_region<'a>(vars: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
 
 /// Runs a prompt with each kind of model.
 async fn ask_each_door(check: Check, vars: &[(&str, &str)]) {
-    let doors: [(&str, fn() -> Reply); 5] = [
-        ("bedrock:anthropic.claude-opus-5", message),
-        ("bedrock:eu.anthropic.claude-opus-5", message),
-        ("bedrock:openai.gpt-6-sol", || responses::text("ok")),
-        ("bedrock:us.openai.gpt-6-sol", || responses::text("ok")),
-        ("bedrock:qwen.qwen3-coder-next", chat),
+    let doors = [
+        ("bedrock:anthropic.claude-opus-5", message()),
+        ("bedrock:eu.anthropic.claude-opus-5", message()),
+        ("bedrock:openai.gpt-6-sol", responses::text("ok")),
+        ("bedrock:us.openai.gpt-6-sol", responses::text("ok")),
+        ("bedrock:qwen.qwen3-coder-next", chat()),
     ];
     for (model, reply) in doors {
-        let server = strict(reply(), check).await;
+        let server = strict(reply, check).await;
         ask_well(model, &in_region(vars), &settings(&server)).await;
         assert_eq!(
             server.asked().iter().filter(|it| it.what.starts_with("POST")).count(),
