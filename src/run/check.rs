@@ -314,7 +314,7 @@ fn check_secret(findings: &mut Findings, subject: &'static str, file: &Path) {
         ),
         Ok(_) => findings.ok(subject, format!("only this user can read {shown}")),
         Err(error) => {
-            findings.wrong(subject, format!("the permissions of {shown} cannot be read: {error}"))
+            findings.wrong(subject, format!("the permissions of {shown} cannot be read: {error}"));
         }
     }
 }

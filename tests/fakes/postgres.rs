@@ -126,6 +126,7 @@ impl Cluster {
     }
 
     /// Starts a standby, without which this server commits nothing any more.
+    #[must_use]
     pub fn synchronous_standby(&self) -> Self {
         let standby = Self::start_after(Some(self), self.bin.clone());
         let psql = |sql: &str| {

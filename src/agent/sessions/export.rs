@@ -94,7 +94,7 @@ impl ConversationFold {
                 entries.for_each(|(index, (at, event))| self.apply(&Entry { index, at, event }));
             }
             Stored::Damaged(why) => {
-                self.note(format!("This part of the conversation cannot be read: {why}."))
+                self.note(format!("This part of the conversation cannot be read: {why}."));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! An editor, three clients on WebSockets and two on streams, who all answer a thousand questions at the same time.
+//! An editor, three clients on `WebSockets` and two on streams, who all answer a thousand questions at the same time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
-#![expect(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 mod consent;

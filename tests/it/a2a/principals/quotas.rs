@@ -15,7 +15,6 @@ use super::super::server::{answer, prompt, within};
 use super::Person;
 use super::{Office, asking, hello, in_context};
 use crate::agent::{HANG, Setup};
-#[cfg(feature = "postgres")]
 
 /// Error code of a used-up quota.
 const USED_UP: i64 = -32029;

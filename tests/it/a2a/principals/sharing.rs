@@ -7,7 +7,6 @@ use test_fakes::postgres::Cluster;
 use super::super::server::{answer, ends, prompt, serve, within};
 use super::{Office, Person, asking, hello, in_context};
 use crate::agent::Setup;
-#[cfg(feature = "postgres")]
 
 /// Error code of a call that the role does not allow.
 const NOT_ALLOWED: i64 = -32004;
