@@ -55,6 +55,11 @@ pub enum Decision<'a> {
 }
 
 impl Answer {
+    /// Returns the answer with these texts, one for each question that the call asks; a rejection if all texts are empty.
+    pub fn of_texts(answers: Vec<String>) -> Self {
+        if answers.iter().all(String::is_empty) { Self::Reject } else { Self::Input(answers) }
+    }
+
     /// Returns the meaning of the answer: the one place where an answer is interpreted.
     pub fn decision(&self) -> Decision<'_> {
         match self {

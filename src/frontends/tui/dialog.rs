@@ -69,7 +69,7 @@ pub(super) enum DialogChoice {
     Answer(Answer),
     /// The user types a sentence first: the reason of a rejection, or the answer to a question of the model.
     Say,
-    /// The question of the model is answered with this text.
+    /// The question of the model is answered with this text. An empty text leaves the question out.
     Reply(String),
     /// The user edits the proposed text first.
     Edit,
@@ -129,6 +129,17 @@ impl Dialog {
         self.started.input_questions().get(self.answers.len())
     }
 
+    /// Takes the answer to the question of the model, and goes on to the next question. Returns the answer to the call if
+    /// the question was the last one. An empty text leaves the question out.
+    pub(super) fn reply(&mut self, text: String, now: Millis) -> Option<Answer> {
+        let answers = [self.answers.clone(), vec![text]].concat();
+        if answers.len() == self.started.input_questions().len() {
+            return Some(Answer::of_texts(answers));
+        }
+        self.go_on(answers, now);
+        None
+    }
+
     /// Goes on to the next question of the model, with the answers so far.
     pub(super) fn go_on(&mut self, answers: Vec<String>, now: Millis) {
         *self = Self { answers, ..Self::new(Arc::clone(&self.started), now) };
@@ -158,6 +169,10 @@ impl Dialog {
             }
             let choice = match kind {
                 ChoiceKind::RejectSaying => DialogChoice::Say,
+                // A rejection of the call would discard the answers to the questions before.
+                ChoiceKind::RejectOnce if self.input_question().is_some() => {
+                    DialogChoice::Reply(String::new())
+                }
                 _ => DialogChoice::Answer(answer),
             };
             choices.push((key, choice, label));
@@ -214,7 +229,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Dialog, DialogChoice};
-    use tandem_agent::session::{Question, QuestionSubject, Scope};
+    use tandem_agent::session::{Answer, Question, QuestionSubject, Scope};
 
     /// Checks the keys of a question, and that its labels are those of every front end.
     #[track_caller]
@@ -233,6 +248,32 @@ mod tests {
 
     #[test]
     fn a_question_of_the_model_shows_its_options_and_takes_a_text() {
+        let mut dialog = asked_input();
+        assert_eq!(dialog.keys(), "12sn");
+        assert_eq!(dialog.chosen('2'), Some(DialogChoice::Reply("Blue".to_owned())));
+        assert_eq!(dialog.input_question().unwrap().question, "a");
+        assert_eq!(dialog.reply("Blue".to_owned(), 0), None);
+        assert_eq!(dialog.input_question().unwrap().question, "b");
+    }
+
+    #[test]
+    fn no_answer_to_one_question_keeps_the_answers_to_the_others() {
+        let check = |keys: [char; 2], expected: &Answer| {
+            let mut dialog = asked_input();
+            let answers = keys.map(|key| match dialog.chosen(key) {
+                Some(DialogChoice::Reply(text)) => dialog.reply(text, 0),
+                choice => panic!("{key}: {choice:?}"),
+            });
+            assert_eq!(answers, [None, Some(expected.clone())]);
+        };
+        let input = |texts: [&str; 2]| Answer::Input(texts.map(ToOwned::to_owned).into());
+        check(['2', 'n'], &input(["Blue", ""]));
+        check(['n', '1'], &input(["", "Red"]));
+        check(['n', 'n'], &Answer::Reject);
+    }
+
+    /// Returns the dialog of a call by which the model asks two questions.
+    fn asked_input() -> Dialog {
         let options = json!([{ "label": "Red", "description": "Warm" }, { "label": "Blue" }]);
         let questions = json!([
             { "question": "a", "options": options }, { "question": "b", "options": options }
@@ -244,12 +285,7 @@ mod tests {
             "question": Question { subject: QuestionSubject::UserInput, ..Question::default() },
         });
         let started = serde_json::from_value(started).unwrap();
-        let mut dialog = Dialog::new(Arc::new(started), 0);
-        assert_eq!(dialog.keys(), "12sn");
-        assert_eq!(dialog.chosen('2'), Some(DialogChoice::Reply("Blue".to_owned())));
-        assert_eq!(dialog.input_question().unwrap().question, "a");
-        dialog.go_on(vec!["Blue".to_owned()], 0);
-        assert_eq!(dialog.input_question().unwrap().question, "b");
+        Dialog::new(Arc::new(started), 0)
     }
 
     #[test]

@@ -88,6 +88,25 @@ async fn an_editor_that_refuses_the_form_is_shown_a_choice() {
 }
 
 #[tokio::test]
+async fn a_dismissed_choice_keeps_the_answers_before_it() {
+    let question = |text: &str| json!({ "question": text, "options": ["Red", "Blue"] });
+    let questions = json!([question("Door?"), question("Wall?"), question("Roof?")]);
+    let call = json!({ "call": { "name": "ask_user", "args": { "questions": questions } } });
+    let mut editor = Editor::start(&Setup::answers(json!([[call], [{ "text": "done" }]]))).await;
+    let session = editor.session().await;
+    let id = editor.prompt(&session, "go").await;
+    for outcome in
+        [json!({ "outcome": "selected", "optionId": "1" }), json!({ "outcome": "cancelled" })]
+    {
+        let choice = editor.sent("session/request_permission").await;
+        editor.agent.answer(&choice, json!({ "outcome": outcome })).await;
+    }
+    let (text, status) = end(&editor.until(id).await);
+    let answers = "Door?\nAnswer: Blue\n\nWall?\nAnswer: (no answer)\n\nRoof?\nAnswer: (no answer)";
+    assert_eq!((text, status), (format!("```\n{answers}\n```"), json!("completed")));
+}
+
+#[tokio::test]
 async fn a_cancelled_turn_withdraws_the_form() {
     let (mut editor, _, form) = form().await;
     let session = form["params"]["sessionId"].clone();

@@ -27,6 +27,9 @@ const NO_ANSWER: &str = "none";
 /// Label of a form's field for a text of the user's own.
 const OWN_TEXT: &str = "Other, or a remark";
 
+/// Characters between the label of a chosen option and the text beside it.
+const BETWEEN_LABEL_AND_TEXT: &str = ": ";
+
 /// Asks the editor the questions of a call. Dropping the future withdraws what is open.
 pub(super) fn ask(
     client: &Arc<SessionClient>,
@@ -66,7 +69,7 @@ fn form<'a>(client: &'a SessionClient, started: &'a CallStarted) -> FormElicitat
         };
         let text = ElicitationProperty {
             title: OWN_TEXT.to_owned(),
-            max_length: Some(MAX_INPUT_ANSWER_CHARS),
+            max_length: Some(max_text_chars(options)),
             ..ElicitationProperty::default()
         };
         properties.extend([(choice_field(n), choice), (text_field(n), text)]);
@@ -78,6 +81,13 @@ fn form<'a>(client: &'a SessionClient, started: &'a CallStarted) -> FormElicitat
         message,
         requested_schema: ElicitationSchema { r#type: "object", properties },
     }
+}
+
+/// Returns the maximum length of a text, in characters: with the longest label before it, the text is still an answer.
+fn max_text_chars(options: &[InputOption]) -> usize {
+    let longest = options.iter().map(|option| option.label.chars().count()).max();
+    MAX_INPUT_ANSWER_CHARS
+        .saturating_sub(longest.unwrap_or_default() + BETWEEN_LABEL_AND_TEXT.len())
 }
 
 fn form_option(option: &InputOption) -> ElicitationOption {
@@ -109,8 +119,9 @@ fn filled_in(questions: &[InputQuestion], reply: &ElicitationResponse) -> Answer
         let (Some(choice), Some(text)) = (choice, text) else {
             return Answer::Unclear(format!("the answer to question {} is no text", n + 1));
         };
-        let both = if choice.is_empty() || text.is_empty() { "" } else { ": " };
-        let answer = format!("{choice}{both}{text}");
+        let is_one = choice.is_empty() || text.is_empty();
+        let between = if is_one { "" } else { BETWEEN_LABEL_AND_TEXT };
+        let answer = format!("{choice}{between}{text}");
         if !is_answer(&answer) {
             return Answer::Unclear(format!(
                 "the answer to question {} has more than {MAX_INPUT_ANSWER_CHARS} characters",
@@ -119,7 +130,7 @@ fn filled_in(questions: &[InputQuestion], reply: &ElicitationResponse) -> Answer
         }
         answers.push(answer);
     }
-    given(answers)
+    Answer::of_texts(answers)
 }
 
 /// Returns the text of a form's field, which is empty if the field is missing; `None` if the field is no text.
@@ -130,15 +141,12 @@ fn field<'a>(content: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns the answer with these texts; a rejection if they are all empty.
-fn given(answers: Vec<String>) -> Answer {
-    if answers.iter().all(String::is_empty) { Answer::Reject } else { Answer::Input(answers) }
-}
-
-/// Asks one question after another, each as a choice.
+/// Asks one question after another, each as a choice. A choice that the user dismisses leaves out its question and the
+/// ones after it.
 async fn choose(client: Arc<SessionClient>, started: CallStarted) -> Result<Answer, CallError> {
+    let questions = started.input_questions();
     let mut answers = Vec::new();
-    for (n, question) in started.input_questions().iter().enumerate() {
+    for (n, question) in questions.iter().enumerate() {
         let params = RequestPermissionParams {
             session_id: &client.id,
             tool_call: asking(&started, n),
@@ -146,7 +154,7 @@ async fn choose(client: Arc<SessionClient>, started: CallStarted) -> Result<Answ
         };
         let reply = client.peer.call::<RequestPermissionResponse>(REQUEST_PERMISSION, &params);
         let PermissionOutcome::Selected { option_id } = reply.await?.outcome else {
-            return Ok(Answer::Reject);
+            break;
         };
         let chosen = option_id.parse().ok().and_then(|at: usize| question.options.get(at));
         match chosen {
@@ -157,7 +165,8 @@ async fn choose(client: Arc<SessionClient>, started: CallStarted) -> Result<Answ
             }
         }
     }
-    Ok(given(answers))
+    answers.resize(questions.len(), String::new());
+    Ok(Answer::of_texts(answers))
 }
 
 /// Returns the options of one question. They all are of one kind, as no kind of the protocol fits.
@@ -175,4 +184,28 @@ fn options(question: &InputQuestion, asked: Option<&Question>) -> Vec<Permission
         kind: PermissionOptionKind::RejectOnce,
     });
     question.options.iter().enumerate().map(option).chain(none).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_text_that_a_form_takes_is_an_answer_beside_the_longest_label() {
+        let option =
+            |label: &str| InputOption { label: label.to_owned(), description: String::new() };
+        let options = vec![option("Red"), option("Grün")];
+        let text = "x".repeat(max_text_chars(&options));
+        let questions =
+            [InputQuestion { question: "?".to_owned(), header: String::new(), options }];
+        let filled_in = |choice: &str, text: &str| {
+            let content = json!({ "question_0": choice, "question_0_custom": text });
+            let reply = json!({ "action": "accept", "content": content });
+            filled_in(&questions, &serde_json::from_value(reply).unwrap())
+        };
+        assert_eq!(filled_in("Grün", &text), Answer::Input(vec![format!("Grün: {text}")]));
+        assert!(matches!(filled_in("Grün", &format!("{text}x")), Answer::Unclear(_)));
+    }
 }

@@ -45,12 +45,9 @@ impl Ui {
 
     /// Answers the question of the model, and shows the next one; the last answer is sent with those before.
     fn reply(&mut self, text: String) {
-        let Some(dialog) = self.state.questions.shown_mut() else { return };
-        let answers = [dialog.answers.clone(), vec![text]].concat();
-        if answers.len() < dialog.started.input_questions().len() {
-            dialog.go_on(answers, now());
-        } else {
-            self.answer(Answer::Input(answers));
+        let dialog = self.state.questions.shown_mut();
+        if let Some(answer) = dialog.and_then(|dialog| dialog.reply(text, now())) {
+            self.answer(answer);
         }
     }
 
