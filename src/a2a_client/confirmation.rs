@@ -6,7 +6,8 @@ use tandem_content::plain::plain;
 use tandem_content::shorten::{first_chars, one_line};
 use tandem_host::{FileDiff, UserQuestion};
 use tandem_wire::development_tool::{
-    CANCEL_OPTION, ConfirmationDetails, ConfirmationRequest, ToolCall, ToolCallConfirmation,
+    CANCEL_OPTION, ConfirmationDetails, ConfirmationRequest, INPUT_OPTIONS, ToolCall,
+    ToolCallConfirmation,
 };
 
 /// Maximum length of a name or a label, and of a description, in characters.
@@ -38,7 +39,8 @@ impl Confirmation {
     /// Reads the question in a tool call that an agent has sent; `None` if the call has no question, or asks one that no
     /// yes or no answers: the calling model is told such a question, and answers it with its next message.
     pub(super) fn read(call: &ToolCall) -> Option<Self> {
-        let asked = call.confirmation_request.as_ref().filter(|_| call.tool_name != INPUT_TOOL)?;
+        let asked = call.confirmation_request.as_ref();
+        let asked = asked.filter(|asked| call.tool_name != INPUT_TOOL || !takes_input(asked))?;
         let id =
             Some(&call.tool_call_id).filter(|id| !id.is_empty() && id.len() <= MAX_ID_BYTES)?;
         let text = |text: &str| one_line(&plain(text.as_bytes()), MAX_LABEL_CHARS);
@@ -87,6 +89,13 @@ impl Confirmation {
         };
         OptionChoice { answer, remark }
     }
+}
+
+/// Returns whether no option of a question allows anything. The name of a tool says too little: any agent may choose it,
+/// and its question would then go to the model in place of the user.
+fn takes_input(asked: &ConfirmationRequest) -> bool {
+    let is_input = |id: &str| id == CANCEL_OPTION || INPUT_OPTIONS.contains(&id);
+    !asked.options.is_empty() && asked.options.iter().all(|option| is_input(&option.id))
 }
 
 /// Describes the action that the agent asks about: the command, the change, or the arguments.
@@ -193,6 +202,23 @@ mod tests {
             "{}",
             &long[MAX_DESCRIPTION_CHARS..]
         );
+    }
+
+    #[test]
+    fn a_question_of_the_agents_model_is_told_by_its_options_and_not_by_its_name_alone() {
+        let is_for_user = |tool: &str, ids: &[&str]| {
+            let options: Vec<_> = ids.iter().map(|id| json!({ "id": id, "name": "x" })).collect();
+            let request = json!({ "options": options });
+            let call =
+                json!({ "tool_call_id": "c", "tool_name": tool, "confirmation_request": request });
+            read(call).is_some()
+        };
+        assert!(!is_for_user("ask_user", &["option_1", "option_2", "cancel"]));
+        assert!(!is_for_user("ask_user", &["cancel"]));
+        assert!(is_for_user("ask_user", &["proceed_once", "cancel"]));
+        assert!(is_for_user("ask_user", &["option_1", "proceed_once", "cancel"]));
+        assert!(is_for_user("ask_user", &[]));
+        assert!(is_for_user("other", &["option_1", "cancel"]));
     }
 
     #[test]

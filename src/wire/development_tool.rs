@@ -430,6 +430,9 @@ pub const CANCEL_OPTION: &str = "cancel";
 /// Option in place of a chosen one where the answer is a list of texts.
 pub const ANSWERS_OPTION: &str = "answers";
 
+/// Options of the model's only question to the user, in their order.
+pub const INPUT_OPTIONS: [&str; 4] = ["option_1", "option_2", "option_3", "option_4"];
+
 /// Plain yes of a client that was shown no options.
 pub const YES_WORD: &str = "yes";
 
@@ -444,6 +447,7 @@ impl ToolCallConfirmation {
         let option = text("selectedOptionId").or_else(|| text("outcome"));
         let selected_option_id = match (option.as_deref(), data.flag("approved")) {
             (Some("reject" | "deny"), _) | (None, Some(false)) => CANCEL_OPTION.to_owned(),
+            (Some(_), Some(false)) if !answers.is_empty() => CANCEL_OPTION.to_owned(),
             (None, Some(true)) => YES_WORD.to_owned(),
             (None, None) if !answers.is_empty() => ANSWERS_OPTION.to_owned(),
             (_, _) => option?,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachments::{self, Attachment, ReceivedFile};
 use super::servers;
-use super::tool_call::{ALL_OPTIONS, ANSWERS_OPTION, YES_WORD};
+use super::tool_call::{ALL_OPTIONS, ANSWERS_OPTION, CANCEL_OPTION, ONCE_OPTION, YES_WORD};
 use tandem_agent::session::{PromptPart, ServerConfig};
 use tandem_wire::a2a::{
     Fields, Message, MessageSendConfiguration, Part, PartData, PushNotificationConfig, Role, error,
@@ -317,8 +317,17 @@ fn unreadable(n: usize, what_to_do: &str) -> Error {
 fn confirmation(data: Fields) -> Result<Option<ToolCallConfirmation>, Error> {
     let Some(answer) = ToolCallConfirmation::read(data) else { return Ok(None) };
     let option = answer.selected_option_id.as_str();
-    if !answer.answers.is_empty() && option == ANSWERS_OPTION {
-        return Ok(Some(answer));
+    if !answer.answers.is_empty() {
+        return match option {
+            CANCEL_OPTION => Ok(Some(ToolCallConfirmation { answers: Vec::new(), ..answer })),
+            ANSWERS_OPTION | YES_WORD | ONCE_OPTION => Ok(Some(ToolCallConfirmation {
+                selected_option_id: ANSWERS_OPTION.to_owned(),
+                ..answer
+            })),
+            _ => Err(error::invalid_params(format!(
+                "`{option}` and `answers` cannot both be the answer: send one of them"
+            ))),
+        };
     }
     if option != YES_WORD && !ALL_OPTIONS.contains(&option) {
         let known = ALL_OPTIONS.join(", ");
@@ -332,7 +341,6 @@ fn confirmation(data: Fields) -> Result<Option<ToolCallConfirmation>, Error> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::tool_call::{CANCEL_OPTION, ONCE_OPTION};
     use super::*;
     use tandem_content::media::Media;
     use tandem_wire::development_tool::EXTENSION_URI;
@@ -379,6 +387,37 @@ mod tests {
             None,
         );
         answer(json!({ "toolCallId": "c", "approved": false }), CANCEL_OPTION, None);
+    }
+
+    #[test]
+    fn answers_to_questions_stand_alone_or_beside_a_yes_and_a_cancel_wins() {
+        let read = |more: Value| {
+            let mut data = json!({ "toolCallId": "c", "answers": ["Blue", ""] });
+            data.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let read = confirmation(data.into()).map(Option::unwrap);
+            read.map(|answer| (answer.selected_option_id, answer.answers))
+        };
+        let answers = || vec!["Blue".to_owned(), String::new()];
+        for yes in [
+            json!({}),
+            json!({ "approved": true }),
+            json!({ "outcome": "answers" }),
+            json!({ "selectedOptionId": "proceed_once" }),
+        ] {
+            assert_eq!(read(yes.clone()).unwrap(), ("answers".to_owned(), answers()), "{yes}");
+        }
+        for no in [
+            json!({ "approved": false }),
+            json!({ "approved": false, "outcome": "answers" }),
+            json!({ "outcome": "reject" }),
+            json!({ "selectedOptionId": "cancel" }),
+        ] {
+            assert_eq!(read(no.clone()).unwrap(), ("cancel".to_owned(), Vec::new()), "{no}");
+        }
+        for mixed in ["proceed_always", "option_2", "odd"] {
+            let refused = read(json!({ "selectedOptionId": mixed })).unwrap_err();
+            assert_eq!(refused.code, Error::INVALID_PARAMS, "{mixed}");
+        }
     }
 
     fn content_of(part: Value) -> Result<SentContent, Error> {

@@ -14,7 +14,7 @@ use tandem_wire::a2a::{Part, PartData};
 pub(super) use tandem_wire::development_tool::{ANSWERS_OPTION, CANCEL_OPTION, YES_WORD};
 use tandem_wire::development_tool::{
     ConfirmationDetails, ConfirmationOption, ConfirmationRequest, EditedFile, ErrorDetails,
-    ToolCall, ToolCallOutput, ToolCallStatus,
+    INPUT_OPTIONS, ToolCall, ToolCallOutput, ToolCallStatus,
 };
 
 /// Maximum size in bytes of the output that a running call is shown with; of a longer output, the end is
@@ -31,9 +31,6 @@ pub(super) const ALWAYS_AND_SAVE: &str = "proceed_always_and_save";
 pub(super) const ALWAYS_EDITS: &str = "proceed_always_edits";
 pub(super) const ALWAYS_EXACT: &str = "proceed_always_exact";
 pub(super) const ALWAYS_PROGRAM: &str = "proceed_always_program";
-
-/// Options of the model's only question to the user, in their order.
-const INPUT_OPTIONS: [&str; 4] = ["option_1", "option_2", "option_3", "option_4"];
 
 /// All option ids.
 pub(super) const ALL_OPTIONS: &[&str] = &[
@@ -136,10 +133,12 @@ fn input_in_words(questions: &[InputQuestion]) -> String {
             questions.len()
         )
     };
-    format!(
-        "{}\nAnswer in this task with {how}. `{CANCEL_OPTION}` leaves the decision to the agent.\n",
-        in_markdown(questions)
-    )
+    let cancel = if names_option(questions, CANCEL_OPTION) {
+        String::new()
+    } else {
+        format!(" `{CANCEL_OPTION}` leaves the decision to the agent.")
+    };
+    format!("{}\nAnswer in this task with {how}.{cancel}\n", in_markdown(questions))
 }
 
 /// Returns the questions with their options.
@@ -148,11 +147,8 @@ fn in_markdown(questions: &[InputQuestion]) -> String {
 }
 
 /// Returns the answers that a text gives to the model's questions: the whole text to the only question, a line to each
-/// of several. `None` if the text does not answer every question, or is a command.
+/// of several. `None` if the text does not answer every question.
 pub(super) fn input_answers(questions: &[InputQuestion], text: &str) -> Option<Vec<String>> {
-    if text.starts_with('/') {
-        return None;
-    }
     let lines: Vec<&str> = match questions {
         [_] => vec![text],
         _ => text.lines().filter(|line| !line.trim().is_empty()).collect(),
@@ -171,8 +167,10 @@ fn indented(text: &str) -> String {
 pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> {
     let offered = options(started);
     if !started.input_questions().is_empty() {
-        let id = offered.iter().map(|(id, _)| *id).find(|id| is_same_word(text, id));
-        return id.filter(|id| *id == CANCEL_OPTION);
+        // The model may give its own option the name of an id, such as "Cancel". The user then means that option.
+        let is_label = names_option(started.input_questions(), text);
+        let mut ids = offered.iter().map(|(id, _)| *id);
+        return ids.find(|id| !is_label && is_same_word(text, id));
     }
     let plain = plain_answer(text);
     let is_meant = |(id, choice): &&(&str, Choice)| match plain {
@@ -180,6 +178,12 @@ pub(super) fn chosen(started: &CallStarted, text: &str) -> Option<&'static str> 
         None => is_same_word(text, id) || is_same_word(text, &choice.label),
     };
     offered.iter().find(is_meant).map(|(id, _)| *id)
+}
+
+/// Returns whether a text is the label of an option of the only question.
+fn names_option(questions: &[InputQuestion], text: &str) -> bool {
+    let [only] = questions else { return false };
+    only.options.iter().any(|option| is_same_word(text, &option.label))
 }
 
 /// Returns the answer that an option stands for, if the question offers the option.

@@ -207,17 +207,21 @@ pub(super) fn read_reply(
     };
     // A message for the task of a queued turn is no answer: its sender may not have seen the running turn's question.
     let may_answer = named.is_none_or(|named| named == turn) && may_answer(turn);
-    let (answer, asked_at) = context.records(|records| {
+    let (open, asked_at) = context.records(|records| {
         let asking = records.turn(turn).map_or(&[][..], |turn| &turn.questions);
         let open = asking.iter().filter(|call| context.asks(call));
         let open: Vec<_> = open.filter_map(|call| records.call(call)).collect();
-        let started: Vec<&CallStarted> = open.iter().map(|call| &*call.started).collect();
-        let answer = match only_text(prompt) {
-            Some(said) if may_answer => in_words(&started, said.trim())?,
-            _ => None,
-        };
-        Ok::<_, Error>((answer, open.last().and_then(|call| call.index)))
-    })?;
+        let started: Vec<_> = open.iter().map(|call| Arc::clone(&call.started)).collect();
+        (started, open.last().and_then(|call| call.index))
+    });
+    let is_command = |said: &str| {
+        let said = [PromptPart::Text(said.to_owned())];
+        context.here().is_some_and(|session| session.is_command(&said))
+    };
+    let answer = match only_text(prompt) {
+        Some(said) if may_answer => in_words(&open, said.trim(), is_command)?,
+        _ => None,
+    };
     Ok(match (answer, asked_at) {
         (Some(answer), _) => PromptReply::Answer(answer),
         (None, Some(index)) => {
@@ -240,8 +244,13 @@ fn only_text(prompt: &[PromptPart]) -> Option<&str> {
 }
 
 /// Returns the answer that a text gives: the whole text must be an answer to the only open question, or an
-/// answer followed by the id of the call that it is for.
-fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirmation>, Error> {
+/// answer followed by the id of the call that it is for. `is_command`: predicate that is `true` for a command, which is
+/// no answer to a question of the model.
+fn in_words(
+    open: &[Arc<CallStarted>],
+    said: &str,
+    is_command: impl Fn(&str) -> bool,
+) -> Result<Option<ToolCallConfirmation>, Error> {
     let means = |started: &CallStarted, word: &str| {
         let answer = |option: &str, answers| ToolCallConfirmation {
             tool_call_id: started.call.id.clone(),
@@ -251,7 +260,7 @@ fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirma
         };
         match chosen(started, word) {
             Some(option) => Some(answer(option, Vec::new())),
-            None if started.input_questions().is_empty() => None,
+            None if started.input_questions().is_empty() || is_command(word) => None,
             None => {
                 let answers = tool_call::input_answers(started.input_questions(), word)?;
                 Some(answer(ANSWERS_OPTION, answers))
@@ -281,14 +290,14 @@ fn in_words(open: &[&CallStarted], said: &str) -> Result<Option<ToolCallConfirma
 
 fn read_answer(given: &ToolCallConfirmation, started: &CallStarted) -> Result<Answer, Error> {
     let edit = started.editable().is_some();
-    if !given.answers.is_empty() {
-        return read_input(given, started);
-    }
     let plain = [ONCE_OPTION, YES_WORD].contains(&given.selected_option_id.as_str());
     if given.new_content.is_some() && !(edit && plain) {
         let message =
             format!("`new_content` is allowed only with `{ONCE_OPTION}`, for a change of a file");
         return Err(error::invalid_params(message));
+    }
+    if given.selected_option_id == ANSWERS_OPTION {
+        return read_input(given, started);
     }
     match tool_call::answer(started, &given.selected_option_id) {
         Some(Answer::Once { .. }) => Ok(Answer::Once { edited: given.new_content.clone() }),
@@ -340,4 +349,67 @@ fn stale(given: &ToolCallConfirmation, error: &AnswerError) -> Error {
     };
     let message = format!("tool call {} is not awaiting confirmation ({why})", given.tool_call_id);
     error::invalid_params(message).with(json!({ "tool_call_id": given.tool_call_id }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_agent::session::Question;
+
+    /// Returns a call by which the model asks a question with these options.
+    fn asked_input(labels: &[&str]) -> Arc<CallStarted> {
+        let options: Vec<_> = labels.iter().map(|label| json!({ "label": label })).collect();
+        let question = Question { subject: QuestionSubject::UserInput, ..Question::default() };
+        let started = json!({
+            "call": { "id": "1", "name": "x", "args": {} }, "caller": "Model", "kind": "Other",
+            "summary": { "label": "x", "locations": [], "diff": null }, "question": question,
+            "access": { "UserInput": { "questions": [{ "question": "a", "options": options }] } },
+        });
+        Arc::new(serde_json::from_value(started).unwrap())
+    }
+
+    /// Checks the answer that a text gives to a question with these options; `None` if the text is no answer.
+    #[track_caller]
+    fn check(labels: &[&str], said: &str, expected: Option<&Answer>) {
+        let started = asked_input(labels);
+        let is_command = |said: &str| said.starts_with("/help");
+        let given = in_words(&[Arc::clone(&started)], said, is_command).unwrap();
+        let answer = given.map(|given| read_answer(&given, &started).unwrap());
+        assert_eq!(answer.as_ref(), expected, "{said}");
+    }
+
+    fn input(text: &str) -> Answer {
+        Answer::Input(vec![text.to_owned()])
+    }
+
+    #[test]
+    fn a_text_chooses_an_id_unless_an_option_of_the_question_has_that_name() {
+        let usual = ["Red", "Blue"];
+        check(&usual, "`option_2`", Some(&input("Blue")));
+        check(&usual, "option_1 1", Some(&input("Red")));
+        check(&usual, "option_3", Some(&input("option_3")));
+        check(&usual, "Cancel.", Some(&Answer::Reject));
+        let named = ["Cancel", "option_1"];
+        check(&named, "cancel", Some(&input("Cancel")));
+        check(&named, "option_1", Some(&input("option_1")));
+        check(&named, "option_2", Some(&input("option_1")));
+    }
+
+    #[test]
+    fn the_way_to_leave_a_question_out_is_told_unless_an_option_has_its_name() {
+        let told = |labels: &[&str]| {
+            let text = tool_call::question(&asked_input(labels)).into_iter().next().unwrap().text;
+            text.unwrap().contains("`cancel` leaves the decision")
+        };
+        assert!(told(&["Red", "Blue"]));
+        assert!(!told(&["Go on", "Cancel"]));
+    }
+
+    #[test]
+    fn a_text_that_begins_with_a_slash_is_an_answer_unless_it_is_a_command() {
+        check(&["Red", "Blue"], "/etc/hosts", Some(&input("/etc/hosts")));
+        check(&["Red", "Blue"], "/etc/hosts 1", Some(&input("/etc/hosts")));
+        check(&["Red", "Blue"], "/help", None);
+        check(&["Red", "Blue"], "/help 1", None);
+    }
 }
