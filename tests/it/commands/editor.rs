@@ -74,7 +74,7 @@ async fn a_model_can_be_set_to_a_script_and_not_to_nonsense() {
     for (prompt, expected) in [
         ("/model set x-9", "Unknown model `x-9`. Known models: `gemini-2.5-flash`"),
         ("/model set gpt-9", "Unknown model `gpt-9` for Gemini: use `openai:gpt-9`"),
-        ("/model set bedrock:x", "Unknown provider `bedrock` in the model `bedrock:x`."),
+        ("/model set nowhere:x", "Unknown provider `nowhere` in the model `nowhere:x`."),
         ("/model set gemini-3/../x", "Unknown model"),
         ("/model set replay:none", "cannot read the replay script none"),
         ("hello", "The model says so."),
