@@ -66,7 +66,7 @@ pub enum Preimage {
 pub struct ContentId {
     /// SHA-256, in hexadecimal.
     sha256: String,
-    /// Number of bytes.
+    /// Size of the content, in bytes.
     bytes: u64,
 }
 

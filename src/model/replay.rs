@@ -170,7 +170,8 @@ impl Replay {
         let answered = since.iter().filter(answers).count();
         let (line, given) = match progress.given.get(&key) {
             Some((line, given)) if answered > 0 => (*line, given + 1),
-            // If another process has given the earlier answers, only their number in the prompt tells the next one.
+            // If another process has given the earlier answers, only the count of answers in the prompt tells which
+            // answer of the script comes next.
             _ => (self.line_for(&prompt, &mut progress.next), answered),
         };
         progress.given.insert(key, (line, given));

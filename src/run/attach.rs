@@ -58,8 +58,8 @@ pub(crate) async fn attach(attach: &AttachArgs) -> anyhow::Result<ExitReason> {
         served = tui::run(service) => {
             served.map(terminal::exit_reason)
         }
-        // `end` does not wait for the interrupt: the screen handles it, because the external editor may be in the
-        // terminal.
+        // `end` waits for the signals that end a program, except SIGINT (Ctrl+C). The screen handles SIGINT, which may be
+        // meant for the external editor that has the terminal.
         signal = signals.end() => Ok(ExitReason::Signal(signal)),
     }
 }

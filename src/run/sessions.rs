@@ -133,7 +133,7 @@ impl StoredSessions {
     fn row(&self, listed: &Listed, number: Option<usize>) -> [String; LIST_COLUMNS] {
         let turns = if listed.turns == 1 { "turn" } else { "turns" };
         let owner = listed.head.owner.as_ref();
-        // A session without an owner is the user's own. Its context means nothing to the user, so it is not shown.
+        // A session without an owner is the user's own. The id of its A2A context means nothing to the user, and is not shown.
         let context = owner.and(listed.head.context.as_ref());
         let place = || below_home(&listed.head.directory, &self.env);
         let title = titled(listed);

@@ -172,7 +172,8 @@ impl Sandbox {
 }
 
 /// Makes the kernel end a command by SIGKILL when the thread that starts the command ends. To be started by the main
-/// thread, which ends with the program: a thread of a runtime may end earlier.
+/// thread, which ends with the program: a thread of a runtime may end earlier. With Landlock only the command itself ends,
+/// because the kernel knows no group of the processes that the command has started.
 pub fn end_with_thread(command: &mut Command) {
     let set = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
     // SAFETY: between fork and exec the closure makes one system call, and allocates nothing.

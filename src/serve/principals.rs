@@ -342,7 +342,8 @@ impl TokenFile {
             Ok((Some(_), None)) => {}
             Ok((None, None)) => {
                 known.stamp = None;
-                // A file that existed before still makes tokens necessary.
+                // Once there was a file of tokens, requests need a token even after the file was removed. Then no token
+                // is valid.
                 if self.list.borrow().is_some() {
                     self.clear_tokens(&mut known, "the file was removed");
                 }

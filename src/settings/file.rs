@@ -109,7 +109,8 @@ pub(super) fn read(path: &Path) -> Result<Option<Node>, String> {
     }
 }
 
-/// Parses the text of a file. The error is the line of the mistake, and the rest of a sentence about it.
+/// Parses the text of a file. The error is the number of the faulty line, and the end of a message that begins with the
+/// file and the line.
 pub(super) fn parse(text: &str) -> Result<Option<Node>, (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match parse_to_ast(text, &CollectOptions::default(), &PARSE_OPTIONS) {

@@ -87,7 +87,8 @@ impl<'de> Deserialize<'de> for ElementIn {
         // This calls the trait's function: `Event` has another function of that name, which does not know other
         // versions' events.
         let event = <Event as Deserialize>::deserialize(deserializer)?;
-        // No event has the shape of a run, so `Event` reads a run as an unknown event.
+        // A line may hold a run, which stands for many events of one kind, such as the pieces of an answer. No event has
+        // the shape of a run, so `Event` reads a run as an unknown event.
         let run = match &event {
             Event::Unknown(unknown) => serde_json::from_str(unknown.json()).ok(),
             _ => None,

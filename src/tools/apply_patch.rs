@@ -232,9 +232,10 @@ impl WorkingFiles {
         Ok(())
     }
 
-    /// Returns whether a file exists before the patch.
+    /// Returns whether a file exists before the patch, as far as the file has been read.
     fn exists(&self, named: &str) -> bool {
-        !self.files[self.find(named)].original.is_new()
+        let is_there = |at: usize| !self.files[at].original.is_new();
+        self.names.iter().any(|(name, at)| name == named && is_there(*at))
     }
 
     /// Returns the index of a file that was read.

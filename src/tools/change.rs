@@ -217,7 +217,8 @@ impl Proposal {
         }
         // A failed call is understood to have left the file as it was, so nothing after the write should fail.
         let Some(now) = written else { return Ok(output) };
-        // An undo compares the file with the announced content, but the editor has saved other content.
+        // The editor has saved other content than was announced. The saved content is announced now, because an undo
+        // compares the file with the announcement.
         (cx.announce)(FileChange { after: content, ..change }).await?;
         let host = Arc::clone(&cx.host);
         off_thread(move || Ok(self.altered(output, edited.as_ref(), &now, &host))).await

@@ -40,7 +40,8 @@ use parking_lot::Mutex;
 /// do not count: the peer did not cause them, and its answers to them must be read.
 const MAX_UNREAD: usize = 8 << 20;
 
-/// Time for which the reader waits for a peer that reads nothing at all, before it ends the connection.
+/// Time after which a connection ends if the peer takes none of the output. Meanwhile no further message of the peer is
+/// read.
 const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Settings of a connection.

@@ -23,7 +23,7 @@ pub(super) enum ProfileCredentials {
 pub(super) struct SsoLogin {
     /// Name of the profile.
     pub(super) profile: String,
-    /// Text whose hash is the name of the file with the token: the name of the session, or else the start URL.
+    /// Text whose hash is the name of the file with the token: the name of the SSO session, or else the start URL.
     pub(super) cache_key: String,
     /// Region of the portal.
     pub(super) region: String,

@@ -50,7 +50,7 @@ pub(super) async fn fetch(path: &Path, file: CredentialsFile) -> Result<Expiring
     }
 }
 
-/// Fetches a token of the credentials themselves, which act for no other account.
+/// Fetches a token for the account of the credentials, without impersonating another account.
 async fn fetch_own(path: &Path, file: CredentialsFile) -> Result<Expiring<Secret>, Error> {
     match file {
         CredentialsFile::ServiceAccount(account) => service_account::fetch(path, &account).await,

@@ -236,8 +236,8 @@ async fn find(
     } else {
         add_stored(&mut found, contexts, request, dialect).await?;
     }
-    // A session that was loaded while the stored sessions were read may be missing in both searches, so the loaded
-    // sessions are searched again.
+    // The search of the store passes over loaded sessions. A session that was loaded meanwhile was not among the loaded
+    // sessions of the first search either, so these are searched again.
     add_loaded(&mut found, contexts, request, dialect).await;
     Ok(found)
 }

@@ -80,7 +80,7 @@ pub(super) enum MessageForm {
     Parameters,
     /// Parameters as clients of the first server or of an early implementation send them.
     Early,
-    /// The bare body of `POST /message/stream`.
+    /// The body of `POST /message/stream`: the request itself, without an envelope of JSON-RPC.
     Bare,
 }
 

@@ -349,7 +349,7 @@ impl Ui {
         true
     }
 
-    /// Takes all queued prompts of this terminal back into the line.
+    /// Removes this terminal's prompts from the queue, and puts them back into the input line.
     fn take_all_back(&mut self) {
         let waiting = self.state.own_queued().map(|queued| (queued.id, queued.prompt.clone()));
         let taken = waiting.map(|(turn, text)| {

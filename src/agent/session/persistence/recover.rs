@@ -100,8 +100,8 @@ impl StoredSession {
             Secrets::new()
         });
         let files = match store.shared() {
-            // An error here is an error of the opening. Without the list, new outputs would get names of old ones, by
-            // which the model knows the old outputs.
+            // If the stored outputs cannot be listed, the session is not opened. Otherwise new outputs would get the
+            // names by which the model knows old outputs.
             Some(shared) => shared.files(id).await?,
             None => Vec::new(),
         };

@@ -468,7 +468,8 @@ fn rules_count_before_the_sandbox_and_say_where_a_command_runs() {
     assert_eq!(runs(&session, "cargo build", Some(WorkspaceWrite)), WorkspaceWrite);
     assert_eq!(runs(&session, "pytest", None), ReadOnly);
     for (line, asks, mode) in [
-        // A rule without `sandbox` lets no command leave the sandbox.
+        // Columns: the line, the sandbox mode that the model asks for, the mode in which the line would run after a yes.
+        // `cargo build` is allowed by a rule without `sandbox`, so leaving the sandbox is a question all the same.
         ("cargo build", Some(DangerFullAccess), DangerFullAccess),
         ("npm install; cargo build", None, DangerFullAccess),
         ("npm install; make", None, DangerFullAccess),
