@@ -104,7 +104,7 @@ impl QuestionSubject {
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    fn is_call(&self) -> bool {
+    fn is_default(&self) -> bool {
         *self == Self::Call
     }
 }
@@ -113,7 +113,7 @@ impl QuestionSubject {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// Subject, which decides on the answers that the question offers.
-    #[serde(default, skip_serializing_if = "QuestionSubject::is_call")]
+    #[serde(default, skip_serializing_if = "QuestionSubject::is_default")]
     pub subject: QuestionSubject,
     /// Reason for the question; for a command line, the part of the line that is asked about.
     pub why: String,

@@ -138,7 +138,7 @@ pub async fn has_new_sessions(gemini_cli: GeminiCli, store: Arc<dyn Store>) -> b
     }
     let Ok(imported) = imported_sessions(&*store).await else { return false };
     let was_imported = move |file: &PathBuf| {
-        imported.iter().any(|(original, head)| gemini_cli.is_named_after(file, original, head))
+        imported.iter().any(|(original, head)| gemini_cli.is_file_of_chat(file, original, head))
     };
     let is_session = |file: &PathBuf| {
         FoundSession::describe(file, |_| PathBuf::new()).is_ok_and(|session| session.is_some())

@@ -64,7 +64,7 @@ pub fn assess(
     }
     assessment.add_idle_wrappers();
     assessment.add_patterns();
-    assessment.add_started_programs();
+    assessment.add_programs_of_readers();
     assessment.add_repositories();
     Ok(assessment.commands.into_iter().map(|found| found.assessed).collect())
 }
@@ -236,7 +236,7 @@ impl Assessment<'_> {
     /// Adds a finding to each reading command that may start a program, if another command of the line does more than
     /// read. Such a line is not given the variables of [`variables_of_reading`], because its other commands may need
     /// hooks and toolchains.
-    fn add_started_programs(&mut self) {
+    fn add_programs_of_readers(&mut self) {
         if self.commands.iter().all(|found| found.assessed.only_reads()) {
             return;
         }

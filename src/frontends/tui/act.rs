@@ -385,7 +385,7 @@ impl Ui {
     /// Lets the user edit the prompt in the external editor.
     async fn edit_prompt(&mut self) -> anyhow::Result<()> {
         let text = self.state.input.text().to_owned();
-        if let Some(text) = self.edited(&text, ".md").await? {
+        if let Some(text) = self.edit_externally(&text, ".md").await? {
             self.state.input.set(text.trim_end());
         }
         Ok(())
@@ -393,7 +393,11 @@ impl Ui {
 
     /// Lets the user edit a text in the external editor and returns the result; `None`, and a hint with the reason, if
     /// that fails.
-    async fn edited(&mut self, text: &str, suffix: &str) -> anyhow::Result<Option<String>> {
+    async fn edit_externally(
+        &mut self,
+        text: &str,
+        suffix: &str,
+    ) -> anyhow::Result<Option<String>> {
         self.display.terminal.written().await;
         self.display.leave();
         let edited = self.until_edited(text, suffix).await;

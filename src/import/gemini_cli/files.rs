@@ -114,7 +114,7 @@ impl GeminiCli {
 
     /// Returns `true` if one of the working directory's files is named after the chat from which a session was
     /// imported. `original`: id of the chat; `stored`: head of the session.
-    pub(crate) fn is_named_after(&self, file: &Path, original: &str, stored: &Head) -> bool {
+    pub(crate) fn is_file_of_chat(&self, file: &Path, original: &str, stored: &Head) -> bool {
         // The tag of a saved chat is the whole id of the chat. Two directories may have chats of one tag.
         if let Some(tag) = tag(file) {
             return original == saved_id(&tag) && stored.directory == self.directory;

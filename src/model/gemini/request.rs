@@ -52,7 +52,7 @@ struct FunctionDeclaration<'a> {
 impl GenerateContentRequest<'_> {
     /// Writes the body for `streamGenerateContent`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
-        let messages = self.messages();
+        let messages = self.hardened_messages();
         let mut contents = contents::contents(&messages, self.target);
         if let (Some(last), Some(text)) = (contents.last_mut(), self.nudge) {
             last.parts.push(Part::Text { text });
@@ -81,10 +81,12 @@ impl GenerateContentRequest<'_> {
         struct CountTokensBody<'a> {
             contents: Vec<Content<'a>>,
         }
-        json(&CountTokensBody { contents: contents::contents(&self.messages(), self.target) })
+        json(&CountTokensBody {
+            contents: contents::contents(&self.hardened_messages(), self.target),
+        })
     }
 
-    fn messages(&self) -> Vec<Arc<Message>> {
+    fn hardened_messages(&self) -> Vec<Arc<Message>> {
         history::harden(&self.prompt.messages, |answer, native| {
             contents::speaks(answer, native, self.target)
         })

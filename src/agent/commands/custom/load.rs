@@ -193,7 +193,7 @@ impl Walk<'_> {
         let top = &self.place.dir;
         for path in paths {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with('.') || self.found.len() >= self.most || !self.inside(&path) {
+            if name.starts_with('.') || self.found.len() >= self.most || !self.may_load(&path) {
                 continue;
             }
             let depth = path.strip_prefix(top).map_or(0, |below| below.components().count());
@@ -207,7 +207,7 @@ impl Walk<'_> {
 
     /// Returns `true` if the real path is in the directory: a project's symbolic links must not lead out of it. The
     /// user's own links may.
-    fn inside(&self, path: &Path) -> bool {
+    fn may_load(&self, path: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         self.place.owner == CommandOwner::User
             || real(path).zip(real(&self.place.dir)).is_some_and(|(it, top)| it.starts_with(top))

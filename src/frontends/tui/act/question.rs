@@ -93,7 +93,7 @@ impl Ui {
         let name = path.rsplit('/').next().unwrap_or_default();
         let suffix = name.rfind('.').map_or("", |at| &name[at..]).to_owned();
         let (call, text) = (dialog.call().to_owned(), text.to_owned());
-        if let Some(edited) = self.edited(&text, &suffix).await? {
+        if let Some(edited) = self.edit_externally(&text, &suffix).await? {
             if edited == text {
                 self.state.hint = Some("not changed: the question is still open".to_owned());
             } else {
