@@ -14,6 +14,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use reqwest::Request;
 use serde::Deserialize;
+use tandem_content::blocking::try_blocking;
 use tandem_model::authorization::Authorizer;
 use tandem_model::{Error, Secret};
 
@@ -117,7 +118,9 @@ async fn find(sources: &AwsSources) -> Result<Expiring<Credentials>, Error> {
     if let Some(keys) = &sources.keys {
         return Ok(Expiring { value: keys.credentials(), expires_at: None });
     }
-    match profile::find(&sources.profiles).map_err(Error::NotAuthenticated)? {
+    let files = sources.profiles.clone();
+    let profile = try_blocking(move || profile::find(&files)).await;
+    match profile.map_err(Error::NotAuthenticated)? {
         Some(ProfileCredentials::Keys(keys)) => {
             return Ok(Expiring { value: keys.credentials(), expires_at: None });
         }

@@ -6,11 +6,12 @@ mod machine;
 mod service_account;
 mod token;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use reqwest::Request;
+use tandem_content::blocking::blocking;
 use tandem_model::authorization::Authorizer;
 use tandem_model::{Error, Secret};
 use tandem_net::secret_header;
@@ -39,7 +40,7 @@ impl GoogleConfig {
     }
 
     /// Reads the file of the credentials, and returns it with its path; `None` if there is none.
-    fn read(&self) -> Result<Option<(&Path, CredentialsFile)>, Error> {
+    fn read(&self) -> Result<Option<(PathBuf, CredentialsFile)>, Error> {
         if let Some(path) = &self.named_file {
             let file = credentials_file::read(path)?.ok_or_else(|| {
                 Error::NotAuthenticated(format!(
@@ -48,10 +49,10 @@ impl GoogleConfig {
                     path.display()
                 ))
             })?;
-            return Ok(Some((path, file)));
+            return Ok(Some((path.clone(), file)));
         }
         let Some(path) = &self.user_file else { return Ok(None) };
-        Ok(credentials_file::read(path)?.map(|file| (path.as_path(), file)))
+        Ok(credentials_file::read(path)?.map(|file| (path.clone(), file)))
     }
 }
 
@@ -107,9 +108,11 @@ impl Authorizer for GoogleAuthorizer {
 
 /// Fetches a token with the credentials of the first place that has any.
 async fn find(config: &GoogleConfig) -> Result<Expiring<GoogleToken>, Error> {
-    if let Some((path, file)) = config.read()? {
+    let reading = config.clone();
+    let read = blocking(move || reading.read()).await;
+    if let Some((path, file)) = read.map_err(|error| Error::Unavailable(error.to_string()))?? {
         let quota_project = file.quota_project().map(str::to_owned);
-        let fetched = token::fetch(path, file).await?;
+        let fetched = token::fetch(&path, file).await?;
         let value = GoogleToken { token: fetched.value, quota_project };
         return Ok(Expiring { value, expires_at: fetched.expires_at });
     }

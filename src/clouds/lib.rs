@@ -10,7 +10,7 @@ mod files;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tandem_model::authorization::Authorization;
+use tandem_model::authorization::{Authorization, Authorizer};
 
 use self::aws::{AwsAuthorizer, AwsConfig};
 use self::google::{GoogleAuthorizer, GoogleConfig};
@@ -25,23 +25,26 @@ pub struct Authorizers {
 impl Authorizers {
     /// Returns the authorizer that signs requests for AWS.
     pub fn aws(&self, config: AwsConfig) -> Authorization {
-        let mut known = self.aws.lock();
-        if let Some((_, authorizer)) = known.iter().find(|(known, _)| *known == config) {
-            return Authorization(Arc::<AwsAuthorizer>::clone(authorizer));
-        }
-        let authorizer = Arc::new(AwsAuthorizer::new(config.clone()));
-        known.push((config, Arc::clone(&authorizer)));
-        Authorization(authorizer)
+        find_or_make(&self.aws, config, AwsAuthorizer::new)
     }
 
     /// Returns the authorizer that sends access tokens of Google.
     pub fn google(&self, config: GoogleConfig) -> Authorization {
-        let mut known = self.google.lock();
-        if let Some((_, authorizer)) = known.iter().find(|(known, _)| *known == config) {
-            return Authorization(Arc::<GoogleAuthorizer>::clone(authorizer));
-        }
-        let authorizer = Arc::new(GoogleAuthorizer::new(config.clone()));
-        known.push((config, Arc::clone(&authorizer)));
-        Authorization(authorizer)
+        find_or_make(&self.google, config, GoogleAuthorizer::new)
     }
+}
+
+/// Returns the known authorizer for a way to find credentials, or makes one.
+fn find_or_make<C: Clone + PartialEq, A: Authorizer + 'static>(
+    known: &Mutex<Vec<(C, Arc<A>)>>,
+    config: C,
+    make: fn(C) -> A,
+) -> Authorization {
+    let mut known = known.lock();
+    if let Some((_, authorizer)) = known.iter().find(|(known, _)| *known == config) {
+        return Authorization(Arc::<A>::clone(authorizer));
+    }
+    let authorizer = Arc::new(make(config.clone()));
+    known.push((config, Arc::clone(&authorizer)));
+    Authorization(authorizer)
 }

@@ -71,7 +71,7 @@ struct Walk<'a> {
     found: Vec<Message>,
 }
 
-/// What is known of the item or the statement that is being read.
+/// Facts about the item or the statement that is being read.
 #[derive(Default)]
 struct Around {
     /// Name of the item, or of the variable.

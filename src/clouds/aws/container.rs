@@ -38,7 +38,7 @@ pub(super) async fn fetch(source: &ContainerSource) -> Result<Expiring<Credentia
         )
     })?;
     let mut request = Request::new(Method::GET, url);
-    if let Some(token) = token(source)? {
+    if let Some(token) = token(source).await? {
         let (_, value) = secret_header(AUTHORIZATION.as_str(), token.trim()).ok_or_else(|| {
             Error::NotAuthenticated(
                 "AWS_CONTAINER_AUTHORIZATION_TOKEN has characters that no token can have. Correct it.".to_owned(),
@@ -53,9 +53,9 @@ pub(super) async fn fetch(source: &ContainerSource) -> Result<Expiring<Credentia
     Ok(keys.into_credentials())
 }
 
-fn token(source: &ContainerSource) -> Result<Option<String>, Error> {
+async fn token(source: &ContainerSource) -> Result<Option<String>, Error> {
     match &source.token_file {
-        Some(file) => files::read(file).map(Some).map_err(|error| {
+        Some(file) => files::read(file).await.map(Some).map_err(|error| {
             Error::NotAuthenticated(format!(
                 "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE names {}, which cannot be read: {error}. Correct the variable.",
                 file.display()

@@ -44,7 +44,7 @@ pub(super) async fn fetch(
     login: &SsoLogin,
 ) -> Result<Expiring<Credentials>, Error> {
     let advice = format!("Run `aws sso login --profile {}`.", login.profile);
-    let token = stored_token(files, login).ok_or_else(|| {
+    let token = stored_token(files, login).await.ok_or_else(|| {
         Error::NotAuthenticated(format!(
             "The profile `{}` of AWS has no valid login at IAM Identity Center. {advice}",
             login.profile
@@ -67,11 +67,11 @@ pub(super) async fn fetch(
 }
 
 /// Returns the stored token, unless it has expired.
-fn stored_token(files: &ProfileFiles, login: &SsoLogin) -> Option<String> {
+async fn stored_token(files: &ProfileFiles, login: &SsoLogin) -> Option<String> {
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, login.cache_key.as_bytes());
     let name = hash.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let path = files.sso_cache.as_ref()?.join(format!("{name}.json"));
-    let text = crate::files::read(&path).ok()?;
+    let text = crate::files::read(&path).await.ok()?;
     let token: StoredToken = serde_json::from_str(&text).ok()?;
     let expires_at = token.expires_at.parse::<jiff::Timestamp>().ok()?;
     (SystemTime::from(expires_at) > SystemTime::now()).then_some(token.access_token)

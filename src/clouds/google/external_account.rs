@@ -46,7 +46,7 @@ pub(super) async fn fetch(
 /// Returns the token of the other service.
 async fn subject_token(path: &Path, source: &CredentialSource) -> Result<Secret, Error> {
     let text = match (&source.file, &source.url) {
-        (Some(file), _) => files::read(file).map_err(|error| {
+        (Some(file), _) => files::read(file).await.map_err(|error| {
             Error::NotAuthenticated(format!(
                 "{} names the file {} for a token, which cannot be read: {error}.",
                 path.display(),
