@@ -1,7 +1,7 @@
 //! Command lines of a session with a sandbox: where each line runs, and which lines are asked about.
 
 use std::fmt::Write as _;
-use std::fs;
+use std::{fs, thread};
 
 use expect_test::{expect, expect_file};
 use serde_json::json;
@@ -253,27 +253,34 @@ fn no_line_leaves_without_a_question_and_none_is_asked_about_that_was_not_before
     let path = repository_file("fixtures/policy/commands.txt");
     let lines = fs::read_to_string(path).unwrap();
     let lines = lines.lines().filter(|line| !line.is_empty() && !line.starts_with(['-', ' ']));
-    let sessions = [Mode::Default, Mode::AutoEdit, Mode::Plan].map(Session::new);
-    for line in lines {
-        for session in &sessions {
-            let mode = session.permissions.mode();
-            let root = session.workspace.root.display().to_string();
-            let line = line.replace("{root}", &root).replace('⏎', "\n").replace('⇥', "\t");
-            let before = check(session, None, &line, None).verdict;
-            for protects in [true, false] {
-                let situation = SandboxSituation { protects, ..WHOLE };
-                let Checked { verdict, sandbox, .. } = check(session, situation, &line, None);
-                if verdict == Verdict::Allow {
-                    assert_ne!(sandbox, DangerFullAccess, "{mode} {line}");
-                } else {
-                    assert_ne!(before, Verdict::Allow, "{mode} {line}: {verdict:?}");
-                }
-                let leaves = check(session, situation, &line, Some(DangerFullAccess));
-                let runs_outside =
-                    leaves.verdict == Verdict::Allow && leaves.sandbox == DangerFullAccess;
-                assert!(!runs_outside, "{mode} {line}");
-            }
+    let lines: Vec<_> = lines.collect();
+    thread::scope(|scope| {
+        for mode in [Mode::Default, Mode::AutoEdit, Mode::Plan] {
+            let lines = &lines;
+            scope.spawn(move || {
+                let session = Session::new(mode);
+                lines.iter().for_each(|line| does_not_leave(&session, mode, line));
+            });
         }
+    });
+}
+
+/// Asserts that a line leaves the sandbox only after a question, and that a sandbox adds no question.
+fn does_not_leave(session: &Session, mode: Mode, line: &str) {
+    let root = session.workspace.root.display().to_string();
+    let line = line.replace("{root}", &root).replace('⏎', "\n").replace('⇥', "\t");
+    let before = check(session, None, &line, None).verdict;
+    for protects in [true, false] {
+        let situation = SandboxSituation { protects, ..WHOLE };
+        let Checked { verdict, sandbox, .. } = check(session, situation, &line, None);
+        if verdict == Verdict::Allow {
+            assert_ne!(sandbox, DangerFullAccess, "{mode} {line}");
+        } else {
+            assert_ne!(before, Verdict::Allow, "{mode} {line}: {verdict:?}");
+        }
+        let leaves = check(session, situation, &line, Some(DangerFullAccess));
+        let runs_outside = leaves.verdict == Verdict::Allow && leaves.sandbox == DangerFullAccess;
+        assert!(!runs_outside, "{mode} {line}");
     }
 }
 

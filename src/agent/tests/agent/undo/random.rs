@@ -187,7 +187,7 @@ fn undo(expected: &mut Expected, prompt: &str) -> Option<usize> {
 fn files_end_as_the_rules_say_and_nothing_is_lost_that_the_user_wrote() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // `.ci/run` sets `UNDO_CASES` to a larger number.
-    let cases = std::env::var("UNDO_CASES").map_or(1000, |cases| cases.parse().unwrap());
+    let cases = std::env::var("UNDO_CASES").map_or(300, |cases| cases.parse().unwrap());
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&prop::collection::vec(step(), 1..12), |steps| {

@@ -16,6 +16,7 @@ use test_support::limit::{HANG, block_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::laws::{batch, head, indexes, is_held, new_id};
@@ -232,19 +233,23 @@ async fn an_append_whose_request_or_answer_was_lost_is_in_the_log_once() {
     assert_eq!(indexes(&store, &id).await, (0..20).collect::<Vec<_>>());
 }
 
-/// Appends events to many sessions while the server is disturbed. Returns the number of confirmed events of each
-/// session.
+/// Number of sessions that [`busy`] appends to.
+const BUSY_SESSIONS: usize = 12;
+
+/// Appends events to many sessions while the server is disturbed. `appended` counts them. Returns the number of
+/// confirmed events of each session.
 async fn busy(
     store: &PostgresStore,
-    sessions: usize,
     events: usize,
+    appended: &watch::Sender<usize>,
     trouble: impl Future<Output = ()>,
 ) -> HashMap<String, usize> {
-    let work = (0..sessions).map(|_| async {
+    let work = (0..BUSY_SESSIONS).map(|_| async {
         let id = new_id();
         let mut lease = store.create(&head(&id)).await.unwrap();
         for n in 0..events {
             lease.append(vec![batch(n, 1)]).await.unwrap();
+            appended.send_modify(|count| *count += 1);
             // The pause lets the other sessions append in between.
             sleep(Duration::from_millis(1)).await;
         }
@@ -260,20 +265,25 @@ async fn when_the_server_crashes_or_freezes_nothing_is_lost_and_nothing_is_there
     let database = cluster.database();
     let limits = PostgresLimits { patience: Duration::from_secs(2), ..LIMITS };
     let store = PostgresStore::connect(&database.address(), limits).await.unwrap();
+    let appended = watch::Sender::new(0);
+    // The server's trouble comes in the middle of the work, each time after another tenth of the events.
+    let until = async |tenths| {
+        let count = BUSY_SESSIONS * 400 * tenths / 10;
+        appended.subscribe().wait_for(|appended| *appended >= count).await.unwrap();
+    };
     let trouble = async {
-        // Real waits: the server's trouble comes in the middle of the work.
-        for _ in 0..3 {
-            sleep(Duration::from_millis(300)).await;
+        for tenths in 1..=3 {
+            until(tenths).await;
             tokio::task::block_in_place(|| cluster.crash());
         }
-        sleep(Duration::from_millis(300)).await;
+        until(4).await;
         tokio::task::block_in_place(|| cluster.freeze());
-        // The server is away for longer than any client waits for an answer.
+        // A real wait: the server is away for longer than any client waits for an answer.
         sleep(Duration::from_secs(3)).await;
         tokio::task::block_in_place(|| cluster.thaw());
     };
     // All sessions begin before the first crash, because a session begins only when the server is there.
-    let kept = busy(&store, 12, 400, trouble).await;
+    let kept = busy(&store, 400, &appended, trouble).await;
     let other = database.connect().await;
     for (id, count) in kept {
         assert_eq!(indexes(&other, &id).await, (0..count).collect::<Vec<_>>());
@@ -290,16 +300,18 @@ async fn when_the_primary_dies_and_its_synchronous_standby_takes_over_nothing_is
     let address: DatabaseAddress =
         format!("{url}?target_session_attrs=read-write").parse().unwrap();
     let store = PostgresStore::connect(&address, LIMITS).await.unwrap();
+    let appended = watch::Sender::new(0);
     let trouble = async {
         // The primary dies in the middle of the work.
-        sleep(Duration::from_millis(300)).await;
+        let half = BUSY_SESSIONS * 200 / 2;
+        appended.subscribe().wait_for(|appended| *appended >= half).await.unwrap();
         tokio::task::block_in_place(|| {
             primary.kill();
             standby.promote();
         });
     };
     // Each append succeeds, so all events must be stored.
-    let kept = busy(&store, 12, 200, trouble).await;
+    let kept = busy(&store, 200, &appended, trouble).await;
     let other = PostgresStore::connect(&address, LIMITS).await.unwrap();
     for (id, count) in kept {
         assert_eq!(indexes(&other, &id).await, (0..count).collect::<Vec<_>>());
@@ -503,7 +515,8 @@ async fn people_are_told_what_is_wrong_and_what_to_do_without_the_password() {
 
     // The port is free: no server listens there.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-    let nobody = refused(&format!("postgres://me:secret@127.0.0.1:{free}/x")).await;
+    let free_url = format!("postgres://me:secret@127.0.0.1:{free}/x");
+    let nobody = refused_within(&free_url, Duration::from_secs(1)).await;
     expect!["the database `x` at 127.0.0.1:FREE: it cannot be reached (Connection refused (os error 111)); is it running, and is its address right?"].assert_eq(&nobody.replace(&free.to_string(), "FREE"));
 
     // A server listens, and never answers.
