@@ -58,5 +58,7 @@ pub use self::output::{
     WebSource,
 };
 pub use self::tool::{Freeform, Tool, ToolKind, ToolSpec};
-pub use self::user_input::{InputOption, InputQuestion, MAX_INPUT_ANSWER_CHARS, is_answer};
+pub use self::user_input::{
+    InputOption, InputQuestion, MAX_INPUT_ANSWER_CHARS, answered, is_answer,
+};
 pub use self::user_question::{AskUser, UserAnswer, UserQuestion};

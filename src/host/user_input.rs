@@ -1,6 +1,10 @@
 //! Questions of the model to the user. Each offers options, and also takes a text of the user's own.
 
+use std::iter;
+
 use serde::{Deserialize, Serialize};
+
+use super::output::{ResultContent, ToolOutput};
 
 /// Maximum length of an answer, in characters.
 pub const MAX_INPUT_ANSWER_CHARS: usize = 4000;
@@ -50,6 +54,19 @@ impl InputQuestion {
         });
         format!("{}\n{}", self.question, options.collect::<String>())
     }
+}
+
+/// Returns the result of a call that asked the user these questions: each question with its answer. An answer that is
+/// empty or missing is none.
+pub fn answered(questions: &[InputQuestion], answers: &[String]) -> ToolOutput {
+    let answers = answers.iter().map(String::as_str).chain(iter::repeat(""));
+    let lines = questions.iter().zip(answers).map(|(asked, answer)| {
+        let answer = if answer.is_empty() { "(no answer)" } else { answer };
+        format!("{}\nAnswer: {answer}", asked.question)
+    });
+    let text = lines.collect::<Vec<_>>().join("\n\n");
+    let shown = Some(ResultContent::Output(text.clone()));
+    ToolOutput { text, media: Vec::new(), shown }
 }
 
 /// Returns `true` if a text is short enough for an answer.

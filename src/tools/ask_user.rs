@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use tandem_host::{
-    InputOption, InputQuestion, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError,
-    ToolKind, ToolOutput, ToolSpec, parse,
+    InputOption, InputQuestion, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind,
+    ToolSpec, answered, parse,
 };
 
 /// Maximum number of questions in a call.
@@ -180,7 +180,7 @@ impl Tool for AskUser {
     async fn prepare(&self, args: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
         let questions = parse::<AskArgs>(args)?.questions()?;
         let asked = questions.clone();
-        let run = move |answers| std::future::ready(Ok(answered(&asked, answers)));
+        let run = move |answers: Vec<String>| std::future::ready(Ok(answered(&asked, &answers)));
         Ok(Invocation::input(summary(&questions), questions, run))
     }
 }
@@ -193,18 +193,6 @@ fn summary(questions: &[InputQuestion]) -> Summary {
     })
 }
 
-/// Returns the answers for the model and for people, each with its question.
-fn answered(questions: &[InputQuestion], answers: Vec<String>) -> ToolOutput {
-    let answers = answers.into_iter().chain(std::iter::repeat(String::new()));
-    let lines = questions.iter().zip(answers).map(|(asked, answer)| {
-        let answer = if answer.is_empty() { "(no answer)" } else { &answer };
-        format!("{}\nAnswer: {answer}", asked.question)
-    });
-    let text = lines.collect::<Vec<_>>().join("\n\n");
-    let shown = Some(ResultContent::Output(text.clone()));
-    ToolOutput { text, media: Vec::new(), shown }
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
@@ -215,11 +203,15 @@ mod tests {
     fn check(questions: Value, answers: &[&str], expected: Expect) {
         let asked =
             parse::<AskArgs>(json!({ "questions": questions })).and_then(AskArgs::questions);
-        let answers = answers.iter().map(|answer| (*answer).to_owned()).collect();
+        let answers: Vec<_> = answers.iter().map(|answer| (*answer).to_owned()).collect();
         let shown = asked.map(|asked| {
             let markdown =
                 asked.iter().map(InputQuestion::markdown).collect::<Vec<_>>().join("\n\n");
-            format!("{}\n\n{markdown}\n\n{}", summary(&asked).label, answered(&asked, answers).text)
+            format!(
+                "{}\n\n{markdown}\n\n{}",
+                summary(&asked).label,
+                answered(&asked, &answers).text
+            )
         });
         expected.assert_eq(&shown.unwrap_or_else(|error| error.message));
     }

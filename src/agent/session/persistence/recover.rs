@@ -264,14 +264,17 @@ async fn resumption(
     Ok(find.await.map_err(io::Error::other)?)
 }
 
-/// Returns the events that end all open questions and calls, and all open turns unless they are resumed.
+/// Returns the events that end all open questions and calls, and all open turns unless they are resumed. Answers that
+/// the user has given to questions of the model become the result of their call.
 fn ends(state: &SessionState, policy: ResumePolicy) -> Vec<Event> {
     let questions = state.open_questions.iter();
     let questions =
         questions.map(|call| Event::QuestionClosed { call: call.clone(), answer: None });
-    let calls = state.open_calls.iter();
-    let calls = calls
-        .map(|call| Event::CallFinished { call: call.clone(), outcome: ToolOutcome::Interrupted });
+    let calls = state.open_calls.iter().map(|call| {
+        let answered = state.input_results.get(call).cloned();
+        let outcome = answered.map_or(ToolOutcome::Interrupted, ToolOutcome::Done);
+        Event::CallFinished { call: call.clone(), outcome }
+    });
     let turns = state.running.iter().chain(&state.waiting);
     let turns = turns.filter(|_| !resumption::goes_on(state, policy));
     let turns =

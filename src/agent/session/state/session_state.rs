@@ -1,19 +1,20 @@
 //! The state of a session besides its conversation, folded from its log. A session that is opened again begins with
 //! this state.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::spending::ChargedRequest;
 use super::turn_progress::TurnProgress;
 use crate::session::events::event::{
-    Event, Origin, PromptPart, StopReason, TaskEvent, TurnId, reads_as_command,
+    CallStarted, Event, Origin, PromptPart, StopReason, TaskEvent, TurnId, reads_as_command,
 };
 use crate::session::events::log::{Millis, Reader};
 use crate::session::events::principal::SessionAccess;
 use crate::session::events::saved_workspace::{PastTurns, SavedPlace};
 use parking_lot::Mutex;
-use tandem_approval::{Mode, Scope};
+use tandem_approval::{Answer, Decision, Mode, Scope};
+use tandem_host::{Access, ToolOutput, answered};
 
 /// Maximum number of characters of a title, and of the first line of a prompt.
 const LONGEST_LINE: usize = 200;
@@ -68,6 +69,10 @@ pub struct SessionState {
     pub open_calls: BTreeSet<String>,
     /// The ids of the calls whose question is open.
     pub open_questions: BTreeSet<String>,
+    /// The calls that ask the user questions of the model's, until they are answered, by their ids.
+    asking: BTreeMap<String, Arc<CallStarted>>,
+    /// The results of such calls that are answered and have not ended, by their ids.
+    pub(crate) input_results: BTreeMap<String, ToolOutput>,
 }
 
 impl SessionState {
@@ -172,13 +177,31 @@ impl SessionState {
                 if started.question.is_some() {
                     self.open_questions.insert(id.clone());
                 }
+                if matches!(started.access, Access::UserInput { .. }) {
+                    self.asking.insert(id.clone(), Arc::clone(started));
+                }
             }
-            Event::QuestionClosed { call, .. } => _ = self.open_questions.remove(call),
+            Event::QuestionClosed { call, answer } => {
+                self.open_questions.remove(call);
+                self.fold_answer(call, answer.as_ref().map(|(answer, _)| answer));
+            }
             Event::CallFinished { call, .. } => {
                 self.calls.insert(call.clone());
                 self.open_calls.remove(call);
+                self.asking.remove(call);
+                self.input_results.remove(call);
             }
             _ => {}
+        }
+    }
+
+    /// Folds in the end of a question. The result of a call that asks the user is the answers, so the result is known
+    /// before the call ends.
+    fn fold_answer(&mut self, call: &str, answer: Option<&Answer>) {
+        let Some(started) = self.asking.remove(call) else { return };
+        if let Some(Decision::RunWithInput(answers)) = answer.map(Answer::decision) {
+            let result = answered(started.input_questions(), answers);
+            self.input_results.insert(call.to_owned(), result);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::session::events::event::{Caller, Event, ToolOutcome};
+use tandem_approval::Decision;
 use tandem_model::FinishReason;
 
 /// Maximum number of times that a turn is resumed without a whole answer in between: the turn itself may be what kills
@@ -69,8 +70,12 @@ impl TurnProgress {
                 calls.insert(started.call.id.clone());
             }
             Event::QuestionClosed { call, answer } => {
-                let runs = answer.as_ref().is_some_and(|(answer, _)| answer.decision().runs());
-                if self.asked.remove(call) && runs {
+                // The answers to questions of the model are the result of their call, which changes nothing.
+                let changes = answer.as_ref().is_some_and(|(answer, _)| {
+                    let decision = answer.decision();
+                    decision.runs() && !matches!(decision, Decision::RunWithInput(_))
+                });
+                if self.asked.remove(call) && changes {
                     self.begun.insert(call.clone());
                 }
             }

@@ -12,7 +12,7 @@ use tandem_agent::session::{
 };
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
 use tandem_approval::Mode;
-use tandem_host::{Access, ToolKind};
+use tandem_host::{Access, InputQuestion, ToolKind};
 use tandem_model::{Call, FinishReason, Usage};
 use tokio::time::timeout;
 
@@ -248,6 +248,39 @@ async fn a_call_that_was_allowed_may_have_begun() {
     "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn the_answers_to_a_question_of_the_model_are_told_by_the_next_process() {
+    let questions = vec![
+        InputQuestion { question: "Which?".to_owned(), header: String::new(), options: Vec::new() },
+        InputQuestion { question: "Why?".to_owned(), header: String::new(), options: Vec::new() },
+    ];
+    let asked = called(ToolKind::Other, true).into_iter().map(|event| match event {
+        Event::CallStarted(started) => {
+            let access = Access::UserInput { questions: questions.clone() };
+            Event::CallStarted(Arc::new(CallStarted { access, ..(*started).clone() }))
+        }
+        event => event,
+    });
+    let answer = Answer::Input(vec!["Red".to_owned(), String::new()]);
+    let answered =
+        Event::QuestionClosed { call: "c1".to_owned(), answer: Some((answer, Origin::Terminal)) };
+    let after = [told(), asked.collect(), vec![answered]].concat();
+    check(ResumePolicy::Safe, after, expect![[r#"
+        c1: Done(ToolOutput { text: "Which?\nAnswer: Red\n\nWhy?\nAnswer: (no answer)", media: [], shown: Some(Output("Which?\nAnswer: Red\n\nWhy?\nAnswer: (no answer)")) })
+        turn 1 goes on
+        Whole.
+        turn 1 ends: EndTurn
+        --
+        user: go
+        assistant: I look. [c1]
+        results: c1 Which?
+        Answer: Red
+
+        Why?
+        Answer: (no answer)
+    "#]]).await;
 }
 
 #[tokio::test]
