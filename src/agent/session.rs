@@ -72,7 +72,7 @@ use tandem_approval::Permissions;
 pub use tandem_approval::sandbox_mark::without_sandbox_marks;
 pub use tandem_approval::{
     Answer, BuiltInRule, Choice, ChoiceKind, Decision, Mode, Question, QuestionSubject, RuleName,
-    Saved, Scope, is_same_word, plain_answer,
+    Saved, Scope, describe_program_input, is_same_word, plain_answer,
 };
 use tandem_content::blocking::blocking;
 use tandem_host::background::Background;

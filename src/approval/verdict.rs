@@ -48,7 +48,7 @@ impl Checked {
     #[must_use]
     pub fn unsaved(self, access: &Access) -> Self {
         let leaves = match access {
-            Access::Execute { .. } => {
+            Access::Execute { .. } | Access::ProgramInput(_) => {
                 self.sandbox == SandboxMode::DangerFullAccess && !self.only_reads
             }
             Access::Mcp { .. } | Access::Agent { .. } | Access::AgentQuestion { .. } => true,
@@ -190,6 +190,7 @@ pub enum BuiltInRule {
     Other,
     Patterns,
     Plan,
+    ProgramInput,
     ReadOnly,
     Reads,
     Redirections,
@@ -222,6 +223,7 @@ impl BuiltInRule {
             Self::Other => "other",
             Self::Patterns => "patterns",
             Self::Plan => "plan",
+            Self::ProgramInput => "program-input",
             Self::ReadOnly => "read-only",
             Self::Reads => "reads",
             Self::Redirections => "redirections",

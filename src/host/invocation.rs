@@ -204,6 +204,8 @@ pub enum Access {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sandbox: Option<SandboxRequest>,
     },
+    /// Writes to a command that runs in the background, or closes its standard input.
+    ProgramInput(ProgramInput),
     /// Reads the web.
     Fetch {
         /// Addresses.
@@ -293,6 +295,27 @@ impl Access {
         let Self::Connect { host, port, others, .. } = self else { return Vec::new() };
         [format!("{host}:{port}")].into_iter().chain(others.iter().cloned()).collect()
     }
+}
+
+/// Text that a call writes to a running command, and the command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramInput {
+    /// Process id of the command.
+    pub pid: i32,
+    /// Command line that was started.
+    pub command: String,
+    /// Working directory in which it was started; absolute.
+    pub directory: PathBuf,
+    /// Mode of the sandbox that the command runs in.
+    pub sandbox: SandboxMode,
+    /// Beginning of the line that the text continues; empty if the text begins a line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unfinished: String,
+    /// Text to write; empty if the standard input is only closed.
+    pub text: String,
+    /// `true` if the standard input is closed after the text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closes: bool,
 }
 
 /// Request of a call about the sandbox.

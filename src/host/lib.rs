@@ -49,7 +49,7 @@ pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};
 pub use self::host::{Host, ReadablePath};
 pub use self::invocation::{
-    Access, AnswerContent, FileLocation, Hints, Invocation, SandboxRequest, Summary,
+    Access, AnswerContent, FileLocation, Hints, Invocation, ProgramInput, SandboxRequest, Summary,
 };
 pub use self::limits::ToolLimits;
 pub use self::name_list::NameList;

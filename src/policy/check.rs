@@ -105,6 +105,7 @@ impl<'a> Check<'a> {
             Access::Nothing | Access::Read => return Verdict::Allow,
             Access::ReadFiles { paths, outside } => return self.reading(paths, outside),
             Access::Connect { host, is_allowed, .. } => return self.connection(host, *is_allowed),
+            Access::ProgramInput(input) => return self.feeding(input),
             Access::UserInput { .. } => {
                 return ask(BuiltInRule::UserInput, "the model needs a decision of yours", vec![]);
             }

@@ -67,10 +67,10 @@ pub(super) fn verdict(
         let only_reads = assess().is_ok_and(|commands| only_read(&commands));
         return Checked { only_reads, ..Verdict::Allow.into() };
     }
-    let whole = check.ruling(Subject::Line(text)).filter(|ruling| ruling.rule.reads());
-    if let Some(Ruling { rule, effect: RuleEffect::Deny }) = whole {
-        return denied(rule, &brief(text)).into();
-    }
+    let whole = match line_ruling(check, text) {
+        Ok(whole) => whole,
+        Err(denied) => return denied.into(),
+    };
     let (verdict, only_reads, confined, mut shown) = match assess() {
         Ok(commands) => {
             let remembered = always::line(text, &commands);
@@ -88,6 +88,39 @@ pub(super) fn verdict(
     let sandbox = confined.map_or(SandboxMode::DangerFullAccess, |confined| confined.mode);
     shown.of_home.extend(check.always.readable().cloned());
     Checked { sandbox, shown, only_reads, ..verdict.into() }
+}
+
+/// Returns the verdict on a text for a running program, judged as a line that runs where the program runs. The sandbox
+/// of the program shows the files that it showed when the program started, whatever the text names. So files of the
+/// hidden home are not asked about.
+pub(super) fn input_verdict<'a>(
+    check: &'a Check<'a>,
+    text: &'a str,
+    directory: &'a Path,
+    confined: Option<Confined<'a>>,
+) -> Verdict {
+    let whole = match line_ruling(check, text) {
+        Ok(whole) => whole,
+        Err(denied) => return denied,
+    };
+    match findings::assess(check.environment, text, directory, check.roots, check.secrets) {
+        Ok(commands) => {
+            let remembered = always::line(text, &commands);
+            let always = check.always.covers_line(&remembered, directory);
+            let line = Line { check, text, directory, remembered, always, commands, confined };
+            line.verdict(whole)
+        }
+        Err(why) => unclear(check, text, why, confined),
+    }
+}
+
+/// Returns the ruling on a line as written; the error is the verdict of a rule that denies the line.
+fn line_ruling<'a>(check: &Check<'a>, text: &str) -> Result<Option<Ruling<'a>>, Verdict> {
+    let whole = check.ruling(Subject::Line(text)).filter(|ruling| ruling.rule.reads());
+    match whole {
+        Some(Ruling { rule, effect: RuleEffect::Deny }) => Err(denied(rule, &brief(text))),
+        whole => Ok(whole),
+    }
 }
 
 fn only_read(commands: &[AssessedCommand]) -> bool {

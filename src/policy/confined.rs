@@ -26,6 +26,8 @@ pub(super) struct Confined<'a> {
     /// `true` if the line may change a git repository: git may then run the repository's hooks and filters outside the
     /// sandbox.
     runs_hooks: bool,
+    /// `true` if the program runs already, so that the sandbox was decided on before.
+    is_running: bool,
     request: Option<&'a SandboxRequest>,
 }
 
@@ -49,6 +51,12 @@ impl<'a> Confined<'a> {
         let request = request.filter(|_| !commands.is_empty());
         let decided = Self::from_check(check, sandbox, needed, request);
         Some(Self { harmless, runs_hooks, ..decided })
+    }
+
+    /// Returns the sandbox of a program that runs in `mode` already; `None` if there is no sandbox.
+    pub(super) fn running(check: &Check<'_>, mode: SandboxMode) -> Option<Self> {
+        let sandbox = check.environment.sandbox()?;
+        Some(Self { is_running: true, ..Self::from_check(check, sandbox, mode, None) })
     }
 
     /// Chooses the sandbox for a line that cannot be analysed; `None` if there is no sandbox. If a rule that allows the
@@ -89,7 +97,7 @@ impl<'a> Confined<'a> {
         } else {
             Confinement::Unsandboxed
         };
-        Self { mode, confinement, harmless: false, runs_hooks: false, request }
+        Self { mode, confinement, harmless: false, runs_hooks: false, is_running: false, request }
     }
 
     /// Returns whether the line runs without the sandbox.
@@ -106,12 +114,16 @@ impl<'a> Confined<'a> {
     /// Returns whether the line leaves the sandbox, or exceeds the mode that the user has named. Even mode `yolo` asks
     /// about this.
     pub(super) fn asks_to_leave(&self) -> bool {
-        matches!(self.confinement, Confinement::Outside | Confinement::Exceeding)
+        !self.is_running
+            && matches!(self.confinement, Confinement::Outside | Confinement::Exceeding)
     }
 
     /// Returns the reason to ask about the sandbox mode, for people; `asked`: names of the commands that are asked
     /// about.
     pub(super) fn why(&self, asked: &[String]) -> Option<String> {
+        if self.is_running {
+            return None;
+        }
         let asks_for_more =
             self.request.is_some() && !matches!(self.confinement, Confinement::Inside(_));
         let hooks = if self.runs_hooks { HOOKS_NOTE } else { "" };

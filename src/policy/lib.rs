@@ -16,6 +16,7 @@ pub mod findings;
 mod lookalike;
 mod network;
 mod patch;
+mod program_input;
 mod reads;
 pub mod rules;
 
@@ -37,11 +38,17 @@ impl Policy for RuleSet {
             Access::Execute { command, directory, sandbox } => {
                 command_line::verdict(&check, command, directory, sandbox.as_ref())
             }
+            Access::ProgramInput(input) => check.program_input(input),
             _ => check.call().into(),
         };
-        checked.verdict = match (check.doubted(checked.verdict), request.access) {
-            (Verdict::Ask(question), Access::Execute { command, .. }) => {
-                let why = [vec![question.why], lookalike::remarks(command)].concat().join("; ");
+        let line = match request.access {
+            Access::Execute { command, .. } => Some(command),
+            Access::ProgramInput(input) => Some(&input.text),
+            _ => None,
+        };
+        checked.verdict = match (check.doubted(checked.verdict), line) {
+            (Verdict::Ask(question), Some(line)) => {
+                let why = [vec![question.why], lookalike::remarks(line)].concat().join("; ");
                 Verdict::Ask(Question { why, ..question })
             }
             (verdict, _) => verdict,

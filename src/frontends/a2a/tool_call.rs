@@ -7,7 +7,8 @@ use serde_json::Value;
 use tandem_agent::session::{
     Access, Answer, CallStarted, Choice, ChoiceKind, FileDiff, InputOption, InputQuestion,
     Question, QuestionSubject, ResultContent, Scope, ServerAnswer, ToolKind, ToolOutcome,
-    explain_unknown_outcome, is_same_word, plain_answer, without_sandbox_marks,
+    describe_program_input, explain_unknown_outcome, is_same_word, plain_answer,
+    without_sandbox_marks,
 };
 use tandem_content::visible::{HIDDEN_NOTICE, has_hidden, visible, visible_line};
 use tandem_wire::a2a::{Part, PartData};
@@ -304,6 +305,7 @@ fn request(started: &CallStarted, question: &Question) -> ConfirmationRequest {
             (_, true) => "danger",
             (
                 Access::Execute { .. }
+                | Access::ProgramInput(_)
                 | Access::Edit { .. }
                 | Access::Mcp { .. }
                 | Access::Agent { .. }
@@ -401,6 +403,9 @@ fn details(started: &CallStarted) -> ConfirmationDetails {
         | Access::Agent { description, .. }
         | Access::AgentQuestion { description, .. } => {
             ConfirmationDetails::GenericDetails { description: description.clone() }
+        }
+        Access::ProgramInput(input) => {
+            ConfirmationDetails::GenericDetails { description: describe_program_input(input) }
         }
         Access::Connect { command, .. } => {
             let hosts = started.access.hosts().join("\n");

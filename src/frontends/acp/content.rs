@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use tandem_agent::session::{
     Access, CallStarted, FileDiff, Question, ResultContent, Todo, TodoStatus, ToolOutcome,
-    ToolOutput, WebSource, explain_unknown_outcome, without_sandbox_marks,
+    ToolOutput, WebSource, describe_program_input, explain_unknown_outcome, without_sandbox_marks,
 };
 use tandem_content::fence::fence;
 use tandem_content::visible::{escaped_json, visible, visible_line, visible_prose};
@@ -66,12 +66,15 @@ pub(crate) fn proposal<'a>(
     }
 }
 
-/// Returns the message to another agent, or that agent's question, for protocols whose questions have no field for such
-/// a text.
+/// Returns the message to another agent, that agent's question, or the text for a running program, for protocols whose
+/// questions have no field for such a text.
 pub(crate) fn description(started: &CallStarted) -> Option<CallContent<'_>> {
     match &started.access {
         Access::Agent { description, .. } | Access::AgentQuestion { description, .. } => {
             Some(markdown(fence(&visible(description), "")))
+        }
+        Access::ProgramInput(input) => {
+            Some(markdown(fence(&visible(&describe_program_input(input)), "")))
         }
         _ => None,
     }

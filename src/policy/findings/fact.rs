@@ -36,6 +36,9 @@ pub enum Fact {
     ChangesHiddenHome,
     /// Request of the model that a harmless line leaves the sandbox.
     LeavesSandbox,
+    /// Text for a program that runs. The program may take the text for commands, so that it can do anything that the
+    /// program can.
+    FeedsProgram,
     /// Secret that a tool reads.
     ReadsSecret,
     /// File of the hidden home that a tool, or a command in the sandbox, reads.

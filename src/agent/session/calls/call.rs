@@ -262,8 +262,8 @@ async fn check(
     }
 }
 
-/// Applies the policy to a call of a tool. A command line is parsed and its paths are looked up on disk, which may take
-/// a while and happens on a blocking thread.
+/// Applies the policy to a call of a tool. A command line, or a text for a running program, is parsed and its paths are
+/// looked up on disk, which may take a while and happens on a blocking thread.
 async fn apply_policy(
     engine: &Engine,
     tool: Tooling,
@@ -272,7 +272,7 @@ async fn apply_policy(
     access: &Access,
 ) -> Checked {
     let permissions = Arc::clone(&engine.approvals.permissions);
-    if !matches!(access, Access::Execute { .. }) {
+    if !matches!(access, Access::Execute { .. } | Access::ProgramInput(_)) {
         return permissions.check(&tool.request(args, access), &Environment::default());
     }
     // The policy judges the programs that the line's names resolve to when the line runs, so the search path must be
@@ -377,6 +377,7 @@ async fn execute(
     let cx = context(engine, id, cancel, progress);
     let purpose = match &invocation.access {
         Access::Execute { command, .. } => command,
+        Access::ProgramInput(input) => &input.command,
         Access::Fetch { urls, .. } => &urls.join(", "),
         _ => &invocation.summary.label,
     };

@@ -21,8 +21,9 @@ use tandem_agent::session::{
 use tandem_content::media::Media;
 use tandem_host::preimages::{ContentId, FileChange, Preimage};
 use tandem_host::workspace::OutsideFile;
-use tandem_host::{Hints, InputOption, InputQuestion, ToolError};
+use tandem_host::{Hints, InputOption, InputQuestion, ProgramInput, ToolError};
 use tandem_model::{Call, Error, FinishReason, Native, Part, Retry, Usage};
+use tandem_sandbox::SandboxMode;
 
 use test_fakes::{Fake, is_end, other, session, text, until};
 
@@ -392,6 +393,15 @@ fn accesses() -> Vec<Access> {
         },
         Access::Edit { path: "/p/a".into(), others: vec!["/p/b".into()] },
         Access::UserInput { questions: questions() },
+        Access::ProgramInput(ProgramInput {
+            pid: 7,
+            command: "sh".to_owned(),
+            directory: "/p".into(),
+            sandbox: SandboxMode::ReadOnly,
+            unfinished: "rm".to_owned(),
+            text: " x\n".to_owned(),
+            closes: true,
+        }),
     ];
     for access in &all {
         match access {
@@ -406,6 +416,7 @@ fn accesses() -> Vec<Access> {
             | Access::Agent { .. }
             | Access::AgentQuestion { .. }
             | Access::UserInput { .. }
+            | Access::ProgramInput(_)
             | Access::Other { .. } => {}
         }
     }

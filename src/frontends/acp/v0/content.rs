@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::content::{CallContent, because};
 use tandem_agent::session::{
     Access, CallStarted, CallStatus, FileLocation, Question, QuestionSubject, Todo, TodoStatus,
-    ToolKind, ToolOutcome, without_sandbox_marks,
+    ToolKind, ToolOutcome, describe_program_input, without_sandbox_marks,
 };
 use tandem_content::visible::{visible, visible_line, visible_prose};
 use tandem_wire::acp::v0::{
@@ -82,6 +82,13 @@ pub(super) fn confirmation<'a>(
                 visible(description),
                 because(question),
                 buttons(question)
+            ),
+        },
+        Access::ProgramInput(input) => ToolCallConfirmation::Other {
+            description: format!(
+                "{}\n\n{}",
+                visible(&describe_program_input(input)),
+                because(question)
             ),
         },
         // The question's reason names only one of the files, so the description lists all of them.

@@ -23,8 +23,8 @@ const MAX_OUTPUT_ROWS: usize = 8;
 /// Maximum number of rows of a change.
 const MAX_CHANGE_ROWS: usize = 30;
 
-/// Name of the tool that reads the output of a command in the background.
-const BACKGROUND_TOOL: &str = "read_background_output";
+/// Names of the tools that read the output of a command in the background.
+const BACKGROUND_TOOLS: [&str; 2] = ["read_background_output", "write_stdin"];
 
 /// Maximum number of rows of any other result.
 const MAX_RESULT_ROWS: usize = 3;
@@ -141,7 +141,8 @@ fn remark(card: &CallCard) -> String {
 
 /// Returns whether a call's output was written by a program for a terminal.
 fn runs(started: &CallStarted) -> bool {
-    matches!(started.access, Access::Execute { .. }) || started.call.name == BACKGROUND_TOOL
+    matches!(started.access, Access::Execute { .. })
+        || BACKGROUND_TOOLS.contains(&started.call.name.as_str())
 }
 
 /// Returns the last rows of an output. `plays`: the output is shown as a terminal would show it, else with every hidden

@@ -10,7 +10,7 @@ use super::super::theme::{BOLD_STYLE, CODE_STYLE, DIM_STYLE};
 use super::super::wrap::{Margin, fold, lines};
 use super::diff;
 use tandem_agent::session::{
-    Access, CallStarted, FileDiff, QuestionSubject, without_sandbox_marks,
+    Access, CallStarted, FileDiff, QuestionSubject, describe_program_input, without_sandbox_marks,
 };
 use tandem_content::visible::{has_hidden, visible, visible_line};
 
@@ -78,6 +78,9 @@ impl ContentRows {
                     self.spans(&spans);
                 }
                 self.name("in ", &directory.display().to_string());
+            }
+            (Access::ProgramInput(input), None) => {
+                self.text(&describe_program_input(input), Style::new());
             }
             (Access::Fetch { urls, .. }, None) => {
                 for url in urls {

@@ -14,6 +14,7 @@ mod lines;
 mod manual;
 mod narrow;
 mod patch;
+mod program_input;
 mod questions;
 mod remembered;
 mod sandbox;

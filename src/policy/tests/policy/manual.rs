@@ -12,6 +12,7 @@ use tandem_policy::decide::{Action, Confinement, decide};
 use tandem_policy::findings::Fact;
 use tandem_sandbox::SandboxMode;
 
+use super::program_input::{Running, feed};
 use super::questions::{Session, call};
 use super::repository_file;
 use super::sandbox::{WHOLE, check};
@@ -37,11 +38,15 @@ enum Call {
     ReadOutside(&'static str),
     /// A call of the tool with this name.
     Tool(&'static str, fn() -> Access),
+    /// A text for a program that runs where commands run without a question.
+    Feed(&'static str),
+    /// A text for a program that runs outside of the sandbox, if there is one.
+    FeedOutside(&'static str),
 }
 
-use Call::{Edit, Leaving, Line, Read, ReadOutside, Tool};
+use Call::{Edit, Feed, FeedOutside, Leaving, Line, Read, ReadOutside, Tool};
 
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 30] = [
     Row {
         name: "only reads the workspace",
         facts: &[],
@@ -136,6 +141,16 @@ const ROWS: [Row; 28] = [
         calls: &[Leaving("git status"), Leaving("ls")],
     },
     Row {
+        name: "writes to a program that runs",
+        facts: &[Fact::FeedsProgram],
+        calls: &[Feed("print(1)\n"), Feed("ls\n"), Feed("")],
+    },
+    Row {
+        name: "writes to one that runs outside the sandbox",
+        facts: &[Fact::FeedsProgram],
+        calls: &[FeedOutside("print(1)\n"), FeedOutside("ls\n")],
+    },
+    Row {
         name: "edits a file with a tool",
         facts: &[Fact::WritesFile],
         calls: &[Edit("src/main.rs"), Edit("Makefile")],
@@ -224,6 +239,12 @@ fn verdict(
     let of_tool = |tool, access: &Access| {
         (call(&session.permissions, tool, access), SandboxMode::DangerFullAccess)
     };
+    let of_text = |text, inside| {
+        let sandbox_mode = sandbox.map_or(SandboxMode::DangerFullAccess, |_| inside);
+        let running = Running { sandbox: sandbox_mode, situation: sandbox, unfinished: "" };
+        let checked = feed(session, running, text);
+        (checked.verdict, checked.sandbox)
+    };
     match of {
         Line(line) => of_line(line, None),
         Leaving(line) => of_line(line, Some(SandboxMode::DangerFullAccess)),
@@ -238,6 +259,8 @@ fn verdict(
             of_tool("read_file", &Access::ReadFiles { paths: vec![path.into()], outside })
         }
         Tool(tool, access) => of_tool(tool, &access()),
+        Feed(text) => of_text(text, session.permissions.sandbox_mode(None)),
+        FeedOutside(text) => of_text(text, SandboxMode::DangerFullAccess),
     }
 }
 
@@ -260,8 +283,8 @@ fn action(session: &Session, row: &Row, of: &Call, sandbox: Option<SandboxMode>)
 /// Returns the part of a cell for a call without a sandbox, or with one.
 fn part(session: &Session, row: &Row, of: &Call, situation: Option<SandboxSituation>) -> String {
     let (verdict, sandbox) = verdict(session, of, situation);
-    let is_line = matches!(of, Line(_) | Leaving(_));
-    let action = action(session, row, of, situation.filter(|_| is_line).map(|_| sandbox));
+    let is_run = matches!(of, Line(_) | Leaving(_) | Feed(_) | FeedOutside(_));
+    let action = action(session, row, of, situation.filter(|_| is_run).map(|_| sandbox));
     let decided = match &verdict {
         Verdict::Allow => Action::Run,
         Verdict::Ask(question) if question.every_time() => Action::AskEveryTime,
@@ -304,6 +327,8 @@ fn shown(call: &Call) -> String {
         Leaving(line) => format!("`{line}`, outside"),
         Edit(path) => format!("`write_file`, `{path}`"),
         Read(path) | ReadOutside(path) => format!("`read_file`, `{path}`"),
+        Feed(_) => "`write_stdin`".to_owned(),
+        FeedOutside(_) => "`write_stdin`, outside".to_owned(),
         Tool("other", _) => "another tool".to_owned(),
         Tool(tool, _) => format!("`{tool}`"),
     }
