@@ -1,6 +1,8 @@
 //! Commands that run in the background of a session. Their output is stored up to a limit, and none outlives the
 //! session.
 
+mod input;
+
 use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,17 +16,23 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use self::input::CommandInput;
+pub use self::input::{InputState, MAX_INPUT_BYTES, WriteEnd, Written};
 use super::limits::ToolLimits;
 use super::output::ToolError;
 use super::shell_output::OutputBuffer;
 use super::terminals::RunningCommand;
 use parking_lot::Mutex;
+use tandem_sandbox::SandboxMode;
 
 /// Time to wait for further output when a command has ended but a process that it started still holds the pipe open.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Maximum number of bytes of output that are shown at once.
 const MAX_SHOWN_BYTES: usize = 64 << 10;
+
+/// Time without output after which a command is taken to have written what it had to write.
+const QUIET_TIME: Duration = Duration::from_millis(100);
 
 /// The commands of one session that run in the background, and those that have ended recently.
 pub struct Background {
@@ -48,10 +56,31 @@ pub struct Job {
     pub command: String,
     /// Working directory; absolute.
     pub directory: PathBuf,
+    /// Mode of the sandbox that the command runs in.
+    pub sandbox: SandboxMode,
+    /// Standard input of the command.
+    pub input: CommandInput,
     began: Instant,
-    output: Mutex<OutputBuffer>,
+    output: Mutex<JobOutput>,
+    /// Number of bytes that the command has written so far. It is set after the bytes are stored.
+    written: watch::Sender<u64>,
     status: watch::Sender<JobStatus>,
     stop: CancellationToken,
+}
+
+/// Output of a command.
+struct JobOutput {
+    /// Whole output, as far as it is stored.
+    all: OutputBuffer,
+    /// Output since the last call of [`Job::new_output`].
+    new: OutputBuffer,
+}
+
+impl JobOutput {
+    fn push(&mut self, bytes: &[u8]) {
+        self.all.push(bytes);
+        self.new.push(bytes);
+    }
 }
 
 /// Actions at the end of a background command, unless it ends with the session.
@@ -62,12 +91,21 @@ pub struct JobEnd {
     pub tell: Arc<dyn Fn(&Job) + Send + Sync>,
 }
 
-/// A command that ran in the foreground until now.
-pub struct StartedCommand<'a> {
+/// A command line, and the place where it runs.
+#[derive(Clone, Copy)]
+pub struct CommandPlace<'a> {
     /// Command line for `bash -c`.
-    pub command: &'a str,
+    pub line: &'a str,
     /// Working directory; absolute.
     pub directory: &'a Path,
+    /// Mode of the sandbox that the command runs in.
+    pub sandbox: SandboxMode,
+}
+
+/// A command that ran in the foreground until now.
+pub struct StartedCommand<'a> {
+    /// The command line.
+    pub command: CommandPlace<'a>,
     /// The running command.
     pub running: RunningCommand,
     /// Output so far.
@@ -77,7 +115,7 @@ pub struct StartedCommand<'a> {
 /// A command that could not be taken over into the background.
 pub struct NotAdopted {
     /// The running command.
-    pub running: RunningCommand,
+    pub running: Box<RunningCommand>,
     /// The reason.
     pub why: io::Error,
 }
@@ -159,15 +197,14 @@ impl Background {
     /// Starts a command with `start`, and adds it to the list. Fails if too many run.
     pub fn start(
         &self,
-        command: &str,
-        directory: &Path,
+        command: CommandPlace<'_>,
         start: impl FnOnce() -> io::Result<RunningCommand>,
         end: JobEnd,
     ) -> io::Result<Arc<Job>> {
         let mut jobs = self.jobs.lock();
         self.check_room(&jobs)?;
-        let (running, output) = (start()?, OutputBuffer::new(self.max_bytes));
-        let job = Arc::new(self.job(command, directory, &running, output));
+        let (mut running, output) = (start()?, OutputBuffer::new(self.max_bytes));
+        let job = Arc::new(self.job(command, &mut running, output));
         self.add_job(&mut jobs, Arc::clone(&job), running, end);
         Ok(job)
     }
@@ -175,12 +212,12 @@ impl Background {
     /// Takes over a running command with its output so far. Its end is announced. If too many commands run, the error
     /// gives the command back, with the reason.
     pub fn adopt(&self, started: StartedCommand<'_>, end: JobEnd) -> Result<Arc<Job>, NotAdopted> {
-        let StartedCommand { command, directory, running, written } = started;
+        let StartedCommand { command, mut running, written } = started;
         let mut jobs = self.jobs.lock();
         if let Err(why) = self.check_room(&jobs) {
-            return Err(NotAdopted { running, why });
+            return Err(NotAdopted { running: Box::new(running), why });
         }
-        let job = self.job(command, directory, &running, written.shrunk(self.max_bytes));
+        let job = self.job(command, &mut running, written.shrunk(self.max_bytes));
         job.status.send_modify(|status| status.tell = true);
         let job = Arc::new(job);
         self.add_job(&mut jobs, Arc::clone(&job), running, end);
@@ -204,17 +241,22 @@ impl Background {
 
     fn job(
         &self,
-        command: &str,
-        directory: &Path,
-        running: &RunningCommand,
+        command: CommandPlace<'_>,
+        running: &mut RunningCommand,
         output: OutputBuffer,
     ) -> Job {
         Job {
             pid: running.group,
-            command: command.to_owned(),
-            directory: directory.to_owned(),
+            command: command.line.to_owned(),
+            directory: command.directory.to_owned(),
+            sandbox: command.sandbox,
+            input: CommandInput::new(running.input.take()),
             began: Instant::now(),
-            output: Mutex::new(output),
+            output: Mutex::new(JobOutput {
+                all: output,
+                new: OutputBuffer::new(self.max_bytes.min(MAX_SHOWN_BYTES)),
+            }),
+            written: watch::Sender::default(),
             status: watch::Sender::default(),
             stop: self.ending.child_token(),
         }
@@ -244,6 +286,7 @@ impl Background {
             if job.set_final_state(state) && !ending.is_cancelled() {
                 (end.tell)(&job);
             }
+            job.input.close().await;
         });
     }
 }
@@ -277,11 +320,42 @@ impl Job {
 
     /// Returns the last lines of the output, 64 KiB at most.
     pub fn output(&self, lines: usize) -> String {
-        let text = self.output.lock().text();
+        let text = self.output.lock().all.text();
         let from = memchr::memrchr_iter(b'\n', text.trim_end().as_bytes());
         let from = from.take(lines.max(1)).nth(lines.max(1) - 1).map_or(0, |at| at + 1);
         let from = from.max(text.len().saturating_sub(MAX_SHOWN_BYTES));
         text[text.ceil_char_boundary(from)..].to_owned()
+    }
+
+    /// Returns the output since the last call of this function, the first and the last 32 KiB of it at most.
+    pub fn new_output(&self) -> String {
+        self.output.lock().new.take()
+    }
+
+    /// Returns whether there is output that [`Self::new_output`] has not returned yet.
+    pub fn has_new_output(&self) -> bool {
+        !self.output.lock().new.is_empty()
+    }
+
+    /// Returns the number of bytes that the command has written so far.
+    pub fn bytes_written(&self) -> u64 {
+        *self.written.borrow()
+    }
+
+    /// Waits until the command has ended, or has written more than `bytes` bytes and is quiet, at most for `time`.
+    pub async fn wait_for_output(&self, bytes: u64, time: Duration) {
+        let end = tokio::time::Instant::now() + time;
+        // The receiver is made before the count is read, so that it sees every later change.
+        let mut written = self.written.subscribe();
+        loop {
+            let has_written = *written.borrow_and_update() > bytes;
+            let quiet = tokio::time::Instant::now() + QUIET_TIME;
+            tokio::select! {
+                () = self.wait() => return,
+                () = sleep_until(if has_written { quiet.min(end) } else { end }) => return,
+                changed = written.changed() => if changed.is_err() { return },
+            }
+        }
     }
 
     /// Waits until the command has ended, at most for `time`. If it has not ended by then, its end will be announced.
@@ -301,6 +375,11 @@ impl Job {
         tell
     }
 
+    fn store(&self, bytes: &[u8]) {
+        self.output.lock().push(bytes);
+        self.written.send_modify(|written| *written += bytes.len() as u64);
+    }
+
     /// Stores the output of the command until it has ended. Returns the final state.
     async fn follow(&self, mut running: RunningCommand) -> JobState {
         let mut buffer = vec![0; 16 * 1024];
@@ -310,7 +389,7 @@ impl Job {
             let drained = match exited {
                 Some((status, _)) if !open => {
                     if let Some(why) = running.exceeded_memory() {
-                        self.output.lock().push(format!("\n[{why}]\n").as_bytes());
+                        self.store(format!("\n[{why}]\n").as_bytes());
                     }
                     return JobState::Ended(status);
                 }
@@ -325,7 +404,7 @@ impl Job {
                 }
                 read = running.output.read(&mut buffer), if open => match read {
                     Ok(0) | Err(_) => open = false,
-                    Ok(n) => self.output.lock().push(&buffer[..n]),
+                    Ok(n) => self.store(&buffer[..n]),
                 },
                 status = running.exit.wait(), if exited.is_none() => {
                     exited = Some((status, tokio::time::Instant::now() + DRAIN_TIME));

@@ -59,6 +59,50 @@ impl OutputBuffer {
         format!("{}\n[... {left_out} bytes left out ...]\n{tail}", plain(&self.head))
     }
 
+    /// Returns the output as [`Self::text`] does, and empties the buffer. An incomplete character at the end stays, as
+    /// its other bytes may follow.
+    pub(super) fn take(&mut self) -> String {
+        let end = self.pop_incomplete();
+        let text = self.text();
+        *self = Self::new(2 * self.half);
+        self.push(&end);
+        text
+    }
+
+    /// Returns whether the buffer has no complete character.
+    pub(super) fn is_empty(&self) -> bool {
+        let bytes = self.head.len() + self.tail.len();
+        bytes == self.incomplete_bytes()
+    }
+
+    /// Returns the number of bytes at the end that begin a character of UTF-8 without ending it.
+    fn incomplete_bytes(&self) -> usize {
+        let mut seen = 0;
+        for byte in self.tail.iter().rev().chain(self.head.iter().rev()).take(3) {
+            seen += 1;
+            let length = match byte {
+                0x80..0xc0 => continue,
+                0xc0..0xe0 => 2,
+                0xe0..0xf0 => 3,
+                0xf0..0xf8 => 4,
+                _ => 1,
+            };
+            return if length > seen { seen } else { 0 };
+        }
+        0
+    }
+
+    /// Removes an incomplete character from the end, and returns its bytes.
+    fn pop_incomplete(&mut self) -> Vec<u8> {
+        let mut end = Vec::new();
+        for _ in 0..self.incomplete_bytes() {
+            end.extend(self.tail.pop_back().or_else(|| self.head.pop()));
+        }
+        self.total -= end.len() as u64;
+        end.reverse();
+        end
+    }
+
     /// Returns the last lines, to be shown while the output grows.
     pub fn live(&self) -> String {
         if self.is_binary() {
@@ -116,6 +160,23 @@ mod tests {
         assert_eq!(shrunk.text(), "1234\n[... 16 bytes left out ...]\nefgh");
         shrunk.push(b"ij");
         assert_eq!(shrunk.text(), "1234\n[... 18 bytes left out ...]\nghij");
+    }
+
+    #[test]
+    fn what_was_taken_is_not_returned_again_and_no_character_is_torn() {
+        let mut output = OutputBuffer::new(8);
+        output.push("one\u{20ac}".as_bytes());
+        assert_eq!(output.take(), "one\u{20ac}");
+        assert!(output.is_empty());
+        output.push(b"a\xe2\x82");
+        assert_eq!(output.take(), "a");
+        assert!(output.is_empty());
+        output.push(b"\xac23456789");
+        assert_eq!(output.take(), "\u{20ac}2\n[... 3 bytes left out ...]\n6789");
+        // Bytes that begin no character are not kept back.
+        output.push(b"x\x82\x82\x82\x82");
+        assert_eq!(output.take(), "x\u{fffd}\u{fffd}\u{fffd}\u{fffd}");
+        assert_eq!(output.take(), "");
     }
 
     #[test]

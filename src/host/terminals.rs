@@ -76,6 +76,8 @@ impl Default for EnvironmentFilter {
 pub struct RunningCommand {
     /// Number of the command's process group.
     pub group: i32,
+    /// Standard input, if the command was started with one.
+    pub input: Option<ChildStdin>,
     /// Standard output and standard error, in the order written.
     pub output: CommandOutput,
     /// End of the command itself. Processes that it left in its group may still run.
@@ -191,11 +193,34 @@ impl Terminals {
         variables: &[(String, String)],
         confinement: Option<&Confinement>,
     ) -> io::Result<RunningCommand> {
-        let (output, writer) = io::pipe()?;
         let mut shell = self.shell(command, directory, confinement)?;
         shell.envs(variables.iter().map(|(name, value)| (name, value)));
+        self.run_shell(shell, confinement)
+    }
+
+    /// Starts a command as [`Self::start`] does, with a pipe as its standard input.
+    pub fn start_with_input(
+        &self,
+        command: &str,
+        directory: &Path,
+        variables: &[(String, String)],
+        confinement: Option<&Confinement>,
+    ) -> io::Result<RunningCommand> {
+        let mut shell = self.shell(command, directory, confinement)?;
+        shell.envs(variables.iter().map(|(name, value)| (name, value)));
+        shell.stdin(Stdio::piped());
+        self.run_shell(shell, confinement)
+    }
+
+    fn run_shell(
+        &self,
+        mut shell: Command,
+        confinement: Option<&Confinement>,
+    ) -> io::Result<RunningCommand> {
+        let (output, writer) = io::pipe()?;
         shell.stdout(writer.try_clone()?).stderr(writer);
-        let Spawned { group, exit, end, .. } = self.supervisor.spawn(&mut shell, COMMAND_GRACE)?;
+        let Spawned { group, pipes: (input, ..), exit, end } =
+            self.supervisor.spawn(&mut shell, COMMAND_GRACE)?;
         // `shell` holds the write ends of the pipe, and is dropped so that the output ends when the last process has
         // closed them.
         drop(shell);
@@ -215,6 +240,7 @@ impl Terminals {
         }
         Ok(RunningCommand {
             group,
+            input,
             output: CommandOutput(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
             exit,
             exceeded,

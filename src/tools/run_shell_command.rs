@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use self::sandbox::SandboxNotes;
 use super::client_command;
 use tandem_content::shorten::shorten;
-use tandem_host::background::{JobEnd, JobState, NotAdopted, StartedCommand};
+use tandem_host::background::{CommandPlace, JobEnd, JobState, NotAdopted, StartedCommand};
 use tandem_host::client_terminals::ClientTerminals;
 use tandem_host::command_end::CommandEnd;
 use tandem_host::command_sandbox::Confinement;
@@ -260,7 +260,8 @@ async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutp
     let is_asking = || network.is_some_and(|network| network.is_pending());
     let end = follow(&mut running, &mut output, time, cx, is_asking).await;
     if let CommandEnd::OutOfTime = end {
-        let started = StartedCommand { command: line, directory, running, written: output };
+        let place = CommandPlace { line, directory, sandbox: cx.sandbox };
+        let started = StartedCommand { command: place, running, written: output };
         return runs_on(started, time, confinement.as_ref(), cx).await;
     }
     if !matches!(end, CommandEnd::Exited(_)) {
@@ -319,7 +320,7 @@ async fn runs_on(
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
     let written = started.written.text();
-    let look = sandbox::look_at_end(cx, started.command, confinement);
+    let look = sandbox::look_at_end(cx, started.command.line, confinement);
     let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };
     let job = match cx.host.background.adopt(started, end) {
         Ok(job) => job,
@@ -394,13 +395,14 @@ async fn leave_running(
     let start = || terminals.start(command, directory, &cx.variables, confinement.as_ref());
     let look = sandbox::look_at_end(cx, command, confinement.as_ref());
     let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };
-    let started = cx.host.background.start(command, directory, start, end);
+    let place = CommandPlace { line: command, directory, sandbox: cx.sandbox };
+    let started = cx.host.background.start(place, start, end);
     let job = started.map_err(|err| not_started(&err, confinement.as_ref()))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
         job.stop().await;
         return Err(ToolError::cancelled());
     };
-    let output = job.output(usize::MAX);
+    let output = job.new_output();
     let output = if output.trim().is_empty() { "(empty)" } else { output.trim_end() };
     let mut text = format!("In the background: PID {} {state}.\nOutput: {output}", job.pid);
     let network = confinement.as_ref().and_then(Confinement::network);
