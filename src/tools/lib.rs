@@ -27,6 +27,7 @@ mod stop_background_command;
 mod target;
 mod web_fetch;
 mod write_file;
+mod write_stdin;
 mod write_todos;
 
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ fn built_in(sandboxed: bool) -> Vec<Arc<dyn Tool>> {
         Arc::new(run_shell_command::RunShellCommand { sandboxed }),
         Arc::new(list_background_processes::ListBackgroundProcesses),
         Arc::new(read_background_output::ReadBackgroundOutput),
+        Arc::new(write_stdin::WriteStdin),
         Arc::new(stop_background_command::StopBackgroundCommand),
         Arc::new(write_todos::WriteTodos),
         Arc::new(ask_user::AskUser),

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use tandem_host::background::InputState;
 use tandem_host::{
     Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput, ToolSpec,
 };
@@ -26,21 +27,24 @@ impl Tool for ListBackgroundProcesses {
 
     async fn prepare(&self, _: Value, _: &ToolContext) -> Result<Invocation, ToolError> {
         let summary = Summary::new("List the commands in the background");
-        Ok(Invocation::new(summary, Access::Nothing, |cx| async move { Ok(list(&cx)) }))
+        Ok(Invocation::new(summary, Access::Nothing, |cx| async move { Ok(list(&cx).await) }))
     }
 }
 
-fn list(cx: &ToolContext) -> ToolOutput {
+async fn list(cx: &ToolContext) -> ToolOutput {
     let jobs = cx.host.background.jobs();
     if jobs.is_empty() {
         let none = "No command has been started in the background.";
         return ToolOutput::new(none, none);
     }
-    let lines = jobs.iter().map(|job| {
+    let mut lines = String::new();
+    for job in jobs {
         let directory = cx.host.workspace.relative(&job.directory);
-        format!("PID {} {}, in {directory}: {}\n", job.pid, job.state(), job.command)
-    });
-    let lines: String = lines.collect();
+        let is_open = job.input.state().await == InputState::Open;
+        let input = if is_open { ", takes input" } else { "" };
+        let (pid, state, command) = (job.pid, job.state(), &job.command);
+        lines.push_str(&format!("PID {pid} {state}{input}, in {directory}: {command}\n"));
+    }
     ToolOutput {
         text: lines.clone(),
         shown: Some(tandem_host::ResultContent::Output(lines)),

@@ -62,6 +62,8 @@ struct ShellArgs {
     timeout: Option<usize>,
     #[serde(default, deserialize_with = "args::flag")]
     is_background: Option<bool>,
+    #[serde(default, deserialize_with = "args::flag")]
+    stdin: Option<bool>,
     #[serde(default, deserialize_with = "args::number")]
     delay_ms: Option<usize>,
     sandbox: Option<String>,
@@ -75,7 +77,8 @@ impl Tool for RunShellCommand {
             name: "run_shell_command".to_owned(),
             aliases: &[],
             description: "Runs a command line with `bash -c` and returns what it wrote (standard \
-                output and error together) and its exit code if that is not 0. It gets no input. \
+                output and error together) and its exit code if that is not 0. It gets no input \
+                without `stdin`. \
                 After `timeout` it goes to the background. For what runs on, such as a server, \
                 say `is_background` (and no `&`): it then returns at once, read_background_output \
                 reads on, stop_background_command ends it, and the session's end does."
@@ -101,10 +104,18 @@ impl Tool for RunShellCommand {
                         "type": "boolean",
                         "description": "Let it run in the background. Default: false."
                     },
+                    "stdin": {
+                        "type": "boolean",
+                        "description": "Let it run in the background with an open standard input \
+                            (a pipe, no terminal), for write_stdin: `python3 -i`, `sh`. \
+                            Default: false. Editors need no input but a program in their place: \
+                            `GIT_SEQUENCE_EDITOR=\"sed -i '2s/^pick/squash/'\" GIT_EDITOR=true \
+                            git rebase -i HEAD~3`."
+                    },
                     "delay_ms": {
                         "type": "integer",
-                        "description": "With `is_background`: milliseconds to wait for what it \
-                            writes first, at most a minute. Default: 200."
+                        "description": "With `is_background` or `stdin`: milliseconds to wait for \
+                            what it writes first, at most a minute. Default: 200."
                     }
                 },
                 "required": ["command"]
@@ -133,7 +144,10 @@ impl Tool for RunShellCommand {
             }
             Err(error) => return Ok(Invocation::failing(summary, error)),
         };
-        let delay = args.is_background.unwrap_or(false).then(|| args.delay());
+        let takes_input = args.takes_input();
+        // A call that waits for the command's end could not write to the command.
+        let is_background = takes_input || args.is_background == Some(true);
+        let delay = is_background.then(|| args.delay());
         let time = args.time(&cx.host.limits);
         let sandbox = sandbox::request(args.sandbox.as_deref(), args.justification.as_deref());
         let sandbox = sandbox.map_err(ToolError::invalid_args);
@@ -146,7 +160,9 @@ impl Tool for RunShellCommand {
             Access::Execute { command: command.clone(), directory: directory.clone(), sandbox };
         Ok(Invocation::new(summary, access, move |cx| async move {
             if let Some(delay) = delay {
-                return leave_running(&command, &directory, delay, &cx).await;
+                let line =
+                    BackgroundLine { line: &command, directory: &directory, delay, takes_input };
+                return leave_running(line, &cx).await;
             }
             let time = cx.has_clock.then_some(time);
             run(CommandLine { line: &command, directory: &directory, time }, cx).await
@@ -161,6 +177,11 @@ impl ShellArgs {
         named.map_or(limits.shell_time, |timeout| {
             Duration::from_millis(timeout as u64).min(LONGEST_TIME)
         })
+    }
+
+    /// Returns whether the command gets a standard input that it can be written to.
+    fn takes_input(&self) -> bool {
+        self.stdin == Some(true)
     }
 
     /// Returns the time to watch a command in the background before its call returns.
@@ -181,7 +202,9 @@ fn label(args: &ShellArgs) -> String {
     if let Some(dir) = &args.dir_path {
         label.push_str(&format!(" [in {dir}]"));
     }
-    if args.is_background == Some(true) {
+    if args.takes_input() {
+        label.push_str(" [in the background, takes input]");
+    } else if args.is_background == Some(true) {
         label.push_str(" [in the background]");
     }
     if let Some(description) = args.description.as_deref().filter(|text| !text.trim().is_empty()) {
@@ -206,6 +229,18 @@ struct CommandLine<'a> {
     directory: &'a Path,
     /// Time after which the command goes to the background; `None` if the call waits until the command ends.
     time: Option<Duration>,
+}
+
+/// A command line that runs in the background from the start.
+struct BackgroundLine<'a> {
+    /// The text for `bash -c`.
+    line: &'a str,
+    /// Working directory; absolute.
+    directory: &'a Path,
+    /// Time to wait for the first output.
+    delay: Duration,
+    /// `true` if the command gets a standard input that it can be written to.
+    takes_input: bool,
 }
 
 /// Runs a command line until it ends or, if its time is over before, goes on in the background.
@@ -383,19 +418,25 @@ fn silent(written: &str, limits: &ToolLimits) -> ToolError {
 
 /// Starts a command in the background, waits for its first output, and reports it.
 async fn leave_running(
-    command: &str,
-    directory: &Path,
-    delay: Duration,
+    command: BackgroundLine<'_>,
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
+    let BackgroundLine { line, directory, delay, takes_input } = command;
     let _timer = cx.host.commands.start();
     let confinement = sandbox::confinement(cx).await?;
     let terminals = &cx.host.terminals;
     check_in_place(cx, directory).await?;
-    let start = || terminals.start(command, directory, &cx.variables, confinement.as_ref());
-    let look = sandbox::look_at_end(cx, command, confinement.as_ref());
+    let start = || {
+        let (variables, confinement) = (&cx.variables, confinement.as_ref());
+        if takes_input {
+            terminals.start_with_input(line, directory, variables, confinement)
+        } else {
+            terminals.start(line, directory, variables, confinement)
+        }
+    };
+    let look = sandbox::look_at_end(cx, line, confinement.as_ref());
     let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };
-    let place = CommandPlace { line: command, directory, sandbox: cx.sandbox };
+    let place = CommandPlace { line, directory, sandbox: cx.sandbox };
     let started = cx.host.background.start(place, start, end);
     let job = started.map_err(|err| not_started(&err, confinement.as_ref()))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {

@@ -83,7 +83,7 @@ const DIRECTORY_ARGUMENTS: ArgumentNames =
     &[("path", "dir_path"), ("directory", "dir_path"), ("target_directory", "dir_path")];
 
 const PROCESS_ARGUMENTS: ArgumentNames =
-    &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid")];
+    &[("bash_id", "pid"), ("shell_id", "pid"), ("task_id", "pid"), ("session_id", "pid")];
 
 /// The tool that applies patches, and the program of another agent that does the same.
 const PATCH_TOOL: &str = "apply_patch";
@@ -106,6 +106,7 @@ const TOOL_ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
         ]],
     ),
     ("read_background_output", &[PROCESS_ARGUMENTS]),
+    ("write_stdin", &[PROCESS_ARGUMENTS, &[("input", "chars"), ("yield_time_ms", "wait_ms")]]),
     ("stop_background_command", &[PROCESS_ARGUMENTS]),
     ("read_file", &[FILE_ARGUMENTS]),
     ("write_file", &[FILE_ARGUMENTS, &[("file_text", "content"), ("contents", "content")]]),
@@ -154,8 +155,9 @@ const TOOL_ARGUMENTS: &[(&str, &[ArgumentNames])] = &[
 const IDLE_ARGUMENTS: &[(&str, &[&str])] = &[
     (
         "run_shell_command",
-        &["shell", "login", "tty", "yield_time_ms", "max_output_tokens", "requires_approval"],
+        &["shell", "login", "yield_time_ms", "max_output_tokens", "requires_approval"],
     ),
+    ("write_stdin", &["max_output_tokens"]),
     ("read_background_output", &["block", "filter"]),
     ("grep_search", &["-n"]),
     ("write_todos", &["explanation"]),
@@ -206,7 +208,10 @@ pub(super) fn arguments(tool: &str, args: Value) -> Value {
         args.remove(*idle);
     }
     match tool {
-        "run_shell_command" => join_command(&mut args),
+        "run_shell_command" => {
+            join_command(&mut args);
+            terminal_flag(&mut args);
+        }
         "read_file" => view_range(&mut args),
         "replace" => edits(&mut args),
         "grep_search" => grep_flags(&mut args),
@@ -326,6 +331,13 @@ fn join_command(args: &mut Map<String, Value>) {
     args.insert("command".to_owned(), Value::String(line));
 }
 
+/// Replaces `tty` by `stdin`: only commands that have a terminal are written to by another agent.
+fn terminal_flag(args: &mut Map<String, Value>) {
+    if args.remove("tty") == Some(Value::Bool(true)) {
+        args.entry("stdin").or_insert(json!(true));
+    }
+}
+
 /// Returns a word quoted, if need be, so that a shell takes it literally.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
@@ -393,6 +405,12 @@ mod tests {
         check("exec_command", json!({ "cmd": "ls -a", "tty": false }), "run_shell_command", line());
         check("shell", json!({ "command": ["bash", "-lc", "ls -a"] }), "run_shell_command", line());
         check(
+            "exec_command",
+            json!({ "cmd": "python3 -i", "tty": true, "yield_time_ms": 9 }),
+            "run_shell_command",
+            json!({ "command": "python3 -i", "stdin": true }),
+        );
+        check(
             "shell",
             json!({ "command": ["printf", "%s", "it's", ""], "workdir": "src" }),
             "run_shell_command",
@@ -403,6 +421,16 @@ mod tests {
             json!({ "command": "serve", "timeout": 9, "run_in_background": true }),
             "run_shell_command",
             json!({ "command": "serve", "timeout": 9, "is_background": true }),
+        );
+    }
+
+    #[test]
+    fn texts_for_programs_of_other_agents_are_texts_for_commands_in_the_background() {
+        check(
+            "write_stdin",
+            json!({ "session_id": 7, "chars": "x\n", "yield_time_ms": 9, "max_output_tokens": 1 }),
+            "write_stdin",
+            json!({ "pid": 7, "chars": "x\n", "wait_ms": 9 }),
         );
     }
 

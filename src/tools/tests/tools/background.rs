@@ -1,5 +1,6 @@
 //! Commands in the background: their output, and their end.
 
+mod input;
 mod stop;
 
 use std::fs::OpenOptions;

@@ -49,6 +49,16 @@ fn calls() -> Vec<(&'static str, Value, &'static str)> {
             json!({ "pid": 7 }),
             "Read the output of the command in the background, PID 7",
         ),
+        (
+            "run_shell_command",
+            json!({ "command": "sh", "stdin": true }),
+            "Run sh [in the background, takes input]",
+        ),
+        (
+            "write_stdin",
+            json!({ "pid": 7, "chars": "x" }),
+            "Write to a command in the background, PID 7",
+        ),
         ("stop_background_command", json!({ "pid": 7 }), "Stop PID 7"),
         ("write_todos", json!({ "todos": [] }), "Clear the todo list"),
         (
