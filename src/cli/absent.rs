@@ -82,7 +82,7 @@ fn error(what: &str, answer: &str) -> clap::Error {
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::{misspelt, subcommand};
+    use super::{ABSENT_FLAGS, ABSENT_SUBCOMMANDS, misspelt, subcommand};
 
     #[test]
     fn a_subcommand_is_no_prompt_and_a_prompt_is_no_subcommand() {
@@ -106,7 +106,31 @@ mod tests {
         check(&["serve"], cfg!(not(feature = "serve")));
         check(&["run", "the", "tests"], false);
         check(&["init", "the", "database"], false);
+        check(&["undo"], true);
+        check(&["undo", "that"], false);
+        check(&["resume", "--last"], true);
+        check(&["fork", "the", "repository"], false);
         check(&[], false);
+    }
+
+    #[test]
+    fn no_flag_and_no_subcommand_of_tandem_is_called_absent() {
+        let mut command = crate::cli::Cli::command();
+        command.build();
+        // Subcommands lack these flags of sessions, and are what their answer is about.
+        let of_sessions = ["--yolo", "-y", "--approval-mode", "--model", "-m", "--thinking"];
+        let names = command.get_arguments().flat_map(|arg| {
+            let long = arg.get_long_and_visible_aliases().unwrap_or_default();
+            let short = arg.get_short().map(|short| format!("-{short}"));
+            long.into_iter().map(|name| format!("--{name}")).chain(short).collect::<Vec<_>>()
+        });
+        let known: Vec<_> = names.filter(|name| !of_sessions.contains(&name.as_str())).collect();
+        let flags = ABSENT_FLAGS.iter().flat_map(|(flags, _)| flags.iter().copied());
+        let wrong: Vec<_> = flags.filter(|flag| known.iter().any(|known| known == flag)).collect();
+        assert_eq!(wrong, [""; 0], "tandem has these flags");
+        let is_known = |name: &&str| command.find_subcommand(name).is_some();
+        let names = ABSENT_SUBCOMMANDS.iter().map(|subcommand| subcommand.name);
+        assert_eq!(names.filter(is_known).collect::<Vec<_>>(), [""; 0]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ async fn answer(args: &[&str]) -> String {
 
 #[tokio::test]
 async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
-    let lines: [&[&str]; 30] = [
+    let lines: [&[&str]; 41] = [
         &["mcp", "list"],
         &["mcp", "add", "--transport", "http", "name", "https://example.org"],
         &["mcp"],
@@ -38,6 +38,10 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
         &["exec", "--json", "go"],
         &["auth", "login"],
         &["resume"],
+        &["resume", "--last"],
+        &["-y", "undo"],
+        &["fork"],
+        &["review", "--uncommitted"],
         &["sesions"],
         &["sesions", "list"],
         &["--debug", "logn"],
@@ -49,6 +53,13 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
         &["--worktree"],
         &["--checkpointing"],
         &["-p", "go", "--delete-session", "1"],
+        &["--permission-mode=plan"],
+        &["--full-auto", "go"],
+        &["-p", "go", "--dangerously-skip-permissions"],
+        &["-a", "never"],
+        &["--add-dir", "../lib"],
+        &["attach", "41242", "--yolo"],
+        &["sessions", "-m", "gpt-5"],
         &["-m", "watson:claude-x", "-p", "go"],
         &["-m", "claude-opus-5-5", "-p", "go"],
         &["-m", "gpt-5", "-p", "go"],

@@ -218,7 +218,7 @@ impl Commands for Registry {
         if !is_unknown {
             return None;
         }
-        let similar = similar.map(|name| format!(" Did you mean `/{name}`?")).unwrap_or_default();
+        let similar = similar.map(|sentence| format!(" {sentence}")).unwrap_or_default();
         unknown(first, format!("Unknown command `{first}`.{similar} {HELP_HINT}"))
     }
 

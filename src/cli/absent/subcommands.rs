@@ -83,11 +83,45 @@ pub(super) const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
         answer: LOGIN_HINT,
     },
     Subcommand { name: "setup-token", words: &[], answer: LOGIN_HINT },
+    Subcommand { name: "setup", words: &[], answer: LOGIN_HINT },
+    Subcommand { name: "resume", words: &["last", "latest"], answer: GO_ON_HINT },
+    Subcommand { name: "continue", words: &[], answer: GO_ON_HINT },
+    Subcommand { name: "undo", words: &[], answer: UNDO_HINT },
+    Subcommand { name: "restore", words: &[], answer: UNDO_HINT },
+    Subcommand { name: "rewind", words: &[], answer: UNDO_HINT },
     Subcommand {
-        name: "resume",
-        words: &["last", "latest"],
-        answer: "`tandem -c` goes on with the newest session of this directory, and `tandem -r` lets you choose \
-            a session.",
+        name: "fork",
+        words: &["last"],
+        answer: "`tandem sessions fork SESSION` copies a stored session, and `tandem -r ID` goes on with the copy.",
+    },
+    Subcommand { name: "history", words: &[], answer: SESSIONS_HINT },
+    Subcommand { name: "list", words: &[], answer: SESSIONS_HINT },
+    Subcommand { name: "ls", words: &[], answer: SESSIONS_HINT },
+    Subcommand {
+        name: "search",
+        words: &[],
+        answer: "`tandem sessions search TEXT` looks for a text in stored sessions.",
+    },
+    Subcommand { name: "stats", words: &[], answer: STATS_HINT },
+    Subcommand { name: "cost", words: &[], answer: STATS_HINT },
+    Subcommand { name: "usage", words: &[], answer: STATS_HINT },
+    Subcommand { name: "permissions", words: &[], answer: PERMISSIONS_HINT },
+    Subcommand { name: "policy", words: &["list"], answer: PERMISSIONS_HINT },
+    Subcommand {
+        name: "trust",
+        words: &[],
+        answer: "`/permissions trust` in a session trusts the programs that the folder's settings name.",
+    },
+    Subcommand {
+        name: "agents",
+        words: &["list", "ls"],
+        answer: "`tandem -p /agents` lists the other agents that `a2aServers` in `settings.json` names. tandem has no \
+            subagents of its own yet.",
+    },
+    Subcommand {
+        name: "review",
+        words: &[],
+        answer: "ask for it in words: `git diff | tandem -p 'review this'`.",
     },
     Subcommand {
         name: "plugin",
@@ -106,6 +140,20 @@ pub(super) const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
         answer: "`tandem sessions export SESSION` writes a stored session as a document.",
     },
 ];
+
+const GO_ON_HINT: &str = "`tandem -c` goes on with the newest session of this directory, and `tandem -r` lets you \
+    choose a session.";
+
+const UNDO_HINT: &str = "go on with the session (`tandem -c`). There, `/restore` takes back changes of files, and \
+    `/rewind` goes back to before a prompt.";
+
+const SESSIONS_HINT: &str = "`tandem sessions` lists the stored sessions of this directory.";
+
+const STATS_HINT: &str =
+    "`/stats` in a session says how many tokens it has used, and what they cost.";
+
+const PERMISSIONS_HINT: &str =
+    "`/permissions` in a session, or `tandem -p /permissions`, lists the rules in force.";
 
 const UPDATE_HINT: &str =
     "tandem does not update itself: install a new version in the same way as this one.";

@@ -22,31 +22,43 @@ async fn check(prompt: &str, expected: &str) {
     assert!(!stage.session.is_command(&text(prompt)), "{prompt}");
 }
 
-/// Checks the answer to an unknown command, with or without a similar command.
-async fn check_unknown(prompt: &str, similar: Option<&str>) {
+/// Checks the answer to an unknown command, with or without a sentence on the command that is meant.
+async fn check_unknown(prompt: &str, similar: &str) {
     let name = prompt.split_whitespace().next().unwrap();
-    let similar = similar.map(|it| format!(" Did you mean `{it}`?")).unwrap_or_default();
-    let expected = format!("Unknown command `{name}`.{similar} {}", unknown::HELP_HINT);
-    check(prompt, &expected).await;
+    check(prompt, &format!("Unknown command `{name}`.{similar} {}", unknown::HELP_HINT)).await;
 }
 
 #[tokio::test]
 async fn a_command_that_is_not_there_is_answered_with_the_one_like_it() {
     for (prompt, similar) in [
-        ("/compres", Some("/compress")),
-        ("/compres  all of it\nand more", Some("/compress")),
-        ("/hlep", Some("/help")),
-        ("/Help", Some("/help")),
-        ("/helpful", Some("/help")),
-        ("/stat", Some("/stats")),
-        ("/?", Some("/help")),
-        ("/bashes", Some("/shells")),
-        ("/policies", Some("/permissions list")),
-        ("/unknown command", None),
-        ("/git:comit", None),
+        ("/compres", "/compress"),
+        ("/compres  all of it\nand more", "/compress"),
+        ("/hlep", "/help"),
+        ("/Help", "/help"),
+        ("/helpful", "/help"),
+        ("/stat", "/stats"),
     ] {
-        check_unknown(prompt, similar).await;
+        check_unknown(prompt, &format!(" Did you mean `{similar}`?")).await;
     }
+    check_unknown("/unknown command", "").await;
+    check_unknown("/git:comit", "").await;
+}
+
+#[tokio::test]
+async fn a_command_of_another_agent_is_answered_with_the_one_here() {
+    for (prompt, similar) in [
+        ("/?", "/help"),
+        ("/bashes", "/shells"),
+        ("/policies", "/permissions list"),
+        ("/compact", "/compress"),
+        ("/cost", "/stats"),
+    ] {
+        check_unknown(prompt, &format!(" Did you mean `{similar}`?")).await;
+    }
+    let undo =
+        " `/restore` takes back changes of files, and `/rewind` goes back to before a prompt.";
+    check_unknown("/undo", undo).await;
+    check_unknown("/undo that", undo).await;
 }
 
 #[tokio::test]
