@@ -12,7 +12,7 @@ use super::env::Env;
 use super::key_file::{self, KeyScope, OtherKeys, StoredKey};
 use super::keys::MODEL_SERVERS;
 use super::model_server::ModelServers;
-use super::provider_variables::{ProviderVariables, provider_variables};
+use super::provider_variables::{AZURE_ENDPOINT, ProviderVariables, provider_variables};
 use super::variables::Vars;
 use parking_lot::Mutex;
 use tandem_clouds::Authorizers;
@@ -382,6 +382,12 @@ impl Credentials {
         }
         if provider == Provider::Azure {
             text.push_str(" A token of Microsoft Entra (AZURE_OPENAI_AD_TOKEN) does as well.");
+            if endpoint::is_own(source) {
+                text.push_str(&format!(
+                    " There is no address either: set {AZURE_ENDPOINT} to the endpoint of your resource, such as \
+                     https://RESOURCE.openai.azure.com."
+                ));
+            }
         }
         if let Some(why) = self.why_not_sent(source) {
             text.extend([" ", &why]);

@@ -186,10 +186,10 @@ async fn only_with_a_token_commands_are_run_from_here_and_the_mode_is_changed() 
     let it = shared(&writes().var("TANDEM_A2A_TOKEN", "the-token")).await;
     let Some(terminal) = wide() else { return };
     terminal.agent("", &format!("attach {}", it.client.port));
-    terminal.until("wants a token: give one by --a2a-token-file FILE");
+    terminal.until("wants a token, and none was sent");
     fs::write(terminal.home.path().join("project/token"), "wrong\n").unwrap();
     terminal.agent("", &format!("attach {} --a2a-token-file token", it.client.port));
-    terminal.until("does not know this token");
+    terminal.until("does not accept this token");
     fs::write(terminal.home.path().join("project/token"), "the-token\n").unwrap();
     terminal.agent("", &format!("attach {} --a2a-token-file token", it.client.port));
     terminal.until("attached to");

@@ -105,6 +105,10 @@ async fn what_is_missing_is_named() {
     let error = ask_in_vain("azure:prod", &[endpoint], &json!({})).await;
     assert!(error.contains("Set AZURE_OPENAI_API_KEY in the environment"), "{error}");
     assert!(error.contains("(AZURE_OPENAI_AD_TOKEN)"), "{error}");
+    assert!(!error.contains("There is no address"), "{error}");
+    let error = ask_in_vain("azure:prod", &[], &json!({})).await;
+    assert!(error.contains("Set AZURE_OPENAI_API_KEY in the environment"), "{error}");
+    assert!(error.contains("There is no address either: set AZURE_OPENAI_ENDPOINT"), "{error}");
 }
 
 #[tokio::test]

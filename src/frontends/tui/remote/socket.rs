@@ -216,11 +216,12 @@ fn refused(err: &tungstenite::Error, agent: &AttachableAgent) -> AttachError {
     };
     match response.status() {
         StatusCode::UNAUTHORIZED if agent.token.is_some() => AttachError::Final(format!(
-            "the agent on {agent} does not know this token: give the token that the agent was started with, by \
-             --a2a-token-file FILE or TANDEM_A2A_TOKEN"
+            "the agent on {agent} does not accept this token. Give the token that the agent was started with, or one \
+             of `tandem serve token add` there, by --a2a-token-file FILE or TANDEM_A2A_TOKEN"
         )),
         StatusCode::UNAUTHORIZED => AttachError::Final(format!(
-            "the agent on {agent} wants a token: give one by --a2a-token-file FILE or TANDEM_A2A_TOKEN"
+            "the agent on {agent} wants a token, and none was sent. Give the token that the agent was started with, or \
+             one of `tandem serve token add` there, by --a2a-token-file FILE or TANDEM_A2A_TOKEN"
         )),
         // A proxy sends these too, while the agent behind it is being restarted.
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
