@@ -40,7 +40,7 @@ pub use self::custom::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 pub use self::registry::{Argument, Command, PathError, Registry, is_share};
 
 /// All built-in commands, in the order in which people read them.
-const ALL: &[Command] = &[
+const BUILT_IN_COMMANDS: &[Command] = &[
     help::COMMAND,
     about::COMMAND,
     init::COMMAND,
@@ -71,6 +71,6 @@ const ALL: &[Command] = &[
 
 impl Default for Registry {
     fn default() -> Self {
-        Self::new(ALL)
+        Self::new(BUILT_IN_COMMANDS)
     }
 }

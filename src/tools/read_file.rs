@@ -100,7 +100,7 @@ impl Tool for ReadFile {
     async fn prepare(&self, args: Value, cx: &ToolContext) -> Result<Invocation, ToolError> {
         let args: ReadFileArgs = parse(args)?;
         let lines = args.lines()?;
-        let target = PathTarget::to_read(cx, &args.file_path, Respect::ALL).await;
+        let target = PathTarget::to_read(cx, &args.file_path, Respect::GIT_AND_OWN).await;
         let summary = target.summary("Read", lines.map(|lines| lines.first));
         let found = match &target.found {
             Ok(FileKind::Directory) => Err(ToolError::new(
@@ -150,7 +150,8 @@ fn output(
     if text.is_empty() {
         return Ok(ToolOutput { text: format!("{label} is empty."), ..ToolOutput::default() });
     }
-    let excerpt = Excerpt::new(&text, lines.unwrap_or(LineSpan::ALL), limits, limits.read_chars);
+    let excerpt =
+        Excerpt::new(&text, lines.unwrap_or(LineSpan::WHOLE_FILE), limits, limits.read_chars);
     let Excerpt { first, last, total, cut, .. } = excerpt;
     if first > total {
         return Err(ToolError::new(

@@ -169,7 +169,7 @@ impl Collector {
         let mut heading = name.to_owned();
         let text = match contents(&file.path, bytes) {
             Ok(Contents::Text(text)) => {
-                let lines = file.lines.unwrap_or(LineSpan::ALL);
+                let lines = file.lines.unwrap_or(LineSpan::WHOLE_FILE);
                 let excerpt = Excerpt::new(&text, lines, &cx.host.limits, self.chars);
                 let Excerpt { first, last, total, .. } = excerpt;
                 if first > total.max(1) {

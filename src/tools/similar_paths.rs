@@ -26,7 +26,7 @@ pub(super) fn similar_paths(workspace: &Workspace, missing: &Path) -> Vec<String
     let mut found = Vec::new();
     let mut left = MAX_ENTRIES;
     for root in workspace.trees() {
-        for entry in workspace.walk(root, Respect::ALL).flatten() {
+        for entry in workspace.walk(root, Respect::GIT_AND_OWN).flatten() {
             if left == 0 {
                 break;
             }

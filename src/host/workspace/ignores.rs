@@ -55,7 +55,7 @@ pub struct Respect {
 
 impl Respect {
     /// All kinds.
-    pub const ALL: Self = Self { git: true, own: true };
+    pub const GIT_AND_OWN: Self = Self { git: true, own: true };
 }
 
 /// The rules for paths below one directory. Rules are read when first needed, and are not read again.

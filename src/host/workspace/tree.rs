@@ -58,7 +58,8 @@ struct TreeEntry {
 impl Tree {
     /// Lists the directories, level by level.
     fn list_levels(&mut self, workspace: &Workspace) {
-        let roots = workspace.trees().map(|root| (root, workspace.ignores(root, Respect::ALL)));
+        let roots =
+            workspace.trees().map(|root| (root, workspace.ignores(root, Respect::GIT_AND_OWN)));
         let roots: Vec<_> = roots.collect();
         let mut waiting: VecDeque<_> =
             roots.iter().map(|(root, ignores)| ((*root).clone(), ignores)).collect();

@@ -22,7 +22,7 @@ pub(crate) struct LineSpan {
 }
 
 impl LineSpan {
-    pub(crate) const ALL: Self = Self { first: 1, last: None };
+    pub(crate) const WHOLE_FILE: Self = Self { first: 1, last: None };
 }
 
 /// Choice whether the model is given lines with their numbers.

@@ -212,7 +212,7 @@ pub(super) struct LinesOfFile {
 
 impl ReadManyArgs {
     pub(super) fn respect(&self) -> Respect {
-        self.file_filtering_options.as_ref().map_or(Respect::ALL, FilterArgs::respect)
+        self.file_filtering_options.as_ref().map_or(Respect::GIT_AND_OWN, FilterArgs::respect)
     }
 }
 

@@ -267,7 +267,7 @@ fn to_read(
             ))
         }
         Ok(found) if found.kind.is_some() => {
-            match workspace.ignored_by(&found.real, Respect::ALL) {
+            match workspace.ignored_by(&found.real, Respect::GIT_AND_OWN) {
                 Some(rules) => Err(format!("not read, because it is ignored by {rules}")),
                 None => Ok(found),
             }
@@ -289,7 +289,7 @@ pub(crate) fn files(workspace: &Workspace, most: usize) -> Vec<String> {
 }
 
 fn walk(workspace: &Workspace) -> impl Iterator<Item = PathBuf> {
-    let below = |root: &PathBuf| workspace.walk(root, Respect::ALL).sorted().flatten();
+    let below = |root: &PathBuf| workspace.walk(root, Respect::GIT_AND_OWN).sorted().flatten();
     let files = workspace.roots().iter().flat_map(below);
     let files = files.filter(WalkEntry::is_file);
     // No search leads to a secret file: a user who wants it mentions its path.

@@ -181,8 +181,11 @@ fn names_need_not_be_utf_8() {
     let workspace = Workspace::new(&work, &[]).unwrap();
     assert_eq!(workspace.resolve("sub/x").unwrap(), work.join("sub/x"));
     assert_eq!(workspace.resolve("..").unwrap_err().kind, "path_not_in_workspace");
-    assert_eq!(workspace.ignored_by(&work.join("sub/a.log"), Respect::ALL), Some(".gitignore"));
-    assert_eq!(workspace.walk(&work, Respect::ALL).flatten().count(), 4);
+    assert_eq!(
+        workspace.ignored_by(&work.join("sub/a.log"), Respect::GIT_AND_OWN),
+        Some(".gitignore")
+    );
+    assert_eq!(workspace.walk(&work, Respect::GIT_AND_OWN).flatten().count(), 4);
 }
 
 /// Checks the rule that covers each path of the workspace `work`, and that a walk skips just these.
@@ -191,13 +194,13 @@ fn check_ignored(root: &Path, expected: &[(&str, Option<&str>)]) {
     let work = root.join("work");
     let workspace = Workspace::new(&work, &[]).unwrap();
     for respect in
-        [Respect::ALL, Respect { git: true, own: false }, Respect { git: false, own: true }]
+        [Respect::GIT_AND_OWN, Respect { git: true, own: false }, Respect { git: false, own: true }]
     {
         let walked: Vec<_> = workspace.walk(&work, respect).flatten().collect();
         for (path, by) in expected {
             let path = work.join(path);
             let found = workspace.ignored_by(&path, respect);
-            if respect == Respect::ALL {
+            if respect == Respect::GIT_AND_OWN {
                 assert_eq!(found, *by, "{}", path.display());
             }
             let met = walked.iter().any(|entry| entry.path() == path);
@@ -364,7 +367,7 @@ fn a_directory_within_another_may_be_one_of_the_workspace() {
     let more = [work.join("sub"), work.join("vendor/lib")];
     let workspace = Workspace::new(&work, &more).unwrap();
     assert_eq!(workspace.trees().collect::<Vec<_>>(), [&work]);
-    let ignored_by = |path| workspace.ignored_by(&work.join(path), Respect::ALL);
+    let ignored_by = |path| workspace.ignored_by(&work.join(path), Respect::GIT_AND_OWN);
     assert_eq!(ignored_by("sub/a.key"), OWN);
     assert_eq!(ignored_by("vendor"), GIT);
     // `work/.gitignore` covers `vendor`, but the user named `vendor/lib` as a root. The ignore rules of `work` then
@@ -383,7 +386,7 @@ fn walks_do_not_leave_the_workspace() {
     symlink("..", work.join("a/up")).unwrap();
     symlink("a", work.join("in")).unwrap();
     let workspace = Workspace::new(&work, &[]).unwrap();
-    let walked = workspace.walk(&work, Respect::ALL).flatten();
+    let walked = workspace.walk(&work, Respect::GIT_AND_OWN).flatten();
     let mut walked: Vec<_> = walked.map(|entry| workspace.relative(entry.path())).collect();
     walked.sort();
     assert_eq!(walked, [".", "a", "a/file", "a/up", "in"]);
