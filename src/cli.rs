@@ -33,6 +33,8 @@ pub(crate) use self::card::CardArgs;
 #[cfg(feature = "serve")]
 pub(crate) use self::oidc::OidcArgs;
 #[cfg(feature = "serve")]
+use self::serve::CLIENTS_HEADING;
+#[cfg(feature = "serve")]
 pub(crate) use self::serve::{A2aArgs, ServeArgs, ServeCommand, ServeLine};
 pub(crate) use self::sessions::{
     ExportFormat, ImportArgs, ListArgs, SessionsArgs, SessionsCommand,
@@ -47,9 +49,9 @@ use self::work::seconds;
 /// A coding agent for your editor and your terminal.
 ///
 /// In a terminal, tandem shows the conversation. An editor starts tandem in the project's directory, and speaks ACP
-/// with it over standard input and output. With -p, tandem runs one prompt for a shell. It answers with a language
-/// model, runs tools in the project, and asks before it changes anything. The prompt `/help` lists the commands of a
-/// session.
+/// with it over standard input and output. With -p, tandem runs one prompt for a shell. In all three, tandem answers
+/// with a language model, runs tools in the project, and asks before it changes anything. The prompt `/help` lists the
+/// commands of a session.
 #[derive(Parser)]
 #[command(name = "tandem", version, disable_version_flag = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -60,14 +62,14 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
     /// Write logs here instead of to standard error
-    #[arg(long, value_name = "FILE", global = true)]
+    #[arg(long, value_name = "FILE", global = true, help_heading = "Logs")]
     pub(crate) log_file: Option<PathBuf>,
     /// Write logs as text for people, or as a JSON object a line; `TANDEM_LOG_FORMAT` has the same effect
-    #[arg(long, value_name = "FORMAT", global = true)]
+    #[arg(long, value_name = "FORMAT", global = true, help_heading = "Logs")]
     pub(crate) log_format: Option<LogFormat>,
     /// Log in detail, unless `TANDEM_LOG` or `RUST_LOG` is set. In a terminal the log goes to a file, whose path is
     /// printed
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = "Logs")]
     pub(crate) debug: bool,
     /// Print version
     #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
@@ -158,8 +160,8 @@ pub(crate) struct ReplayArgs {
     /// Maximum time for each line of the agent
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
-    /// The agent to replay against [default: this program, as the record's setup says, else with
-    /// --acp]. {script} stands for the file of its model's answers, as --model replay:FILE takes it
+    /// The agent that must answer as recorded [default: this program, with the arguments of the record's setup, else
+    /// with --acp]. In the arguments, {script} stands for a file with the model's answers: `--model replay:{script}`
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) agent: Vec<String>,
 }
@@ -174,9 +176,8 @@ pub(crate) struct SandboxArgs {
     /// The mechanism: namespaces, bubblewrap, landlock or seatbelt [default: the best that works here]
     #[arg(long, value_name = "NAME")]
     pub(crate) mechanism: Option<Mechanism>,
-    /// Change a limit; may be repeated. Only sandbox-processes, sandbox-memory-bytes and
-    /// sandbox-temporary-bytes have an effect
-    /// here
+    /// Change a limit; may be repeated. Only sandbox-processes, sandbox-memory-bytes and sandbox-temporary-bytes have
+    /// an effect here
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<Change>,
     /// The command and its arguments. Without a command, what commands can do in the sandbox is shown
@@ -216,14 +217,18 @@ pub(crate) struct ConfigArgs {
     pub(crate) work: WorkArgs,
 }
 
+/// Headings of flags in `--help`.
+const SESSION_HEADING: &str = "Session";
+const SCRIPTS_HEADING: &str = "Scripts";
+const EDITORS_HEADING: &str = "Editors";
+
 /// Options of the agent for an editor, a terminal or one prompt.
 #[derive(Args)]
 #[expect(clippy::option_option, reason = "a flag whose value may be left out, as clap has it")]
 pub(crate) struct AgentArgs {
     /// Speak ACP over standard input and output. Without this flag, `tandem` speaks ACP when standard input is not
-    /// a terminal, and shows the conversation when it is one. Editors may pass this flag, or the older names
-    /// --experimental-acp and --experimental-zed-integration
-    #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"])]
+    /// a terminal, and shows the conversation when it is one
+    #[arg(long, visible_aliases = ["experimental-acp", "experimental-zed-integration"], help_heading = EDITORS_HEADING)]
     pub(crate) acp: bool,
     /// Model, permissions and limits.
     #[command(flatten)]
@@ -232,8 +237,15 @@ pub(crate) struct AgentArgs {
     /// as with -p
     #[arg(value_name = "PROMPT", group = "one_prompt", conflicts_with_all = ["acp", "prompt", "prompt_interactive"])]
     pub(crate) query: Vec<String>,
-    /// The first prompt of a conversation in the terminal
-    #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["acp", "prompt"])]
+    /// Begin a session in the terminal with this prompt
+    #[arg(
+        short = 'i',
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["acp", "prompt"],
+        help_heading = SESSION_HEADING
+    )]
     pub(crate) prompt_interactive: Option<String>,
     /// Run one prompt and exit: the answer goes to standard output. Standard input, unless it is a
     /// terminal, is put before the prompt; with `-p -` it is the prompt. A tool call that needs a question is refused, unless
@@ -244,39 +256,61 @@ pub(crate) struct AgentArgs {
         value_name = "TEXT",
         allow_hyphen_values = true,
         conflicts_with = "acp",
-        group = "one_prompt"
+        group = "one_prompt",
+        help_heading = SCRIPTS_HEADING
     )]
     pub(crate) prompt: Option<String>,
     /// Go on with the newest session of this directory
-    #[arg(short, long, group = "wanted_session")]
+    #[arg(short, long, group = "wanted_session", help_heading = SESSION_HEADING)]
     pub(crate) r#continue: bool,
     /// Go on with a stored session: its id or the beginning of the id, its number in `tandem sessions`, words of
     /// its title, or a checkpoint's tag. Without SESSION, a terminal lets you choose
-    #[arg(short, long, value_name = "SESSION", num_args = 0..=1, group = "wanted_session")]
+    #[arg(
+        short,
+        long,
+        value_name = "SESSION",
+        num_args = 0..=1,
+        group = "wanted_session",
+        help_heading = SESSION_HEADING
+    )]
     pub(crate) resume: Option<Option<String>>,
     /// Output format of -p: text, json (one object at the end), stream-json (one object a line, as
     /// events happen)
-    #[arg(short, long, value_name = "FORMAT", default_value_t, requires = "one_prompt")]
+    #[arg(
+        short,
+        long,
+        value_name = "FORMAT",
+        default_value_t,
+        requires = "one_prompt",
+        help_heading = SCRIPTS_HEADING
+    )]
     pub(crate) output_format: Format,
     /// Fail (exit code 4) if a tool call of -p was refused. Both JSON formats list such calls in
     /// `permission_denials`
-    #[arg(long, requires = "one_prompt")]
+    #[arg(long, requires = "one_prompt", help_heading = SCRIPTS_HEADING)]
     pub(crate) fail_on_refusal: bool,
     /// More directories that the agent may work in
-    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    #[arg(long, value_name = "DIR", value_delimiter = ',', help_heading = SESSION_HEADING)]
     pub(crate) include_directories: Vec<PathBuf>,
     /// Write every line of the connection into a file, as JSON Lines
-    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt", help_heading = EDITORS_HEADING)]
     pub(crate) record: Option<PathBuf>,
-    /// Maximum time for running work after standard input has ended; also after a signal while
-    /// others have joined (--a2a-port), unless a second signal comes
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, conflicts_with = "prompt")]
+    /// Maximum time for running work after standard input has ended. The same time counts after a signal while others
+    /// have joined (--a2a-port); a second signal ends the work at once
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "30",
+        value_parser = seconds,
+        conflicts_with = "prompt",
+        help_heading = EDITORS_HEADING
+    )]
     pub(crate) drain_timeout: Duration,
     /// Let other agents and tools join the session over A2A, at http://127.0.0.1:PORT (0: any free
     /// port, printed on standard error or in the terminal's last row). Other users of this machine
     /// can reach the port too: see --a2a-token-file
     #[cfg(feature = "serve")]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", help_heading = CLIENTS_HEADING)]
     pub a2a_port: Option<u16>,
     /// Access over A2A.
     #[cfg(feature = "serve")]
@@ -288,14 +322,17 @@ const HELP_EXAMPLES: &str = "\
 Examples:
   tandem                                a session in the terminal; ? shows the keys
   tandem 'why does the test fail?'      the same, beginning with this prompt
-  tandem --a2a-port 41242               the same, and other agents may join the session
+  tandem --a2a-port 41242               a session that other agents and terminals may join
   tandem --acp                          the command for an editor's settings
-  tandem --acp --a2a-port 41242         the same, and other agents may join the session
+  tandem --acp --a2a-port 41242         the same, for sessions that others may join
   tandem -p 'why does the test fail?'   one prompt, for a shell; only the answer is written
   git diff | tandem -p 'review this' --output-format json | jq -r .response
   tandem -p - < prompt.md               the prompt from standard input
   tandem -c                             go on with the newest session of this directory
   tandem -r                             choose one of the stored sessions
+  tandem -c -p '/restore turn 1'        take back what turn 1 of the newest session changed in files
+  tandem --approval-mode auto_edit      edits of files need no question
+  tandem -p /permissions                what needs no question: rules, \"always\", this folder
   tandem sessions                       list the stored sessions of this directory
   tandem serve --workspace-root ~/src   sessions for other agents, each in its own directory
   tandem serve token add alice          a token for alice, who then has sessions of her own there

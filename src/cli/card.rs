@@ -6,6 +6,7 @@ use clap::Args;
 
 /// Key that signs the agent card.
 #[derive(Args)]
+#[command(next_help_heading = "Signatures of the agent card")]
 pub(crate) struct CardArgs {
     /// Sign the agent card with the private key in this file: PEM (PKCS#8), for ECDSA with P-256 or
     /// Ed25519. `/.well-known/jwks.json` has the public key

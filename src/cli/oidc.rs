@@ -4,6 +4,7 @@ use clap::Args;
 
 /// OIDC issuer whose tokens count, and the meaning of their claims.
 #[derive(Args)]
+#[command(next_help_heading = "Tokens of an OIDC issuer")]
 pub(crate) struct OidcArgs {
     /// Serve only clients that send a token (a JWT) of this OIDC issuer. The URL is written as in the claim `iss`
     #[arg(long, value_name = "URL", requires = "oidc_audience")]

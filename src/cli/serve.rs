@@ -49,75 +49,83 @@ pub(crate) struct ServeLine {
     pub(crate) serve: ServeArgs,
 }
 
+/// Headings of flags in `--help`.
+const ADDRESSES_HEADING: &str = "Addresses";
+const WORKSPACES_HEADING: &str = "Workspaces and stored sessions";
+const PEOPLE_HEADING: &str = "People and services";
+const WORK_HEADING: &str = "Running work";
+const MONITORING_HEADING: &str = "Monitoring";
+pub(super) const CLIENTS_HEADING: &str = "Other agents and terminals";
+
 /// A server of sessions for other agents and tools, over A2A.
 #[derive(Args)]
 pub(crate) struct ServeArgs {
     /// Listen on this port of 127.0.0.1; 0 takes any free port, which is printed on standard error. Other users of
     /// this machine can reach the port, too: see --a2a-token-file
-    #[arg(long, value_name = "PORT", default_value = "41242")]
+    #[arg(long, value_name = "PORT", default_value = "41242", help_heading = ADDRESSES_HEADING)]
     pub(crate) port: u16,
     /// Listen on this address, instead of a port of 127.0.0.1: `192.0.2.7:41242`, or `0.0.0.0:41242` or
     /// `[::]:41242` for all addresses of this machine. Clients must then have tokens
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "port")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "port", help_heading = ADDRESSES_HEADING)]
     pub(crate) listen: Option<SocketAddr>,
     /// The URL by which clients reach the server, if they use a name or a proxy in place of the address. If the URL
     /// has a path, the proxy must remove the path from requests
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = ADDRESSES_HEADING)]
     pub(crate) public_url: Option<PublicUrl>,
     /// Answer requests for this host name, too; may be repeated. Add the port to the name, unless it is the usual
     /// one. Requests for other names are refused
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", help_heading = ADDRESSES_HEADING)]
     pub(crate) allow_host: Vec<AllowedHost>,
     /// Let web pages of this origin (`https://pages.example`) use the server, too; may be repeated. Such pages need
     /// a token like all other clients
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", help_heading = ADDRESSES_HEADING)]
     pub(crate) allow_origin: Vec<AllowedOrigin>,
     /// Serve https, with the certificate in this file (PEM, followed by the intermediate certificates). The
     /// file is read again when it changes
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = ADDRESSES_HEADING)]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The private key of the certificate (PEM, without a passphrase)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = ADDRESSES_HEADING)]
     pub(crate) tls_key: Option<PathBuf>,
     /// Serve a network without TLS. Everybody between a client and the server can then read tokens and sessions
-    #[arg(long)]
+    #[arg(long, help_heading = ADDRESSES_HEADING)]
     pub(crate) allow_plain_http: bool,
     /// A directory in or below which sessions may work; may be repeated. A client that names no directory works in
     /// the first [default: the working directory, unless there is --workspace-git]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = WORKSPACES_HEADING)]
     pub(crate) workspace_root: Vec<PathBuf>,
     /// A git repository (`https`, `ssh`, or a path) that sessions may work in, each in a clone of its own, and the
     /// branch, tag or commit that they begin at; may be repeated. After each turn a snapshot is pushed to
     /// `refs/tandem/SESSION`, so that any server can go on. A client that names no workspace works in the first
-    #[arg(long, value_name = "URL[#REV]", requires = "workspaces")]
+    #[arg(long, value_name = "URL[#REV]", requires = "workspaces", help_heading = WORKSPACES_HEADING)]
     pub(crate) workspace_git: Vec<String>,
     /// The directory of the clones of --workspace-git; the same path on each server that shares a database
-    #[arg(long, value_name = "DIR", requires = "workspace_git")]
+    #[arg(long, value_name = "DIR", requires = "workspace_git", help_heading = WORKSPACES_HEADING)]
     pub(crate) workspaces: Option<PathBuf>,
     /// Keep sessions in this Postgres database, which other servers may share:
     /// `postgres://USER@HOST/DATABASE`. `TANDEM_STORE` has the same effect, and `PGPASSWORD` has the
     /// password: other users of this machine see what is on the command line
     #[cfg(feature = "postgres")]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = WORKSPACES_HEADING)]
     pub(crate) store: Option<String>,
     /// Let clients start sessions in the mode yolo (`autoExecute`), which runs every tool without a question,
     /// commands in the sandbox
-    #[arg(long)]
+    #[arg(long, help_heading = PEOPLE_HEADING)]
     pub(crate) allow_auto_execute: bool,
     /// The file with the tokens of people and services, which `tandem serve token add` makes. As soon as the file
     /// exists, clients need a token [default: the file `serve-tokens.json` in `TANDEM_CONFIG_DIR`]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = PEOPLE_HEADING)]
     pub(crate) tokens: Option<PathBuf>,
     /// Trust the proxy at these addresses (`127.0.0.1`, `10.0.0.0/8`; commas between) about its clients: their
     /// addresses, and the host and the scheme that they used (`X-Forwarded-For`, `-Host`, `-Proto`)
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = PEOPLE_HEADING)]
     pub(crate) trust_proxy: Vec<AddressRange>,
     /// Take the name of the user from this header of the proxy. The proxy must remove this header from requests of
     /// clients, and must send the token of --a2a-token-file, which no other program may have
-    #[arg(long, value_name = "NAME", requires = "trust_proxy")]
+    #[arg(long, value_name = "NAME", requires = "trust_proxy", help_heading = PEOPLE_HEADING)]
     pub(crate) proxy_user_header: Option<String>,
     /// The tenant of the proxy's users
-    #[arg(long, value_name = "TENANT", default_value = "default")]
+    #[arg(long, value_name = "TENANT", default_value = "default", help_heading = PEOPLE_HEADING)]
     pub(crate) proxy_tenant: String,
     /// Signatures of the agent card.
     #[command(flatten)]
@@ -127,26 +135,32 @@ pub(crate) struct ServeArgs {
     pub(crate) oidc: OidcArgs,
     /// Add a line of JSON to this file for each session that is begun, prompt that is sent (without its text),
     /// question that is answered, and request that is refused
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = PEOPLE_HEADING)]
     pub(crate) audit: Option<PathBuf>,
     /// Write the text of prompts into the audit log, too
-    #[arg(long, requires = "audit")]
+    #[arg(long, requires = "audit", help_heading = PEOPLE_HEADING)]
     pub(crate) audit_prompts: bool,
     /// Maximum time for running work after a signal; a second signal ends the work at once. Set a time below the
     /// one after which your service manager kills the process, often 30 seconds
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds, help_heading = WORK_HEADING)]
     pub(crate) drain_timeout: Duration,
     /// The number of threads that run the sessions; each session runs on one thread at a time [default: as many as
     /// there are processors]
-    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u16).range(1..=1024), help_heading = WORK_HEADING)]
     pub(crate) threads: Option<u16>,
-    /// The turns that go on when their process was killed: none (`never`); turns without a cut-off tool call that
-    /// may have changed something (`safe`); all, and the model is told of such calls (`always`)
-    #[arg(long, value_name = "WHICH", default_value = "safe", value_parser = resumed_turns())]
+    /// The turns that go on after their process was killed. `never`: none. `safe`: those in which no call was cut off
+    /// that may have changed something. `always`: all, and the model is told of calls that were cut off
+    #[arg(
+        long,
+        value_name = "WHICH",
+        default_value = "safe",
+        value_parser = resumed_turns(),
+        help_heading = WORK_HEADING
+    )]
     pub(crate) resume_turns: ResumePolicy,
     /// Serve figures for Prometheus at this address, such as 127.0.0.1:9464 (`/metrics`, beside `/livez` and
     /// `/readyz`), to everybody who reaches the address
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = MONITORING_HEADING)]
     pub(crate) metrics: Option<SocketAddr>,
     /// Traces.
     #[command(flatten)]
@@ -161,6 +175,7 @@ pub(crate) struct ServeArgs {
 
 /// Access to the agent over A2A, and the addresses that it may call.
 #[derive(Args)]
+#[command(next_help_heading = CLIENTS_HEADING)]
 pub(crate) struct A2aArgs {
     /// Serve only clients that send the token in this file (`Authorization: Bearer ...`, or `?token=` for a
     /// WebSocket); `TANDEM_A2A_TOKEN` has the same effect

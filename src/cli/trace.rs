@@ -4,6 +4,7 @@ use clap::Args;
 
 /// Receivers of traces, and what is in them.
 #[derive(Args)]
+#[command(next_help_heading = "Monitoring")]
 pub(crate) struct TraceArgs {
     /// Send the trace that a request belongs to (`traceparent`) also to these hosts outside of your network: hosts
     /// of models, MCP servers and agents; `*` for all

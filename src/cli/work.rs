@@ -11,6 +11,7 @@ use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 
 /// Model, permissions and limits of the agent.
 #[derive(Args, Clone)]
+#[command(next_help_heading = "Model, consent, limits")]
 pub(crate) struct WorkArgs {
     /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
     /// provider; `replay:FILE` to play a script, `replay` for the demonstration that needs no key
@@ -20,15 +21,15 @@ pub(crate) struct WorkArgs {
     /// The thinking level, for models that have levels, such as LOW, MEDIUM or HIGH [default: the model's own]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) thinking: Option<String>,
-    /// The tools that run without a question: default (reading), `auto_edit` (also changing files),
-    /// yolo (all), plan (reading; all others are refused) [default: default]
+    /// The calls that need no question: default (calls that only read), `auto_edit` (also edits of files), yolo (all
+    /// calls, with commands in the sandbox), plan (calls that only read; all others are refused) [default: default]
     #[arg(long, value_name = "MODE")]
     pub(crate) approval_mode: Option<Mode>,
-    /// The same as --approval-mode yolo. Commands stay in the sandbox: see --sandbox
+    /// The same as --approval-mode yolo. To leave the sandbox is still asked about: see --sandbox
     #[arg(short, long, conflicts_with = "approval_mode")]
     pub(crate) yolo: bool,
     /// The sandbox that commands run in: `read-only`, `workspace-write`, or `danger-full-access` (no sandbox).
-    /// Without MODE, the approval mode decides, which is the default
+    /// `--sandbox` without MODE demands a sandbox, and the approval mode chooses its mode
     #[arg(short, long, value_name = "MODE", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) sandbox: Option<SandboxChoice>,
     /// More files of policy rules, or directories of such files; commas between, or repeated
@@ -47,7 +48,7 @@ pub(crate) struct WorkArgs {
     /// Use no MCP servers but these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_mcp_server_names: Vec<String>,
-    /// Change a limit; may be repeated. `tandem --help` lists them at its end
+    /// Change a limit, as in `rounds=200`; may be repeated. The end of `tandem --help` lists all limits
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<Change>,
 }

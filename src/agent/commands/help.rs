@@ -40,7 +40,7 @@ fn help(request: &CommandRequest<'_>) -> Result<CommandReply, String> {
     }
     let mut lines = format!("{}\n", found.command.usage(&found.path));
     for argument in found.command.arguments {
-        let needed = if argument.is_required { "" } else { " (not needed)" };
+        let needed = if argument.is_required { "" } else { " (optional)" };
         let name = argument.name.to_uppercase();
         lines += &format!("\n{name}{needed}: {}.\n", argument.description);
     }

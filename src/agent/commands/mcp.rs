@@ -80,8 +80,7 @@ pub(super) const COMMAND: Command = Command {
         },
         Command {
             name: "disable",
-            description: "do not use a server until the session ends (`mcp.excluded` in the \
-                settings: never)",
+            description: "stop using a server until the session ends; `mcp.excluded` in the settings: for good",
             arguments: &[SERVER_ARGUMENT],
             sub_commands: &[],
             asks_model: false,

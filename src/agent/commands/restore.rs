@@ -18,7 +18,7 @@ const TURN_ARGUMENT: Argument = Argument {
 
 pub(super) const COMMAND: Command = Command {
     name: "restore",
-    description: "restore a file from before a call changed it; without CALL, list the changes",
+    description: "undo a call's changes of files; without CALL, list the changes",
     arguments: &[Argument {
         name: "call",
         description: "the call, as `/restore list` has it",

@@ -10,7 +10,7 @@ use crate::session::{
 
 pub(super) const COMMAND: Command = Command {
     name: "stats",
-    description: "tokens, the share of them that was cached, their cost, tools, time",
+    description: "tokens and the share that was cached, the cost, calls of tools, time",
     arguments: &[],
     sub_commands: &[],
     asks_model: false,
