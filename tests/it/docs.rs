@@ -273,6 +273,24 @@ fn every_event_is_in_the_manual() {
     assert_eq!(names.iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
 
+#[test]
+fn each_built_in_rule_has_one_row_that_says_why_it_asks() {
+    let source = read(&root().join("src/approval/verdict.rs"));
+    let (_, function) = source.split_once("pub fn name(self) -> &'static str {\n").unwrap();
+    let function = function.split("\n    }").next().unwrap();
+    let mut names: Vec<_> = function.split('"').skip(1).step_by(2).collect();
+    names.sort_unstable();
+    assert!(names.len() > 20, "{names:?}");
+    let page = read(&root().join("docs/troubleshooting.md"));
+    let (_, section) =
+        page.split_once("\n### What do the names of built-in rules mean?\n").unwrap();
+    let rows = section.split("\n```").next().unwrap().lines();
+    let mut rows: Vec<_> =
+        rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, names);
+}
+
 /// Returns the paths of all files below folders of the repository.
 fn files(folders: &[&str]) -> Vec<PathBuf> {
     let mut folders: Vec<_> = folders.iter().map(|name| root().join(name)).collect();
