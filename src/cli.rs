@@ -387,6 +387,9 @@ Environment:
   NO_COLOR                              no colours in logs and in the terminal
 ";
 
+/// Line above the limits in `--help`.
+const LIMITS_TITLE: &str = "Limits: the name, whose end is the unit; what is limited; the default";
+
 /// Returns `true` if invalid arguments ask for one prompt to be run.
 pub(crate) fn wants_prompt() -> bool {
     std::env::args_os().skip(1).any(|arg| {
@@ -406,7 +409,8 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     // This part of the help is long, so it is put together only if the arguments ask for help.
     if std::env::args_os().any(|arg| arg == "--help" || arg == "help") {
-        command = command.after_long_help(format!("{}\nLimits:\n{}", examples(), limits::help()));
+        command =
+            command.after_long_help(format!("{}\n{LIMITS_TITLE}\n{}", examples(), limits::help()));
     }
     let args: Vec<_> = std::env::args_os().collect();
     if let Some(error) = absent::subcommand(args.iter().skip(1).map_while(|arg| arg.to_str())) {
