@@ -9,6 +9,7 @@ use expect_test::expect_file;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::api_server::{Reply, Server};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdout};
@@ -164,6 +165,54 @@ async fn both_ends(setup: Setup, code: i32) -> [Value; 2] {
         *end = serde_json::from_str(text).unwrap();
     }
     ends
+}
+
+/// Prices of the model of [`charging`], in US dollars per million tokens.
+const PRICES: &str = r#"{"models": [{"id": "gemini-3.8-flash",
+    "prices": [{"from": "2026-01-01", "input": 1, "output": 10}]}]}"#;
+
+/// Returns a setup with a model at this server.
+fn charging(server: &Server) -> Setup {
+    Setup::default()
+        .arg("--model")
+        .arg("gemini-3.8-flash")
+        .var("GEMINI_API_KEY", "AIzaSyCost0123456789")
+        .var("GOOGLE_GEMINI_BASE_URL", server.address())
+}
+
+/// Returns an answer to a prompt of this many tokens, which has 10 tokens itself.
+fn charged(input: u64) -> Reply {
+    let usage = json!({ "promptTokenCount": input, "candidatesTokenCount": 10 });
+    let content = json!({ "role": "model", "parts": [{ "text": "ok" }] });
+    let candidate = json!({ "content": content, "finishReason": "STOP" });
+    let response = json!({ "candidates": [candidate], "usageMetadata": usage });
+    Reply::stream(format!("data: {response}\n\n"))
+}
+
+#[tokio::test]
+async fn the_cost_of_the_run_is_told_if_the_price_is_known() {
+    let server = Server::start((0..4).map(|_| charged(1000)).collect()).await;
+    for end in both_ends(charging(&server).file("../.config/tandem/models.json", PRICES), 0).await {
+        assert_eq!(end["total_cost_usd"], json!(0.0011));
+    }
+    // A gateway has no list price.
+    for end in both_ends(charging(&server), 0).await {
+        assert_eq!(end.get("total_cost_usd"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_later_run_of_a_session_costs_its_own_requests_alone() {
+    let server = Server::start(vec![charged(1000), charged(2000)]).await;
+    let setup = charging(&server).file("../.config/tandem/models.json", PRICES);
+    let setup = setup.arg("--output-format").arg("json");
+    let home = TempDir::new().unwrap();
+    for (setup, cost) in [(setup.clone(), 0.0011), (setup.arg("--continue"), 0.0021)] {
+        let output = setup.command(home.path()).args(["-p", "go"]).stdin(Stdio::null()).output();
+        let output = timeout(HANG, output).await.expect("it does not end").unwrap();
+        let end: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(end["total_cost_usd"], json!(cost));
+    }
 }
 
 #[tokio::test]

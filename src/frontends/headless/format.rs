@@ -56,6 +56,18 @@ pub(super) struct RunEnd<'a> {
     pub(super) failure: Option<&'a RunFailure>,
     /// Calls that were refused.
     pub(super) refusals: &'a Refusals,
+    /// Cost of the run at list prices in US dollars; `None` if it is not known.
+    pub(super) cost: Option<f64>,
+}
+
+impl RunEnd<'_> {
+    /// Adds the cost to the fields of a result, if the cost is known.
+    fn add_cost(&self, result: &mut Value) {
+        if let Some(cost) = self.cost {
+            // A nanodollar is less than any token costs; further digits come from binary fractions.
+            result["total_cost_usd"] = json!((cost * 1e9).round() / 1e9);
+        }
+    }
 }
 
 /// Printer of one of the formats. It returns the text to write for each event of the turn.
@@ -172,6 +184,7 @@ impl JsonPrinter {
             "permission_denials": end.refusals.to_value(),
             "stats": self.stats.full(),
         });
+        end.add_cost(&mut result);
         if let Some(failure) = end.failure {
             result["error"] = json!({
                 "type": failure.name(),
@@ -240,6 +253,7 @@ impl StreamPrinter {
             "permission_denials": end.refusals.to_value(),
             "stats": self.stats.brief(),
         });
+        end.add_cost(&mut result);
         if let Some(failure) = end.failure {
             result["error"] = json!({ "type": failure.name(), "message": failure.to_string() });
         }

@@ -64,6 +64,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
     }
     let mut log = session.events(session.position());
     let mut projection = Projection::default();
+    let cost_before = session.cost();
     let mut view = TurnView {
         printer: Printer::new(options.format, session.id(), &session.model()),
         notes: Notes::new(outputs.notes, options.progress),
@@ -72,6 +73,7 @@ pub async fn run<W: AsyncWrite + Unpin>(
         turn: session.prompt(prompt, Origin::Terminal),
         failed: None,
         refusals: Refusals::default(),
+        cost_before,
         options,
     };
     loop {
@@ -101,6 +103,7 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
         reason: None,
         failure: Some(failure),
         refusals: &Refusals::default(),
+        cost: None,
     });
     Notes::new(notes, false).failed(failure);
     write(&mut answer, &end).await
@@ -114,6 +117,8 @@ struct TurnView<'a, W> {
     failed: Option<String>,
     /// Calls of the turn that were refused so far.
     refusals: Refusals,
+    /// Cost of the session before the turn in US dollars; `None` if the session is new, or its cost is not known.
+    cost_before: Option<f64>,
     options: HeadlessOptions,
     printer: Printer,
     notes: Notes<'a>,
@@ -153,6 +158,8 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
             reason: Some(reason),
             failure: failure.as_ref(),
             refusals: &self.refusals,
+            // A session whose cost was not known before has no cost now, either.
+            cost: self.session.cost().map(|cost| cost - self.cost_before.unwrap_or_default()),
         });
         write(&mut self.answer, &end).await?;
         if let Some(failure) = &failure {
