@@ -147,7 +147,10 @@ mod tests {
 
     fn all() -> Vec<Source> {
         let root = workspace();
-        ["src", "tests", "benches", ".ci"].iter().flat_map(|dir| rust_files(&root, dir)).collect()
+        ["src", "tests", "benches", "evals", ".ci"]
+            .iter()
+            .flat_map(|dir| rust_files(&root, dir))
+            .collect()
     }
 
     #[test]
