@@ -1,0 +1,2 @@
+# Prints how long a tea takes.
+echo "${1:-black}: 4 minutes"

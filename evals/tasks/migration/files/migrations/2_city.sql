@@ -1,0 +1,1 @@
+ALTER TABLE people ADD COLUMN city TEXT NOT NULL DEFAULT 'unknown';
