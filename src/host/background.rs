@@ -19,6 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::input::CommandInput;
 pub use self::input::{InputState, MAX_INPUT_BYTES, WriteEnd, Written};
 use super::limits::ToolLimits;
+use super::network::{Connect, NetworkAccess};
 use super::output::ToolError;
 use super::shell_output::OutputBuffer;
 use super::terminals::RunningCommand;
@@ -60,6 +61,8 @@ pub struct Job {
     pub sandbox: SandboxMode,
     /// Standard input of the command.
     pub input: CommandInput,
+    /// Network of the command, if it has one of its own.
+    network: Option<Arc<NetworkAccess>>,
     began: Instant,
     output: Mutex<JobOutput>,
     /// Number of bytes that the command has written so far. It is set after the bytes are stored.
@@ -251,6 +254,7 @@ impl Background {
             directory: command.directory.to_owned(),
             sandbox: command.sandbox,
             input: CommandInput::new(running.input.take()),
+            network: running.network.clone(),
             began: Instant::now(),
             output: Mutex::new(JobOutput {
                 all: output,
@@ -335,6 +339,18 @@ impl Job {
     /// Returns whether there is output that [`Self::new_output`] has not returned yet.
     pub fn has_new_output(&self) -> bool {
         !self.output.lock().new.is_empty()
+    }
+
+    /// Sets the callback that decides on the hosts that the command wants to reach from now on.
+    pub fn decide_by(&self, connect: &Connect) {
+        if let Some(network) = &self.network {
+            network.decide_by(Arc::clone(connect));
+        }
+    }
+
+    /// Returns whether the command waits for a decision on a host, which a person may have to make.
+    pub fn is_asking(&self) -> bool {
+        self.runs() && self.network.as_ref().is_some_and(|network| network.is_pending())
     }
 
     /// Returns the number of bytes that the command has written so far.

@@ -86,7 +86,7 @@ pub struct RunningCommand {
     /// Memory limit in bytes, set when the command was ended for exceeding it.
     exceeded: Arc<OnceLock<u64>>,
     /// Registration of the command at the proxy, which ends with the command.
-    _network: Option<Arc<NetworkAccess>>,
+    pub(super) network: Option<Arc<NetworkAccess>>,
     _end_on_drop: DropGuard,
 }
 
@@ -244,7 +244,7 @@ impl Terminals {
             output: CommandOutput(Some(pipe::Receiver::from_owned_fd(OwnedFd::from(output))?)),
             exit,
             exceeded,
-            _network: confinement.and_then(Confinement::network).cloned(),
+            network: confinement.and_then(Confinement::network).cloned(),
             _end_on_drop: end.clone().drop_guard(),
             end,
         })

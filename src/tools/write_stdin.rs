@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use tandem_content::shorten::{first_chars, one_line};
 use tandem_content::visible::visible_line;
@@ -20,6 +21,9 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// Maximum time to wait for output.
 const MAX_WAIT: Duration = Duration::from_mins(5);
+
+/// Time between two checks whether a person still has to decide about a host.
+const ASKING_RECHECK: Duration = Duration::from_millis(100);
 
 /// Maximum length of the command in a label, in characters.
 const COMMAND_CHARS: usize = 60;
@@ -220,6 +224,10 @@ async fn write(
     cx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
     let bytes = job.bytes_written();
+    // The call that started the command is over, so this call asks about the hosts that the text leads to.
+    if let Some(connect) = &cx.connect {
+        job.decide_by(connect);
+    }
     let exchange = async {
         let written = job.input.write(text.as_bytes()).await;
         match written.end {
@@ -227,7 +235,7 @@ async fn write(
             WriteEnd::Complete if closes => job.input.close().await,
             WriteEnd::Complete | WriteEnd::Closed => {}
         }
-        job.wait_for_output(bytes, wait).await;
+        wait_for_answer(job, bytes, wait).await;
         written
     };
     let written = cx.cancel.run_until_cancelled(exchange).await.ok_or_else(ToolError::cancelled)?;
@@ -237,6 +245,20 @@ async fn write(
         Some(error) => {
             let message = format!("{}\n{report}", error.message);
             Err(ToolError { message, ..error })
+        }
+    }
+}
+
+/// Waits for output beyond `bytes` bytes. While a person decides about a host, the time does not count.
+async fn wait_for_answer(job: &Job, mut bytes: u64, wait: Duration) {
+    loop {
+        job.wait_for_output(bytes, wait).await;
+        if !job.is_asking() {
+            return;
+        }
+        bytes = job.bytes_written();
+        while job.is_asking() {
+            sleep(ASKING_RECHECK).await;
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -55,7 +55,7 @@ pub struct NetworkAccess {
     setup: Arc<NetworkSetup>,
     /// Callback for hosts that the settings do not deny. Without it, only hosts that the settings allow are connected
     /// to.
-    connect: OnceLock<Connect>,
+    connect: Mutex<Option<Connect>>,
     /// Decisions on hosts. A decision is begun under the lock, so that each host is decided on once.
     decisions: Mutex<Decisions>,
     /// Refused connections, without repetitions.
@@ -83,9 +83,9 @@ impl NetworkAccess {
         self.address
     }
 
-    /// Sets the callback that decides on hosts. Only the first call has an effect.
+    /// Sets the callback that decides on hosts from now on. Pending decisions are those of the callback before.
     pub fn decide_by(&self, connect: Connect) {
-        let _ = self.connect.set(connect);
+        *self.connect.lock() = Some(connect);
     }
 
     /// Returns whether a decision is pending, for which a person may have to answer a question.
@@ -128,7 +128,7 @@ impl NetworkAccess {
     /// Waits for the decision on a host, which is begun if it is not pending.
     async fn decided(&self, destination: &Destination) -> Admission {
         let is_allowed = self.setup.allows(destination);
-        let Some(connect) = self.connect.get() else {
+        let Some(connect) = self.connect.lock().clone() else {
             return if is_allowed { Admission::Admitted } else { unasked() };
         };
         let decision = {

@@ -97,6 +97,26 @@ async fn an_unknown_host_is_asked_about_while_the_command_waits() {
 }
 
 #[tokio::test]
+async fn a_host_that_a_text_for_a_program_leads_to_is_asked_about_while_the_call_waits() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
+        return;
+    }
+    let stage = &mut stage(Mode::AutoEdit, |server| {
+        let line = format!("{}; echo over\n", curl("good.test", server));
+        let text = json!({ "chars": line, "wait_ms": 300_000 });
+        let writes = json!({ "call": { "name": "write_stdin", "args": text } });
+        vec![with("sh", json!({ "stdin": true, "delay_ms": 1 })), writes]
+    })
+    .await;
+    let made = stage.go(once()).await;
+    assert_eq!(questions(&made).len(), 1);
+    let label = &questions(&made)[0].started.summary.label;
+    assert!(label.ends_with(" (for sh)"), "{label}");
+    let told = commands(&made)[1].told();
+    assert!(told.contains("Host: good.test") && told.ends_with("over"), "{told}");
+}
+
+#[tokio::test]
 async fn an_always_holds_for_the_host_until_the_session_ends() {
     if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;
