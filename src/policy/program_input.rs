@@ -43,7 +43,12 @@ impl Check<'_> {
                     Confinement::Outside => ", which runs outside the sandbox,",
                     _ => "",
                 };
-                let why = format!("the program{place} may take the text for commands");
+                let does = if input.text.is_empty() {
+                    "act on the end of its input"
+                } else {
+                    "take the text for commands"
+                };
+                let why = format!("the program{place} may {does}");
                 ask(BuiltInRule::ProgramInput, why, Vec::new())
             }
         }
