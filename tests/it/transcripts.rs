@@ -2,7 +2,8 @@
 //!
 //! A file is what `--record` writes, with one line before it: `{"dir":"setup", ...}` says how the
 //! agent is started ([`Recorded`]). The client's lines are sent when what precedes them has
-//! arrived, and the agent's are compared, byte by byte but for where the workspace is, the id of the session and times.
+//! arrived, and the agent's are compared, byte by byte but for where the workspace is, the id of the session, times, and
+//! the PIDs of commands with the seconds for which they run.
 //! A line `{"dir":"end"}` closes standard input. With `UPDATE_TRANSCRIPTS=1` the agent's lines are
 //! written into the file instead.
 //!
@@ -155,6 +156,7 @@ transcripts! {
     write_allow
     write_always
     write_reject
+    write_stdin
     write_todos
 }
 
@@ -227,6 +229,7 @@ transcripts! {
     write_overwrite
     write_parents
     write_reject
+    write_stdin
     write_todos
 }
 
@@ -312,6 +315,8 @@ async fn converse(
 ) -> Result<(), String> {
     let workspace = agent.workspace().display().to_string();
     let times = Regex::new(r#""updatedAt":"[^"]*""#).unwrap();
+    let pids = Regex::new(r"PID \d+").unwrap();
+    let ages = Regex::new(r"runs, for \d+ s").unwrap();
     let mut before = Vec::new();
     for (n, recorded) in lines.iter_mut().enumerate() {
         match recorded {
@@ -340,6 +345,8 @@ async fn converse(
                     actual = actual.replace(session, SESSION);
                 }
                 let actual = times.replace_all(&actual, r#""updatedAt":"TIME""#);
+                let actual = pids.replace_all(&actual, "PID 7");
+                let actual = ages.replace_all(&actual, "runs, for 0 s");
                 if update {
                     let raw: Box<RawValue> = serde_json::from_str(&actual).unwrap();
                     line.msg = serde_json::from_str(raw.get()).ok();

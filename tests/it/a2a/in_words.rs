@@ -1,5 +1,6 @@
 //! Clients that know only text: questions come as text, and answers are text.
 
+use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::server::{
@@ -52,6 +53,35 @@ async fn a_question_of_the_model_says_its_options_and_how_to_answer() {
     let data = &task["status"]["message"]["parts"][1]["data"];
     assert_eq!(data["tool_name"], "ask_user", "{data}");
     assert_eq!(data["input_parameters"]["questions"][1]["options"], json!(["Oak", "Pine"]));
+}
+
+#[tokio::test]
+async fn a_text_for_a_program_is_said_to_the_last_character() {
+    let call = |name: &str, args: Value| json!([{ "call": { "name": name, "args": args } }]);
+    let setup = Setup::answers(json!([
+        call("run_shell_command", json!({ "command": "cat", "stdin": true, "delay_ms": 1 })),
+        call("write_stdin", json!({ "chars": "a\u{3}\nb", "close": true })),
+        [{ "text": "done" }],
+    ]));
+    let it = serve(&setup.arg("--sandbox").arg("danger-full-access")).await;
+    let task = it.client.result("message/send", prompt("go")).await;
+    let said = question(&task["status"]);
+    let (_, pid) = said.split_once("PID ").unwrap();
+    let (pid, _) = pid.split_once(' ').unwrap();
+    let said = said.replace(pid, "7");
+    let (said, _) = said.split_once("\n\nAnswer with one of these").unwrap();
+    expect![[r#"
+        Write to PID 7 (cat), then close its input: a␃\nb
+
+            to PID 7: cat
+            4 bytes; does not end the line; then closes its input
+            
+            a␃
+            b
+
+        Allow it? the program may take the text for commands [built-in rule program-input]
+        This text has hidden characters. They are written out, as ␍ or <U+202E>."#]]
+    .assert_eq(said);
 }
 
 #[tokio::test]

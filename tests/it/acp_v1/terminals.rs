@@ -123,6 +123,30 @@ fn end(read: &[Value]) -> Value {
 }
 
 #[tokio::test]
+async fn a_command_in_a_terminal_of_the_editor_cannot_be_written_to_and_one_with_input_runs_here() {
+    let call = |name: &str, args: Value| json!([{ "call": { "name": name, "args": args } }]);
+    let setup = Setup::answers(json!([
+        call("run_shell_command", json!({ "command": "echo here" })),
+        call("write_stdin", json!({ "pid": 1, "chars": "x\n" })),
+        call("run_shell_command", json!({ "command": "cat", "stdin": true, "delay_ms": 1 })),
+        call("write_stdin", json!({ "chars": "one\n", "wait_ms": 60_000 })),
+        [{ "text": "done" }],
+    ]))
+    .file("../.gemini/settings.json", r#"{ "acp": { "clientTerminals": true } }"#)
+    .arg("--sandbox")
+    .arg("danger-full-access")
+    .arg("--approval-mode")
+    .arg("yolo");
+    let mut desk = Desk::new(&setup).await;
+    let shown = desk.ask().await;
+    assert_eq!(desk.calls.iter().filter(|(method, _)| method == "terminal/create").count(), 1);
+    let shown = json!(shown).to_string();
+    let told = "A command that ran in a terminal of the editor cannot be written to: start it with `stdin`";
+    assert!(shown.contains(told), "{shown}");
+    assert!(shown.contains("```\\none\\nPID "), "{shown}");
+}
+
+#[tokio::test]
 async fn a_command_runs_in_a_terminal_of_the_editor_and_the_call_shows_it() {
     let mut desk = Desk::new(&setup()).await;
     let read = desk.ask().await;

@@ -14,11 +14,24 @@ use crate::agent::{HANG, Setup};
 use crate::fakes::until;
 use crate::family::{is_gone, make_fifo};
 use crate::limit::wait_until;
-use crate::needs::{Need, lacking};
+use crate::needs::{Need, lacking, python};
 
 /// Returns a call of a command in the background.
 fn behind(command: &str) -> serde_json::Value {
     with(command, json!({ "is_background": true, "delay_ms": 1 }))
+}
+
+/// Returns a call that starts a shell which takes input, with more arguments.
+fn shell(more: serde_json::Value) -> serde_json::Value {
+    let mut args = json!({ "stdin": true, "delay_ms": 1 });
+    args.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    with("sh", args)
+}
+
+/// Returns a call that writes a line to the only command that takes input.
+fn writes(line: &str) -> serde_json::Value {
+    let args = json!({ "chars": format!("{line}\n"), "wait_ms": 60_000 });
+    json!({ "call": { "name": "write_stdin", "args": args } })
 }
 
 /// Makes a session whose commands may write the workspace, with a pipe that a command can wait for.
@@ -146,6 +159,129 @@ async fn a_repository_that_came_up_is_protected_from_the_next_command_on() {
     let made = stage.go(Answer::Reject).await;
     assert!(made[0].is_done() && !made[1].is_done(), "{} {}", made[0].told(), made[1].told());
     assert_eq!(fs::read_to_string(stage.path("sub/.git/config")).unwrap(), "first\n");
+}
+
+#[tokio::test]
+async fn a_program_that_the_sandbox_holds_is_written_to_without_a_question() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let calls = [
+        shell(json!({})),
+        writes("echo made > made.txt; cat made.txt"),
+        writes("echo changed >> .git/config; echo $?"),
+        writes("rm -rf made.txt; echo gone"),
+        writes("cat .env"),
+    ];
+    let mut stage = stage(&calls);
+    fs::write(stage.path(".env"), "KEY=of-a-person\n").unwrap();
+    let made = stage.go(Answer::Once { edited: None }).await;
+    let asked: Vec<_> = made.iter().map(super::Made::is_asked).collect();
+    assert_eq!(asked, [false, false, false, true, true]);
+    assert!(made.iter().all(super::Made::is_sandboxed));
+    assert!(made[1].told().ends_with("Output: made"), "{}", made[1].told());
+    assert!(!made[2].told().ends_with("\n0"), "{}", made[2].told());
+    assert!(made[3].told().ends_with("Output: gone") && !stage.path("made.txt").exists());
+    // A yes to a text shows the program no more than it saw when it was started.
+    assert!(!made[4].told().contains("of-a-person"), "{}", made[4].told());
+}
+
+#[tokio::test]
+async fn a_program_that_may_not_write_is_written_to_and_does_not_write() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let calls = [shell(json!({})), writes("echo x > made.txt; echo $((20 + 1))")];
+    let mut stage = Stage::new(Mode::Default, &calls);
+    let made = stage.go(Answer::Reject).await;
+    assert!(made.iter().all(|made| !made.is_asked() && made.is_sandboxed()));
+    assert!(made[1].told().ends_with("21"), "{}", made[1].told());
+    assert!(!stage.path("made.txt").exists());
+}
+
+#[tokio::test]
+async fn a_program_outside_the_sandbox_is_not_written_to_without_a_yes() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    for mode in [Mode::Default, Mode::AutoEdit, Mode::Yolo] {
+        let mut stage = Stage::new(
+            mode,
+            &[
+                shell(json!({ "sandbox": "outside" })),
+                writes("echo no > no.txt"),
+                writes("echo x > x.txt; echo x"),
+            ],
+        );
+        let answers = std::sync::Mutex::new(vec![true, false, true].into_iter());
+        let made = stage
+            .go_with(|_| match answers.lock().unwrap().next() {
+                Some(true) => Answer::Once { edited: None },
+                _ => Answer::Reject,
+            })
+            .await;
+        assert!(made.iter().all(|made| made.is_asked() && !made.is_sandboxed()), "{mode}");
+        let why = "the program, which runs outside the sandbox, may take the text for commands";
+        assert!(made[2].why().starts_with(why), "{}", made[2].why());
+        assert!(made[2].told().ends_with("Output: x"), "{}", made[2].told());
+        assert!(stage.path("x.txt").exists() && !stage.path("no.txt").exists(), "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn in_plan_mode_a_program_is_looked_at_and_not_written_to() {
+    if lacking(Need::Sandbox) {
+        return;
+    }
+    let looks = json!({ "call": { "name": "write_stdin", "args": { "wait_ms": 1 } } });
+    let closes = json!({ "call": { "name": "write_stdin", "args": { "close": true } } });
+    let calls = [with("cat", json!({ "stdin": true, "delay_ms": 1 })), looks, writes("x"), closes];
+    let mut stage = Stage::new(Mode::Plan, &calls);
+    let made = stage.go(Answer::Reject).await;
+    let done: Vec<_> = made.iter().map(super::Made::is_done).collect();
+    assert_eq!(done, [true, true, false, false]);
+    assert!(made.iter().all(|made| !made.is_asked()));
+    assert!(made[2].told().contains("Plan mode"), "{}", made[2].told());
+}
+
+#[tokio::test]
+async fn a_repl_keeps_what_it_was_told() {
+    if lacking(Need::Sandbox) || lacking(Need::Python) {
+        return;
+    }
+    let python = python().unwrap();
+    let starts = with(&format!("{python} -q -i"), json!({ "stdin": true, "delay_ms": 1 }));
+    let mut stage = stage(&[starts, writes("a = 20"), writes("print(a + 1)")]);
+    let made = stage.go(Answer::Reject).await;
+    let mut said = format!("{}\n{}", made[1].told(), made[2].told());
+    // The answer may come after the prompts of the start.
+    let job = std::sync::Arc::clone(&stage.session.background().jobs()[0]);
+    wait_until("the answer", || {
+        said += &job.new_output();
+        said.contains("21")
+    })
+    .await;
+    assert!(made.iter().all(|made| !made.is_asked() && made.is_done()));
+}
+
+#[tokio::test]
+async fn a_killed_agent_leaves_no_program_behind_that_waits_for_input() {
+    if lacking(Need::ProtectingSandbox) {
+        return;
+    }
+    let starts =
+        with("exec 3>family; echo started >&3; cat", json!({ "stdin": true, "delay_ms": 1 }));
+    let setup = Setup::answers(json!([[starts], [{ "text": "done" }]]));
+    let mut agent = setup.arg("--sandbox=true").arg("-y").start();
+    let fifo = agent.workspace().join("family");
+    make_fifo(&fifo);
+    let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let prompt = agent.prompt("go").await;
+    agent.until_answered(prompt, "allow").await;
+    let family = has_started(family).await;
+    agent.child.start_kill().unwrap();
+    agent.exit().await;
+    is_gone(family).await;
 }
 
 /// Waits until the family has the pipe.

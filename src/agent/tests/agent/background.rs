@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use expect_test::expect;
 use serde_json::json;
-use tandem_agent::session::{Event, Origin, Parts, Session, ToolKind};
+use tandem_agent::session::{Event, Origin, Parts, Session, ToolKind, ToolOutcome};
 use tandem_approval::Mode;
+use tandem_host::background::JobState;
 use tandem_host::{Access, Tool, ToolOutput};
 use tandem_tools::all;
 use tempfile::TempDir;
@@ -155,4 +156,25 @@ async fn what_the_model_forgets_it_is_not_told_of() {
     stage.turn("/clear").await;
     stage.turn("anything?").await;
     assert_eq!(*stage.told.lock().unwrap(), ["user: anything?"]);
+}
+
+#[tokio::test]
+async fn a_cancel_of_the_turn_ends_the_wait_for_a_program_and_not_the_program() {
+    let args = json!({ "command": "cat > /dev/null", "stdin": true, "delay_ms": 1 });
+    let write = calls("write_stdin", json!({ "chars": "x\n", "wait_ms": 300_000 }));
+    let answers = vec![calls("run_shell_command", args), write, says("stopped")];
+    let stage = Stage::new(answers, None);
+    let mut log = stage.session.events(stage.session.position());
+    let turn = stage.session.prompt(text("go"), Origin::Editor);
+    let is_write = |event: &Event| matches!(event, Event::CallStarted(started) if started.call.name == "write_stdin");
+    until(&mut log, is_write).await;
+    stage.session.cancel(turn);
+    let events = until(&mut log, is_end).await;
+    let is_cancelled = |event: &Arc<Event>| {
+        matches!(&**event, Event::CallFinished { outcome: ToolOutcome::Cancelled, .. })
+    };
+    assert!(events.iter().any(is_cancelled), "{events:?}");
+    let job = Arc::clone(&stage.session.background().jobs()[0]);
+    assert!(matches!(job.state(), JobState::Running(_)), "{}", job.state());
+    job.stop_unannounced().await;
 }

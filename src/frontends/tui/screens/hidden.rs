@@ -204,6 +204,20 @@ fn the_output_of_a_command_keeps_its_colours_and_nothing_else() {
 }
 
 #[test]
+fn a_text_for_a_program_is_shown_to_the_last_character() {
+    let access = json!({ "ProgramInput": {
+        "pid": 48213, "command": "python3 -i", "directory": "/home/me/src/project",
+        "sandbox": "danger-full-access", "unfinished": "x = ", "text": "1\u{3}\nprint(x)", "closes": true,
+    } });
+    let title = "Write to PID 48213 (python3 -i), then close its input: 1\u{2403}\\nprint(x)";
+    let why = "the program may take the text for commands";
+    let mut question = asked(call("1", "Execute", title, access), why, json!([]), json!([]));
+    question["CallStarted"]["question"]["rules"] = json!([{ "BuiltIn": "program-input" }]);
+    let stage = Stage::new().turn("go").see(question).wait(1000);
+    stage.check("question_program_input.txt");
+}
+
+#[test]
 fn a_comment_after_a_carriage_return_does_not_cover_the_line() {
     let new = "import os; os.system('rm -rf ~')\r# a harmless comment\n";
     let access = json!({ "Edit": { "path": "/home/me/a.py" } });
