@@ -22,6 +22,7 @@ use self::messages::AnthropicTarget;
 use self::quirks::Quirks;
 use self::request::MessagesRequest;
 use self::thinking::ThinkingConfig;
+use super::answer_schema::AnswerSchema;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
@@ -142,6 +143,7 @@ impl Api for AnthropicApi {
             thinking: &quirks.thinking(&self.thinking(prompt)?),
             more: &self.more,
             max_tokens: quirks.max_tokens(prompt, self.max_tokens),
+            answer_schema: self.answer_schema(prompt).filter(|_| !quirks.no_answer_schema),
             nudge,
             so_far: &answer.parts(),
             is_vertex: endpoint.provider == Provider::Vertex,
@@ -155,6 +157,9 @@ impl Api for AnthropicApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
+        if self.answer_schema(prompt).is_some() && self.quirks.lock().learn_no_schema(report) {
+            return RequestFailure::adapted("").into();
+        }
         // A request can only have failed after it was written, so its thinking level is valid.
         let thinking = self.thinking(prompt).unwrap_or_else(|_| self.thinking.clone());
         if self.quirks.lock().learn(report, prompt, self.max_tokens, &thinking) {
@@ -191,6 +196,11 @@ impl Api for AnthropicApi {
 }
 
 impl AnthropicApi {
+    /// Returns the schema of an answer, if the model's API is known to enforce schemas.
+    fn answer_schema<'a>(&self, prompt: &'a Prompt) -> Option<&'a AnswerSchema> {
+        prompt.answer_schema.as_deref().filter(|_| self.model.answer_schema)
+    }
+
     /// Returns the thinking fields that a prompt asks for.
     fn thinking(&self, prompt: &Prompt) -> Result<ThinkingConfig, Error> {
         let Some(level) = &prompt.thinking else { return Ok(self.thinking.clone()) };

@@ -31,6 +31,7 @@ pub struct Catalog {
 
 /// Properties of one model.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ModelProperties {
     /// Provider that is asked.
     pub provider: Provider,
@@ -48,6 +49,8 @@ pub struct ModelProperties {
     pub signatures: bool,
     /// `true` if an answer can go on over several requests.
     pub continuation: bool,
+    /// `true` if the API enforces a schema of answers, and the model can call tools nevertheless.
+    pub answer_schema: bool,
     /// Prices of the model's tokens.
     pub prices: Prices,
     /// API to ask first: of a model of `OpenAI`'s own, or of a model for which the user has named the API.
@@ -103,6 +106,7 @@ struct Row {
     media_in_responses: Option<bool>,
     signatures: Option<bool>,
     continuation: Option<bool>,
+    answer_schema: Option<bool>,
     wire: Option<OpenAiWire>,
     /// Prices. They hold for all variants if the id ends in `*`, else only for the model and its dated versions.
     prices: Option<Prices>,
@@ -204,6 +208,8 @@ impl Catalog {
         self.add_rows(&vendor.qualify(at_vendor), |_| true, &mut model);
         if vendor != provider {
             model.prices = Prices::default();
+            // Azure serves the models of `OpenAI` by its API. Of other servers the vendor's word says nothing.
+            model.answer_schema &= provider == Provider::Azure;
             // The row for all models has been added. Added again, it would override those of the vendor's models.
             self.add_rows(&provider.qualify(id), |row| !row.prefix().is_empty(), &mut model);
         }
@@ -248,6 +254,7 @@ impl Row {
         model.media_in_responses = self.media_in_responses.unwrap_or(model.media_in_responses);
         model.signatures = self.signatures.unwrap_or(model.signatures);
         model.continuation = self.continuation.unwrap_or(model.continuation);
+        model.answer_schema = self.answer_schema.unwrap_or(model.answer_schema);
         model.wire = self.wire.or(model.wire);
         if let Some(thinking) = &self.thinking {
             model.thinking = thinking.clone();
@@ -604,6 +611,30 @@ mod tests {
     }
 
     #[test]
+    fn schemas_of_answers_are_for_the_models_and_servers_that_are_known_to_enforce_them() {
+        for (id, enforces) in [
+            ("gemini-3.8-flash", true),
+            ("gemini-2.5-pro", false),
+            ("gemma-4-27b", false),
+            ("openai:gpt-6.1-sol", true),
+            ("openai:gpt-4.1-mini", true),
+            ("openai:gpt-oss-20b", false),
+            ("azure:gpt-5.4", true),
+            ("azure:my-deployment", false),
+            ("anthropic:claude-opus-4-5-20251101", true),
+            ("anthropic:claude-sonnet-5-5", true),
+            ("anthropic:claude-opus-4-1", false),
+            ("anthropic:claude-fable-5", false),
+            ("bedrock:anthropic.claude-opus-5", false),
+            ("vertex:gemini-3.8-flash", false),
+            ("openrouter:openai/gpt-6-sol", false),
+            ("ollama:qwen3:8b", false),
+        ] {
+            assert_eq!(Catalog::embedded().lookup(id).answer_schema, enforces, "{id}");
+        }
+    }
+
+    #[test]
     fn a_file_adds_and_corrects() {
         let json = r#"{"default": "mine", "models": [
             {"id": "mine", "inputTokens": 1000},
@@ -633,7 +664,7 @@ mod tests {
             "{\"models\": [{\"id\": \"x\", \"inputTokns\": 1}]}",
             "`models[0].inputTokns`: unknown field `inputTokns`, expected one of `id`, \
              `inputTokens`, `outputTokens`, `thinking`, `mediaInResponses`, `signatures`, \
-             `continuation`, `wire`, `prices` at line 1 column 36",
+             `continuation`, `answerSchema`, `wire`, `prices` at line 1 column 36",
         );
         refused("{} x", "trailing characters at line 1 column 4");
     }

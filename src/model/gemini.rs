@@ -11,11 +11,12 @@ mod wire;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use self::answer::GeminiAnswer;
 use self::contents::{GeminiTarget, RefusedSignatures};
@@ -27,11 +28,16 @@ use super::options::RequestOptions;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient, follows_results};
 use super::retry::{AttemptFailure, RequestFailure};
-use super::{Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, catalog, tokens};
+use super::{
+    Chunk, Error, Finish, FinishReason, Model, Prompt, ThinkingLevels, answer_schema, catalog,
+    tokens,
+};
 use parking_lot::Mutex;
 
 /// Field of the `generationConfig` for the thinking level.
 const THINKING_FIELD: &str = "thinkingConfig";
+/// Field of the `generationConfig` for the schema of the answer.
+const SCHEMA_FIELD: &str = "responseJsonSchema";
 
 /// A model behind the Gemini API.
 pub struct Gemini(Arc<GeminiApi>);
@@ -45,6 +51,8 @@ struct GeminiApi {
     generation: Map<String, Value>,
     /// Signatures that the server has refused, and which are not sent again.
     refused: Mutex<Arc<RefusedSignatures>>,
+    /// `true` once the server has refused a schema of the answer.
+    no_answer_schema: AtomicBool,
 }
 
 impl Gemini {
@@ -63,7 +71,10 @@ impl Gemini {
         generation.extend(options.generation.clone());
         let client = ApiClient::new(connect, options);
         let name = model.provider.qualify(&model.id);
-        Ok(Self(Arc::new(GeminiApi { name, model, client, generation, refused: Mutex::default() })))
+        let refused = Mutex::default();
+        let no_answer_schema = AtomicBool::new(false);
+        let api = GeminiApi { name, model, client, generation, refused, no_answer_schema };
+        Ok(Self(Arc::new(api)))
     }
 }
 
@@ -143,11 +154,23 @@ impl GeminiApi {
 
     /// Returns the `generationConfig` of a request.
     fn generation(&self, prompt: &Prompt) -> Result<Cow<'_, Map<String, Value>>, Error> {
-        let Some(level) = &prompt.thinking else { return Ok(Cow::Borrowed(&self.generation)) };
-        let thinking = self.model.thinking_config(Some(level)).map_err(Error::Rejected)?;
-        let mut generation = self.generation.clone();
-        generation.extend(thinking.map(|thinking| (THINKING_FIELD.to_owned(), thinking)));
-        Ok(Cow::Owned(generation))
+        let mut generation = Cow::Borrowed(&self.generation);
+        if let Some(level) = &prompt.thinking {
+            let thinking = self.model.thinking_config(Some(level)).map_err(Error::Rejected)?;
+            let thinking = thinking.map(|thinking| (THINKING_FIELD.to_owned(), thinking));
+            generation.to_mut().extend(thinking);
+        }
+        if let Some(schema) = self.answer_schema(prompt) {
+            let fields = [("responseMimeType", json!("application/json")), (SCHEMA_FIELD, schema)];
+            generation.to_mut().extend(fields.map(|(name, value)| (name.to_owned(), value)));
+        }
+        Ok(generation)
+    }
+
+    /// Returns the schema of an answer for the server to enforce, if the model is known to take one beside tools.
+    fn answer_schema(&self, prompt: &Prompt) -> Option<Value> {
+        let is_taken = self.model.answer_schema && !self.no_answer_schema.load(Relaxed);
+        prompt.answer_schema.as_ref().filter(|_| is_taken)?.in_dialect(&answer_schema::GEMINI)
     }
 
     /// Leaves out the conversation's signatures from now on. If none of them is new, they cannot be the reason for
@@ -191,6 +214,10 @@ impl Api for GeminiApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
+        if report.is_about_answer_schema() && self.answer_schema(prompt).is_some() {
+            self.no_answer_schema.store(true, Relaxed);
+            return RequestFailure::adapted("").into();
+        }
         match errors::refused_signatures(report) {
             Some(error) => self.refuse_signatures(prompt, error).into(),
             None => errors::classify(report, endpoint.request_info(&self.model.id), &prompt.tools),

@@ -1,6 +1,7 @@
 //! Language models: one trait, four providers behind one request loop, and a model that replays a
 //! script.
 
+pub mod answer_schema;
 pub mod anthropic;
 pub mod authorization;
 pub mod bedrock;
@@ -52,6 +53,7 @@ use serde_json::Value;
 pub use self::price::Prices;
 pub use self::thinking::ThinkingLevels;
 
+use self::answer_schema::AnswerSchema;
 use tandem_content::media::Media;
 
 /// A language model behind some API.
@@ -128,6 +130,9 @@ pub struct Prompt {
     pub tools: Arc<[ToolDeclaration]>,
     /// Level of thinking, which the model must offer; `None` for the model's default.
     pub thinking: Option<String>,
+    /// Schema that the last message of the turn fits. It is sent where the API enforces a schema without keeping the
+    /// model from calling tools. The messages must ask for the schema as well, and the message must be checked.
+    pub answer_schema: Option<Arc<AnswerSchema>>,
 }
 
 /// Declaration of a tool for a model.

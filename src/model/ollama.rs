@@ -186,6 +186,10 @@ impl OllamaApi {
             "truncate": false,
             "shift": false,
         });
+        // A format keeps a model of Ollama from calling tools: it would have to begin with the answer.
+        if let Some(schema) = prompt.answer_schema.as_ref().filter(|_| prompt.tools.is_empty()) {
+            body["format"] = schema.sent();
+        }
         if !prompt.tools.is_empty() {
             let tools = prompt.tools.iter().map(|tool| {
                 let parameters = schema::simple(&tool.parameters);

@@ -242,6 +242,23 @@ impl Report {
             && self.says(&["in the completion", "max_tokens", "max_completion_tokens"])
     }
 
+    /// Returns `true` if the server refuses the schema of an answer, or any schema of an answer beside tools.
+    pub(super) fn is_about_answer_schema(&self) -> bool {
+        const NAMES: [&str; 10] = [
+            "response_format",
+            "text.format",
+            "output_config.format",
+            "output_format",
+            "json_schema",
+            "structured output",
+            "responsejsonschema",
+            "response_json_schema",
+            "response mime type",
+            "too many states",
+        ];
+        matches!(self.status, 400 | 422) && (self.says(&NAMES) || self.is(&NAMES))
+    }
+
     /// Returns advice, if the server or the model cannot call tools.
     fn no_tools(&self) -> Option<&'static str> {
         if self.says(&["--enable-auto-tool-choice", "--tool-call-parser"]) {

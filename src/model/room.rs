@@ -76,6 +76,7 @@ mod tests {
             messages: vec![Arc::new(Message::User(vec![Part::Text(text)]))],
             tools: [].into(),
             thinking: None,
+            answer_schema: None,
         }
     }
 

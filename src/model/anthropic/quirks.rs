@@ -19,6 +19,8 @@ pub(super) struct Quirks {
     no_thinking: bool,
     /// `true` if the server refuses the `output_config` of a request.
     no_effort: bool,
+    /// `true` if the server refuses a schema of the answer.
+    pub(super) no_answer_schema: bool,
     /// Maximum number of tokens of an answer that the server allows, if it has said so.
     most: Option<u64>,
     /// Number of messages of a conversation, and the room for an answer after them in tokens.
@@ -39,6 +41,13 @@ impl Quirks {
             thinking: asked.thinking.filter(|_| !self.no_thinking),
             effort: asked.effort.clone().filter(|_| !self.no_effort),
         }
+    }
+
+    /// Learns from an error that the server refuses the schema of a request; returns `true` if the error is about it.
+    pub(super) fn learn_no_schema(&mut self, report: &Report) -> bool {
+        let is_new = !self.no_answer_schema && report.is_about_answer_schema();
+        self.no_answer_schema |= is_new;
+        is_new
     }
 
     /// Learns limits and refusals of the server from an error; returns `true` if the error told anything new.

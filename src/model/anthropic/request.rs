@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{self, AnthropicTarget, CacheControl, Turn};
 use super::thinking::{self, ThinkingMode};
+use crate::answer_schema::{ANTHROPIC, AnswerSchema};
 use crate::vertex::CLAUDE_VERSION;
 use crate::{Error, Message, Prompt, ToolDeclaration, history, names};
 
@@ -21,6 +22,8 @@ pub(super) struct MessagesRequest<'a> {
     pub(super) more: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer.
     pub(super) max_tokens: u64,
+    /// Schema of the answer for the server to enforce.
+    pub(super) answer_schema: Option<&'a AnswerSchema>,
     /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
     /// First part of an unfinished answer, which the next answer continues.
@@ -49,7 +52,10 @@ struct MessagesBody<'a> {
 
 #[derive(Serialize)]
 struct OutputConfig<'a> {
-    effort: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Value>,
 }
 
 /// Input of the model: tools, system text and conversation.
@@ -96,10 +102,19 @@ impl MessagesRequest<'_> {
             max_tokens: self.max_tokens,
             stream: true,
             thinking: self.thinking(&messages),
-            output_config: self.thinking.effort.as_deref().map(|effort| OutputConfig { effort }),
+            output_config: self.output_config(),
             input: input(self.prompt, turns),
             more: self.more,
         })
+    }
+
+    fn output_config(&self) -> Option<OutputConfig<'_>> {
+        let effort = self.thinking.effort.as_deref();
+        // The API has no format for the rest of an answer whose beginning is sent.
+        let schema = self.answer_schema.filter(|_| self.so_far.is_empty());
+        let format = schema.and_then(|schema| schema.in_dialect(&ANTHROPIC));
+        let format = format.map(|schema| json!({ "type": "json_schema", "schema": schema }));
+        (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
     }
 
     /// Returns the thinking field. Models with a thinking budget must not begin to think in the middle of a turn.

@@ -17,7 +17,7 @@ use self::messages::BACKEND_NAME;
 use self::quirks::Quirk;
 use self::request::ChatCompletionRequest;
 use super::facts::{self, KEY_HEADER};
-use super::quirks::{CurrentQuirks, Features, ServerQuirks};
+use super::quirks::{CurrentQuirks, ServerQuirks};
 use super::server::OpenAiServer;
 use crate::chat;
 use crate::chat::answer::ChatAnswer;
@@ -91,6 +91,10 @@ impl Api for CompletionsApi {
             refused_images: &refused_images,
             settings: &settings,
             output_tokens: limit.unwrap_or(0),
+            answer_schema: self
+                .server
+                .answer_schema(prompt)
+                .filter(|_| !server.has(Quirk::NoAnswerSchema)),
             nudge,
         };
         let body = request.body()?;
@@ -161,7 +165,7 @@ impl CompletionsApi {
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, prompt: &Prompt) -> bool {
-        self.quirks.learn(|known| quirks::suspects(report, known, Features::from_prompt(prompt)))
+        self.quirks.learn(|known| quirks::suspects(report, known, self.server.features(prompt)))
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Features {
     pub(super) media: MediaPlace,
     pub(super) silent_calls: bool,
     pub(super) answers: bool,
+    /// `true` if the server is told a schema of the answer.
+    pub(super) answer_schema: bool,
 }
 
 /// Place of the images and documents of a prompt. Media in results may be refused where media in messages are not.

@@ -22,7 +22,7 @@ use self::input::{RefusedReasoning, ResponsesTarget};
 use self::quirks::ResponsesQuirk;
 use self::request::ResponsesRequest;
 use super::facts::{self, KEY_HEADER};
-use super::quirks::{CurrentQuirks, Features, ServerQuirks};
+use super::quirks::{CurrentQuirks, ServerQuirks};
 use super::server::OpenAiServer;
 use crate::endpoint::Endpoint;
 use crate::report::Report;
@@ -86,8 +86,7 @@ impl ResponsesApi {
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
-        self.quirks
-            .learn(|_| quirks::suspects(report, Features::from_prompt(prompt), &endpoint.url))
+        self.quirks.learn(|_| quirks::suspects(report, self.server.features(prompt), &endpoint.url))
     }
 
     /// Leaves out the conversation's reasoning from now on; returns `false` if none of it is new. The error has another
@@ -139,6 +138,10 @@ impl Api for ResponsesApi {
             effort: self.effort(prompt)?,
             more: &self.more,
             max_output_tokens: limit,
+            answer_schema: self
+                .server
+                .answer_schema(prompt)
+                .filter(|_| !quirks.has(ResponsesQuirk::NoAnswerSchema)),
             nudge,
         }
         .body()?;

@@ -7,6 +7,8 @@ use tokio::time::timeout;
 
 use super::facts::{self, Facts};
 use super::images::RefusedImages;
+use super::quirks::Features;
+use crate::answer_schema::AnswerSchema;
 use crate::catalog::{Catalog, ModelProperties};
 use crate::endpoint::Endpoint;
 use crate::provider::Provider;
@@ -75,6 +77,17 @@ impl OpenAiServer {
             room::check(self.window(endpoint), prompt)
         };
         checked.inspect_err(|_| *self.facts.lock() = Facts::default())
+    }
+
+    /// Returns the schema of an answer, if the model's API is known to enforce schemas.
+    pub(super) fn answer_schema<'a>(&self, prompt: &'a Prompt) -> Option<&'a AnswerSchema> {
+        prompt.answer_schema.as_deref().filter(|_| self.model.answer_schema)
+    }
+
+    /// Returns the features of a prompt that the server may refuse.
+    pub(super) fn features(&self, prompt: &Prompt) -> Features {
+        let answer_schema = self.answer_schema(prompt).is_some();
+        Features { answer_schema, ..Features::from_prompt(prompt) }
     }
 
     /// Returns the limit of an answer in tokens that the catalog sets.

@@ -191,6 +191,7 @@ async fn ask_model(
         messages: engine.conversation(|conversation| conversation.messages().to_vec()),
         tools: engine.tools.declarations(&*engine.model.get()),
         thinking: engine.thinking(),
+        answer_schema: None,
     };
     spans::chat_asked(&prompt);
     let mut chunks = engine.model.get().stream(prompt);

@@ -53,6 +53,7 @@ fn wire(messages: &[Arc<Message>]) -> Vec<Value> {
         thinking: &thinking::ThinkingConfig::default(),
         more: &Map::new(),
         max_tokens: 1,
+        answer_schema: None,
         nudge: None,
         so_far: &[],
         is_vertex: false,

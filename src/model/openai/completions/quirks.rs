@@ -36,6 +36,8 @@ pub(super) enum Quirk {
     NoDocuments,
     /// The id of a call has nine letters and digits.
     ShortIds,
+    /// A schema of the answer is refused.
+    NoAnswerSchema,
 }
 
 /// Returns the quirks that are assumed before the first request to a server.
@@ -85,6 +87,7 @@ pub(super) fn suspects(
         says(&["content"]) && says(&["null", "none", "string", "required", "empty", "missing"]);
     // Names of fields are tested first, because the words further down also occur in messages about other things.
     let table = [
+        (Quirk::NoAnswerSchema, features.answer_schema && report.is_about_answer_schema()),
         (Quirk::NoAnswerLimit, report.is_about_answer_limit()),
         (Quirk::NoUsage, says(&["stream_options", "include_usage"])),
         (Quirk::CompletionTokens, refused && says(&["max_completion_tokens", "max_tokens"])),

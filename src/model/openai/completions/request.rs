@@ -5,11 +5,15 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{self, ChatMessage, OpenAiTarget};
 use super::quirks::Quirk;
+use crate::answer_schema::AnswerSchema;
 use crate::chat::schema;
 use crate::names::accepted;
 use crate::openai::images::RefusedImages;
 use crate::openai::quirks::ServerQuirks;
 use crate::{Error, Prompt, ToolDeclaration};
+
+/// Field of a request for the format of the answer.
+const FORMAT_FIELD: &str = "response_format";
 
 /// Content of a request.
 #[derive(Clone, Copy)]
@@ -22,6 +26,8 @@ pub(super) struct ChatCompletionRequest<'a> {
     pub(super) settings: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer; 0 leaves the limit to the server.
     pub(super) output_tokens: u64,
+    /// Schema of the answer for the server to enforce.
+    pub(super) answer_schema: Option<&'a AnswerSchema>,
     /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
 }
@@ -41,6 +47,8 @@ struct ChatCompletionBody<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<Value>,
     #[serde(flatten)]
     settings: &'a Map<String, Value>,
 }
@@ -48,7 +56,7 @@ struct ChatCompletionBody<'a> {
 impl ChatCompletionRequest<'_> {
     /// Writes the body for `chat/completions`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
-        let Self { prompt, model, server, refused_images, settings, output_tokens, nudge } = *self;
+        let Self { prompt, model, server, refused_images, settings, output_tokens, .. } = *self;
         let hardened = messages::hardened(prompt, model);
         let target = OpenAiTarget { model, server, refused_images };
         let limit = Some(output_tokens).filter(|tokens| *tokens > 0);
@@ -59,16 +67,23 @@ impl ChatCompletionRequest<'_> {
             model,
             stream: true,
             stream_options: (!server.has(Quirk::NoUsage)).then(|| json!({ "include_usage": true })),
-            messages: messages::messages(prompt, &hardened, target, nudge),
+            messages: messages::messages(prompt, &hardened, target, self.nudge),
             parallel_tool_calls: (!tools.is_empty() && !server.has(Quirk::NoParallel))
                 .then_some(true),
             tools,
             max_tokens: limit.filter(|_| !completion),
             max_completion_tokens: limit.filter(|_| completion),
+            response_format: self.response_format(),
             settings,
         };
         serde_json::to_vec(&body)
             .map_err(|error| Error::Rejected(format!("The request cannot be written: {error}")))
+    }
+
+    /// Returns the format of the answer, unless the user's settings have one.
+    fn response_format(&self) -> Option<Value> {
+        let schema = self.answer_schema.filter(|_| !self.settings.contains_key(FORMAT_FIELD))?;
+        Some(json!({ "type": "json_schema", "json_schema": schema.openai_format() }))
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) enum ResponsesQuirk {
     NoDocuments,
     /// Only the simplest JSON Schemas are understood.
     SimpleSchemas,
+    /// A schema of the answer is refused.
+    NoAnswerSchema,
 }
 
 /// Returns the quirks that are assumed before the first request to a server.
@@ -70,6 +72,7 @@ pub(super) fn suspects(report: &Report, features: Features, url: &str) -> Vec<Re
     let output = features.media == MediaPlace::Results && says(&["output"]);
     // Names of fields are tested first, because the words further down also occur in messages about other things.
     let table = [
+        (ResponsesQuirk::NoAnswerSchema, features.answer_schema && report.is_about_answer_schema()),
         (ResponsesQuirk::NoAnswerLimit, report.is_about_answer_limit()),
         (ResponsesQuirk::NoAnswerLimit, refused && says(&["max_output_tokens"])),
         (ResponsesQuirk::NoSummary, says(&["reasoning.summary", "reasoning summar"])),

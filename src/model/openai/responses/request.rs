@@ -1,5 +1,6 @@
 //! Bodies of requests.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Serialize;
@@ -7,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::input::{self, InputItem, ResponsesTarget};
 use super::quirks::ResponsesQuirk;
+use crate::answer_schema::AnswerSchema;
 use crate::chat::schema;
 use crate::names::accepted;
 use crate::{Error, Message, Part, Prompt, TextForm, ToolDeclaration};
@@ -25,6 +27,8 @@ pub(super) struct ResponsesRequest<'a> {
     pub(super) more: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer; `None` leaves the limit to the server.
     pub(super) max_output_tokens: Option<u64>,
+    /// Schema of the answer for the server to enforce.
+    pub(super) answer_schema: Option<&'a AnswerSchema>,
     /// Text for the model, added after the last message of the user.
     pub(super) nudge: Option<&'a str>,
 }
@@ -50,8 +54,10 @@ struct ResponsesBody<'a> {
     prompt_cache_key: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Value>,
     #[serde(flatten)]
-    more: &'a Map<String, Value>,
+    more: Cow<'a, Map<String, Value>>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +82,8 @@ impl ResponsesRequest<'_> {
             form.map_or_else(|| declaration(tool, simple), |form| custom_tool(tool, form))
         });
         let tools: Vec<_> = tools.collect();
+        let mut more = Cow::Borrowed(more);
+        let text = self.answer_schema.map(|schema| text_with_format(schema, more.to_mut()));
         let body = ResponsesBody {
             model: target.model,
             stream: true,
@@ -90,6 +98,7 @@ impl ResponsesRequest<'_> {
             reasoning: self.reasoning(),
             prompt_cache_key: (!has(ResponsesQuirk::NoCacheKey)).then(|| cache_key(prompt)),
             max_output_tokens: self.max_output_tokens,
+            text,
             more,
         };
         serde_json::to_vec(&body)
@@ -105,6 +114,19 @@ impl ResponsesRequest<'_> {
         let is_empty = effort.is_none() && summary.is_none();
         (!is_empty && !has(ResponsesQuirk::NoReasoning)).then_some(Reasoning { effort, summary })
     }
+}
+
+/// Returns the field `text` with the format of the answer. What the user's settings say of the text is taken out of
+/// `more`, and stays in force.
+fn text_with_format(schema: &AnswerSchema, more: &mut Map<String, Value>) -> Value {
+    let mut text = match more.shift_remove("text") {
+        Some(Value::Object(text)) => text,
+        _ => Map::new(),
+    };
+    let mut format = schema.openai_format();
+    format.insert("type".to_owned(), json!("json_schema"));
+    text.entry("format").or_insert(Value::Object(format));
+    Value::Object(text)
 }
 
 fn declaration(tool: &ToolDeclaration, simple: bool) -> Value {

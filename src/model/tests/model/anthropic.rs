@@ -18,7 +18,7 @@ use tandem_model::{Prompt, Secret};
 use test_support::api_server::anthropic::says;
 use test_support::api_server::{Reply, Server};
 
-use crate::api::{self, ask, options, prompt, user};
+use crate::api::{self, ask, closed_schema, options, prompt, user, wanting};
 
 const MODEL: &str = "claude-opus-5-5";
 const KEY: &str = "sk-ant-api03-TestKey0123456789";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use tandem_model::answer_schema::AnswerSchema;
 use tandem_model::options::RequestOptions;
 use tandem_model::retry::RetryPolicy;
 use tandem_model::{
@@ -46,7 +47,19 @@ pub(crate) fn user(text: &str) -> Arc<Message> {
 pub(crate) fn prompt(messages: Vec<Arc<Message>>) -> Prompt {
     let parameters = serde_json::json!({"type": "object"});
     let tool = ToolDeclaration::new("glob", "Finds files.", parameters);
-    Prompt { system: "Be brief.".into(), messages, tools: [tool].into(), thinking: None }
+    Prompt { system: "Be brief.".into(), messages, tools: [tool].into(), ..Prompt::default() }
+}
+
+/// Returns a prompt for an answer of this schema.
+pub(crate) fn wanting(schema: serde_json::Value) -> Prompt {
+    let answer_schema = Some(Arc::new(AnswerSchema::new(schema).unwrap()));
+    Prompt { answer_schema, ..prompt(vec![user("hi")]) }
+}
+
+/// Returns a schema that every API takes.
+pub(crate) fn closed_schema() -> serde_json::Value {
+    serde_json::json!({ "type": "object", "properties": { "a": { "type": "string" } },
+        "required": ["a"], "additionalProperties": false })
 }
 
 /// Returns a line for each chunk of the answer to one prompt, with texts joined.

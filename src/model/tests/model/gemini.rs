@@ -21,7 +21,7 @@ use tandem_model::retry::RetryPolicy;
 use tandem_model::{Chunk, Error, Message, Model as _, Native, Part, Prompt, Secret};
 use test_support::api_server::{Reply, Server, event};
 
-use crate::api::{self, ask, assert_lines, options, prompt, user};
+use crate::api::{self, ask, assert_lines, closed_schema, options, prompt, user, wanting};
 
 const MODEL: &str = "gemini-3.8-flash";
 const KEY: &str = "AIzaSyTestKey0123456789";

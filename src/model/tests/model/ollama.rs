@@ -13,7 +13,7 @@ use tandem_model::provider::Provider;
 use tandem_model::{Assistant, Call, Message, Model as _, Part, Prompt, ToolResult};
 use test_support::api_server::{Reply, Server};
 
-use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
+use crate::api::{ask_for_all as ask, assert_lines, closed_schema, options, prompt, user, wanting};
 
 const MODEL: &str = "qwen3:8b";
 
@@ -320,4 +320,15 @@ async fn the_models_that_it_has_are_listed() {
     assert_eq!(models(&endpoint(server.address())).await, Ok(vec!["a".to_owned()]));
     let server = Server::with_pages(Vec::new(), &[]).await;
     assert!(check(&endpoint(server.address())).await.is_err());
+}
+
+#[tokio::test]
+async fn a_format_is_sent_only_without_tools_which_it_would_keep_the_model_from() {
+    for tools in [wanting(closed_schema()).tools, [].into()] {
+        let server = start(vec![text("ok")]).await;
+        let prompt = Prompt { tools: Arc::clone(&tools), ..wanting(closed_schema()) };
+        ask(&model(&server), prompt).await;
+        let format = server.asked().pop().unwrap().body.get("format").cloned();
+        assert_eq!(format, tools.is_empty().then(closed_schema));
+    }
 }

@@ -19,7 +19,7 @@ use tandem_model::{Finish, Message, Prompt, Secret, ToolDeclaration};
 use test_support::api_server::openai::{DONE, delta, end, event, messages, refused, stream, text};
 use test_support::api_server::{Reply, Server};
 
-use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
+use crate::api::{ask_for_all as ask, assert_lines, closed_schema, options, prompt, user, wanting};
 
 const MODEL: &str = "some/model-7b";
 const KEY: &str = "sk-Test0123456789abcdef";
@@ -31,8 +31,12 @@ fn endpoint(url: String) -> Endpoint {
 }
 
 fn model_at(endpoint: Endpoint, options: RequestOptions) -> OpenAi {
+    of_model(MODEL, endpoint, options)
+}
+
+fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> OpenAi {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
-    let model = Catalog::embedded().lookup(&format!("openai:{MODEL}"));
+    let model = Catalog::embedded().lookup(&format!("openai:{id}"));
     OpenAi::new(model, connect, options, Arc::default()).unwrap()
 }
 

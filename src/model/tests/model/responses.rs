@@ -21,7 +21,7 @@ use test_support::api_server::responses::{
 };
 use test_support::api_server::{Reply, Server};
 
-use crate::api::{ask_for_all as ask, assert_lines, options, prompt, user};
+use crate::api::{ask_for_all as ask, assert_lines, closed_schema, options, prompt, user, wanting};
 
 const MODEL: &str = "openai:gpt-6-sol";
 const KEY: &str = "sk-Test0123456789abcdef";

@@ -144,6 +144,7 @@ impl Request<'_> {
                 return Err(Refusal::new(format!("Invalid value: {include}"), "include"));
             }
         }
+        check_text(&self.body["text"])?;
         let Some(reasoning) = body.get("reasoning").and_then(Value::as_object) else {
             return Ok(());
         };
@@ -206,6 +207,36 @@ impl Request<'_> {
         }
         Ok(())
     }
+}
+
+/// Refuses a format of the answer that is none, and a strict schema with what no strict schema has.
+fn check_text(text: &Value) -> Result<(), Refusal> {
+    let Some(text) = text.as_object() else { return Ok(()) };
+    known(text, &["format", "verbosity"], "text.")?;
+    let Some(format) = text.get("format").and_then(Value::as_object) else { return Ok(()) };
+    known(format, &["type", "name", "description", "schema", "strict"], "text.format.")?;
+    if format["type"] != "json_schema"
+        || !format["schema"].is_object()
+        || !format["name"].is_string()
+    {
+        return Err(Refusal::new("Invalid value: 'text.format'.", "text.format"));
+    }
+    if format["strict"] != true || is_strict(&format["schema"]) {
+        return Ok(());
+    }
+    let message = "Invalid schema for response_format 'answer': In context=(), 'additionalProperties' is \
+                   required to be supplied and to be false.";
+    Err(Refusal::new(message, "text.format.schema").code("invalid_json_schema"))
+}
+
+fn is_strict(schema: &Value) -> bool {
+    let members = schema["properties"].as_object();
+    let is_required =
+        |name: &String| array(&schema["required"]).iter().any(|it| it == name.as_str());
+    let closed = schema["additionalProperties"] == false
+        && members.is_none_or(|members| members.keys().all(is_required));
+    let inside = members.into_iter().flat_map(Map::values).chain(schema.get("items"));
+    (schema["type"] != "object" || closed) && inside.into_iter().all(is_strict)
 }
 
 fn check_tool(tool: &Value, n: usize) -> Result<(), Refusal> {

@@ -116,6 +116,7 @@ fn prompt(old: &SummarizedMessages, about: &str, room: u64) -> Prompt {
         messages: vec![Arc::new(Message::User(vec![Part::Text(text)]))],
         tools: Arc::default(),
         thinking: None,
+        answer_schema: None,
     }
 }
 

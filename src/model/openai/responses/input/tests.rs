@@ -73,6 +73,7 @@ fn body(prompt: &Prompt, target: ResponsesTarget<'_>) -> Value {
         effort: None,
         more: &Map::new(),
         max_output_tokens: None,
+        answer_schema: None,
         nudge: None,
     };
     serde_json::from_slice(&request.body().unwrap()).unwrap()

@@ -262,3 +262,36 @@ async fn images_are_counted_by_the_api_and_text_is_estimated() {
     // The server has no reply left, so counting fails. The model then returns an estimate.
     assert!(model.count(prompt(image())).await > 1000);
 }
+
+#[tokio::test]
+async fn a_schema_of_the_answer_is_the_format_of_the_output() {
+    let format = json!({ "type": "json_schema", "schema": closed_schema() });
+    let body = sent(MODEL, wanting(closed_schema())).await;
+    assert_eq!(body["output_config"], json!({ "format": format }));
+    let body =
+        sent(MODEL, Prompt { thinking: Some("low".to_owned()), ..wanting(closed_schema()) }).await;
+    assert_eq!(body["output_config"], json!({ "effort": "low", "format": format }));
+    // The API has no schemas of open objects, and its older models have none at all.
+    let body = sent(MODEL, wanting(json!({ "type": "object" }))).await;
+    assert_eq!(body.get("output_config"), None);
+    let body = sent("claude-opus-4-1", wanting(closed_schema())).await;
+    assert_eq!(body.get("output_config"), None);
+}
+
+#[tokio::test]
+async fn a_schema_that_is_refused_is_left_out_and_the_effort_stays() {
+    let error = json!({ "type": "error", "error": { "type": "invalid_request_error",
+        "message": "output_config.format.schema: Compiled grammar is too large" } });
+    let server =
+        Server::start(vec![Reply::error(400, error.to_string()), says("ok"), says("ok")]).await;
+    let model = anthropic(&server, options());
+    let prompt = Prompt { thinking: Some("low".to_owned()), ..wanting(closed_schema()) };
+    for _ in 0..2 {
+        let lines = ask(&model, prompt.clone()).await;
+        assert_eq!(lines, ["text: ok", "finish: Stop 1/0/1/0"]);
+    }
+    let sent: Vec<_> =
+        server.asked().into_iter().map(|it| it.body["output_config"].clone()).collect();
+    assert!(sent[0]["format"].is_object());
+    assert_eq!(sent[1..], [json!({ "effort": "low" }), json!({ "effort": "low" })]);
+}

@@ -232,3 +232,32 @@ async fn tokens_are_counted_by_the_api_only_where_there_are_media() {
     assert_eq!(gemini.count(prompt(messages)).await, 3000 + rest, "estimated if that fails");
     assert_eq!(gemini.input_limit(), Some(1_048_576));
 }
+
+#[tokio::test]
+async fn a_schema_of_the_answer_goes_beside_tools_to_models_that_take_both() {
+    for (id, field) in [(MODEL, Some(closed_schema())), ("gemini-2.5-pro", None)] {
+        let server = Server::start(vec![Reply::text("ok")]).await;
+        ask(&of_model(id, endpoint(&server), options()), wanting(closed_schema())).await;
+        let body = server.asked().pop().unwrap().body;
+        let config = &body["generationConfig"];
+        assert_eq!(config.get("responseJsonSchema"), field.as_ref(), "{id}");
+        assert_eq!(config.get("responseMimeType").is_some(), field.is_some(), "{id}");
+        assert!(body["tools"][0]["functionDeclarations"][0].is_object());
+    }
+}
+
+#[tokio::test]
+async fn a_schema_that_is_refused_beside_tools_is_left_out() {
+    let message = "Function calling with a response mime type: 'application/json' is unsupported";
+    let error = serde_json::json!({ "error": { "code": 400, "message": message, "status": "INVALID_ARGUMENT" } });
+    let replies = vec![Reply::error(400, error.to_string()), Reply::text("ok"), Reply::text("ok")];
+    let server = Server::start(replies).await;
+    let model = gemini(&server, options());
+    for _ in 0..2 {
+        let lines = ask(&model, wanting(closed_schema())).await;
+        assert_lines(&lines, &["text: ok", "finish: Stop 0/0/0/0"]);
+    }
+    let sent = server.asked().into_iter().map(|asked| asked.body["generationConfig"].clone());
+    let sent: Vec<_> = sent.map(|config| config.get("responseJsonSchema").is_some()).collect();
+    assert_eq!(sent, [true, false, false]);
+}

@@ -320,3 +320,21 @@ async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     let error = OpenAi::new(model, connect, options, Arc::default()).err();
     expect!["Unknown thinking level `LOUD` for `x`. Known levels: none, minimal, low, medium, high, xhigh."].assert_eq(&error.unwrap().to_string());
 }
+
+#[tokio::test]
+async fn a_schema_of_the_answer_is_sent_to_models_of_openai_until_it_is_refused() {
+    let refusal =
+        refused(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported");
+    let server = start(vec![refusal, text("ok"), text("ok")]).await;
+    let at = || endpoint(format!("{}/v1", server.address()));
+    let own = of_model("gpt-5.1", at(), options());
+    for model in [&own, &of_model(MODEL, at(), options())] {
+        ask(model, wanting(closed_schema())).await;
+    }
+    let bodies: Vec<_> = server.asked().into_iter().map(|asked| asked.body).collect();
+    let format = json!({ "type": "json_schema", "json_schema": {
+        "name": "answer", "strict": true, "schema": closed_schema() } });
+    assert_eq!((bodies.len(), &bodies[0]["response_format"]), (3, &format));
+    assert_eq!(bodies[0]["tools"][0]["function"]["name"], "glob");
+    assert!(bodies[1..].iter().all(|body| body.get("response_format").is_none()));
+}

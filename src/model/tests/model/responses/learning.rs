@@ -207,3 +207,15 @@ async fn a_refusal_that_stays_ends() {
     assert!(lines[0].starts_with("error: Rejected("), "{lines:?}");
     assert_eq!(server.asked().len(), 2);
 }
+
+#[tokio::test]
+async fn a_schema_of_the_answer_that_is_refused_is_left_out() {
+    let message = "Invalid schema for response_format 'answer': schema is too large";
+    let refusal = refused(400, message, "text.format.schema", "invalid_json_schema");
+    check(wanting(closed_schema()), refusal, |before, after| {
+        assert!(before["text"]["format"].is_object());
+        assert_eq!(after.get("text"), None);
+        assert_eq!(after["tools"], before["tools"]);
+    })
+    .await;
+}

@@ -125,3 +125,26 @@ async fn a_conversation_that_ends_with_the_model_is_asked_to_go_on() {
     assert_eq!(body["input"][1], expected);
     assert_eq!(body["input"][2]["content"][0]["text"], CONTINUE_PROMPT);
 }
+
+#[tokio::test]
+async fn a_schema_of_the_answer_is_the_format_of_the_text_beside_tools() {
+    let body = sent(MODEL, wanting(closed_schema()), options()).await;
+    let format = |strict, schema| json!({ "type": "json_schema", "name": "answer", "strict": strict, "schema": schema });
+    assert_eq!(body["text"], json!({ "format": format(true, closed_schema()) }));
+    assert_eq!(body["tools"][0]["name"], "glob");
+    // The API refuses a strict schema of an open object.
+    let open = json!({ "type": "object" });
+    let body = sent(MODEL, wanting(open.clone()), options()).await;
+    assert_eq!(body["text"]["format"], format(false, open));
+    let generation = serde_json::from_value(json!({ "text": { "verbosity": "low" } })).unwrap();
+    let set = RequestOptions { generation, ..options() };
+    let body = sent(MODEL, wanting(closed_schema()), set).await;
+    let both = json!({ "verbosity": "low", "format": format(true, closed_schema()) });
+    assert_eq!(body["text"], both);
+}
+
+#[tokio::test]
+async fn models_that_are_not_known_to_take_a_schema_are_sent_none() {
+    let body = sent("openai:some-model", wanting(closed_schema()), options()).await;
+    assert_eq!(body.get("text"), None);
+}
