@@ -94,6 +94,7 @@ pub use tandem_mcp::{
     NamedPrompt, PromptArgument, ServerConfig, ServerPrompt, ServerReach, ServerStatus,
 };
 use tandem_model as model;
+pub use tandem_model::answer_schema::AnswerSchema;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
 
 /// Reason given for turns that end because the agent ends.

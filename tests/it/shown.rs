@@ -177,6 +177,7 @@ fn stopped(reason: &StopReason) -> String {
         StopReason::MaxRounds(_) | StopReason::MaxSessionRounds(_) => "too many rounds",
         StopReason::Looping(_) => "the model repeats itself",
         StopReason::Refused(_) => "refused",
+        StopReason::SchemaMismatch(_) => "the answer does not fit the schema",
         StopReason::Failed(ModelError::NotAuthenticated(_)) => "no key",
         StopReason::Failed(ModelError::RateLimited(_)) => "rate limited",
         StopReason::Failed(_) => "failed",

@@ -1,5 +1,6 @@
 //! Context of the model: instructions, memory, the conversation so far, and its compression.
 
+pub(crate) mod answer_schema;
 pub(crate) mod at_path;
 pub(crate) mod compress;
 pub(crate) mod conversation;

@@ -1,5 +1,6 @@
 //! Turns: their queue, the loop of one turn, and the prompts and slash commands that begin one.
 
+pub(crate) mod answer_check;
 pub(crate) mod command;
 pub(crate) mod fill;
 pub(crate) mod loops;

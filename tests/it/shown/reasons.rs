@@ -100,6 +100,7 @@ fn of_anothers(reason: &StopReason) -> Reasons {
         StopReason::EndTurn
         | StopReason::Cancelled { .. }
         | StopReason::Closed { .. }
+        | StopReason::SchemaMismatch(_)
         | StopReason::Failed(_)
         | StopReason::Crashed
         | StopReason::Interrupted

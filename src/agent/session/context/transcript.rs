@@ -8,6 +8,7 @@ use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::answer_schema::{self, instruction};
 use super::compress::beginning::BEGINNING_MESSAGES;
 use super::compress::record::WorkRecord;
 use super::conversation::MessageHistory;
@@ -57,6 +58,8 @@ pub(crate) struct Transcript {
     mentioned: Vec<String>,
     /// `true` if the prompt is a command line.
     shell: bool,
+    /// Text that tells the model the schema of the answer, if the prompt asks for one.
+    schema_instruction: Option<String>,
     /// Text so far of the answer that is being streamed.
     text: String,
     /// The message with the first part of the last answer that was cut off.
@@ -99,6 +102,7 @@ impl Transcript {
             prompt: None,
             mentioned: Vec::new(),
             shell: false,
+            schema_instruction: None,
             text: String::new(),
             cut_off: None,
             calls: Vec::new(),
@@ -216,6 +220,8 @@ impl Transcript {
             Event::Asked(prompt) if prompt.is_empty() => self.ask_again(),
             Event::Asked(prompt) => {
                 self.user.clone_from(prompt);
+                // The prompt of a command takes the place of the user's words, and not of the schema.
+                self.user.extend(self.schema_instruction.clone().map(Part::Text));
                 self.user_index = self.index;
             }
             Event::Told { call, text } => self.tell(call.as_deref(), text),
@@ -277,6 +283,7 @@ impl Transcript {
         self.running = Some((turn, self.conversation.messages().len()));
         let prompt = self.queued.remove(&turn).unwrap_or_default();
         self.shell = matches!(prompt[..], [PromptPart::Shell(_)]);
+        self.schema_instruction = answer_schema::of_prompt(&prompt).map(instruction);
         self.user = user(&prompt, &self.outputs);
         self.prompt = Some(self.user.clone());
         self.user_index = self.index;
@@ -499,6 +506,7 @@ fn user(prompt: &[PromptPart], outputs: &Outputs) -> Vec<Part> {
                 continue;
             }
             PromptPart::File(file) => placed(file, outputs),
+            PromptPart::AnswerSchema(schema) => instruction(schema),
             words => words.to_string(),
         };
         match parts.last_mut() {

@@ -117,6 +117,9 @@ pub enum PromptPart {
     Media(Media),
     /// A file that goes with the prompt, and is stored beside the session. The model is told the file's path.
     File(PromptFile),
+    /// JSON Schema of the answer: the last message of the turn must be JSON that fits the schema. People are not shown
+    /// this part.
+    AnswerSchema(Value),
 }
 
 /// A file beside the session that goes with a prompt.
@@ -174,6 +177,8 @@ impl fmt::Display for PromptPart {
             Self::Shell(command) => write!(f, "!{command}"),
             Self::Media(media) => write!(f, "[{}]", media.kind()),
             Self::File(file) => write!(f, "[file {}, {} bytes]", file.title, file.bytes),
+            // The text of a prompt is also its title, and the arguments of a command.
+            Self::AnswerSchema(_) => Ok(()),
         }
     }
 }
@@ -451,6 +456,9 @@ pub enum StopReason {
     Looping(String),
     /// The provider refused to answer; the reason. The model is not told of the turn later.
     Refused(String),
+    /// The model's last message did not fit the schema that the prompt asks for, although the model was told so; the
+    /// faults of the message.
+    SchemaMismatch(String),
     /// The model gave no answer that can be used, or the session's directory could not be restored before the turn; the
     /// error.
     Failed(model::Error),
@@ -476,6 +484,7 @@ impl StopReason {
             Self::MaxRounds(_) | Self::MaxSessionRounds(_) => "max_rounds",
             Self::Looping(_) => "looping",
             Self::Refused(_) => "refused",
+            Self::SchemaMismatch(_) => "schema_mismatch",
             Self::Failed(_) => "failed",
             Self::Crashed => "crashed",
             Self::Interrupted => "interrupted",

@@ -184,7 +184,8 @@ fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
             PromptPart::Input(_)
             | PromptPart::Shell(_)
             | PromptPart::Media(_)
-            | PromptPart::File(_) => {}
+            | PromptPart::File(_)
+            | PromptPart::AnswerSchema(_) => {}
         }
     }
     (mentions, over)

@@ -51,7 +51,8 @@ fn words(prompt: &[PromptPart]) -> Vec<String> {
             PromptPart::Input(_)
             | PromptPart::Shell(_)
             | PromptPart::Media(_)
-            | PromptPart::File(_) => {}
+            | PromptPart::File(_)
+            | PromptPart::AnswerSchema(_) => {}
         }
     }
     words

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::answer_check::AnswerCheck;
 use super::command::{CommandEnd, Commands, NotForModel};
 use super::loops::{Loop, LoopDetector};
 use super::{command, mention, resources, spans};
@@ -17,6 +18,7 @@ use crate::session::context::compress;
 use crate::session::engine::{CurrentTurn, Engine};
 use crate::session::events::event::{Event, PromptPart, StopReason};
 use crate::session::state::turn_progress::ResumePlace;
+use tandem_model::answer_schema::AnswerSchema;
 use tandem_model::{self as model, Call, Chunk, Finish, FinishReason, Prompt};
 
 /// Runs a turn from one of its steps to its end.
@@ -27,12 +29,20 @@ pub(super) async fn run_from(
     turn: CurrentTurn<'_>,
     prompt: &[PromptPart],
 ) -> StopReason {
+    let mut check = match AnswerCheck::new(prompt) {
+        Ok(check) => check,
+        Err(reason) => return reason,
+    };
     match place {
-        ResumePlace::Beginning => run(engine, commands, turn, prompt).await,
+        ResumePlace::Beginning => run(engine, commands, turn, prompt, check).await,
         ResumePlace::Model => {
             engine.approvals.load_rules().await;
-            ask(engine, turn).await
+            ask(engine, turn, check).await
         }
+        ResumePlace::End(FinishReason::Stop) => match check.conclude(engine) {
+            Some(reason) => reason,
+            None => ask(engine, turn, check).await,
+        },
         ResumePlace::End(reason) => stop_reason(reason),
     }
 }
@@ -49,12 +59,13 @@ async fn run(
     commands: &Arc<dyn Commands>,
     turn: CurrentTurn<'_>,
     prompt: &[PromptPart],
+    check: AnswerCheck,
 ) -> StopReason {
     match command::resolve(engine, commands, turn.cancel, prompt).await {
         Some(NotForModel::Command(command)) => {
             return match command::run(engine, turn, &*command).await {
                 CommandEnd::Ended(reason) => reason,
-                CommandEnd::AskModel => ask(engine, turn).await,
+                CommandEnd::AskModel => ask(engine, turn, check).await,
             };
         }
         Some(NotForModel::Unknown { name, answer }) => {
@@ -75,7 +86,7 @@ async fn run(
     if mention::read(engine, turn, prompt).await && turn.cancel.is_cancelled() {
         return StopReason::Cancelled { answering: false };
     }
-    ask(engine, turn).await
+    ask(engine, turn, check).await
 }
 
 /// Runs a command line that the user typed. The model is told of the command line with the next prompt.
@@ -92,9 +103,9 @@ async fn shell(engine: &Engine, turn: CurrentTurn<'_>, command: &str) -> StopRea
     StopReason::EndTurn
 }
 
-/// Asks the model and runs the calls that it requests, until an answer requests none, or a limit, a failure or a loop
-/// ends the turn.
-async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
+/// Asks the model and runs the calls that it requests, until an answer requests none and fits the schema of the prompt,
+/// or a limit, a failure or a loop ends the turn.
+async fn ask(engine: &Engine, turn: CurrentTurn<'_>, mut check: AnswerCheck) -> StopReason {
     let cancel = turn.cancel;
     engine.agents.start();
     engine.servers.settled(cancel).await;
@@ -108,11 +119,17 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>) -> StopReason {
         {
             return StopReason::MaxSessionRounds(most);
         }
-        let found = match answer(engine, &mut system, &mut loops, cancel).await {
+        let found = match answer(engine, &mut system, check.schema(), &mut loops, cancel).await {
             None => return StopReason::Cancelled { answering: true },
             Some(Err(model::Error::Refused(why))) => return StopReason::Refused(why),
             Some(Err(error)) => return StopReason::Failed(error),
             Some(Ok(ModelAnswer::Looping(found))) => Some(found),
+            Some(Ok(ModelAnswer::Whole(calls, FinishReason::Stop))) if calls.is_empty() => {
+                match check.conclude(engine) {
+                    Some(reason) => return reason,
+                    None => None,
+                }
+            }
             Some(Ok(ModelAnswer::Whole(calls, reason))) if calls.is_empty() => {
                 return stop_reason(reason);
             }
@@ -149,6 +166,7 @@ fn stop_reason(reason: FinishReason) -> StopReason {
 async fn answer(
     engine: &Engine,
     system: &mut Arc<str>,
+    schema: Option<Arc<AnswerSchema>>,
     loops: &mut LoopDetector,
     cancel: &CancellationToken,
 ) -> Option<Result<ModelAnswer, model::Error>> {
@@ -160,7 +178,7 @@ async fn answer(
     let mut tried = 0;
     loop {
         let span = spans::chat(&engine.model.id());
-        let asking = ask_model(engine, Arc::clone(system), loops);
+        let asking = ask_model(engine, Arc::clone(system), schema.clone(), loops);
         let asking = asking.inspect_err(|_| spans::failed()).instrument(span);
         let answer = cancel.run_until_cancelled(asking).await?;
         let is_too_long = matches!(answer, Err(model::Error::ContextTooLong(_)));
@@ -183,6 +201,7 @@ enum ModelAnswer {
 async fn ask_model(
     engine: &Engine,
     system: Arc<str>,
+    answer_schema: Option<Arc<AnswerSchema>>,
     loops: &mut LoopDetector,
 ) -> Result<ModelAnswer, model::Error> {
     engine.servers.hub.wait_list_changes().await;
@@ -191,7 +210,7 @@ async fn ask_model(
         messages: engine.conversation(|conversation| conversation.messages().to_vec()),
         tools: engine.tools.declarations(&*engine.model.get()),
         thinking: engine.thinking(),
-        answer_schema: None,
+        answer_schema,
     };
     spans::chat_asked(&prompt);
     let mut chunks = engine.model.get().stream(prompt);

@@ -117,6 +117,7 @@ fn prompt_parts() -> Vec<PromptPart> {
         PromptPart::Path("src/main.rs".to_owned()),
         PromptPart::Shell("ls -l".to_owned()),
         PromptPart::Media(Media::new("image/png", b"\x89PNG\r\n\x1a\nx")),
+        PromptPart::AnswerSchema(json!({ "type": "object" })),
     ];
     for part in &all {
         match part {
@@ -125,7 +126,8 @@ fn prompt_parts() -> Vec<PromptPart> {
             | PromptPart::Path(_)
             | PromptPart::Shell(_)
             | PromptPart::Media(_)
-            | PromptPart::File(_) => {}
+            | PromptPart::File(_)
+            | PromptPart::AnswerSchema(_) => {}
         }
     }
     all
@@ -309,6 +311,7 @@ fn reasons() -> Vec<StopReason> {
         StopReason::MaxSessionRounds(5),
         StopReason::Looping("the same".to_owned()),
         StopReason::Refused("why".to_owned()),
+        StopReason::SchemaMismatch("the value lacks `a`".to_owned()),
         StopReason::Crashed,
         StopReason::Interrupted,
     ];
@@ -324,6 +327,7 @@ fn reasons() -> Vec<StopReason> {
             | StopReason::MaxSessionRounds(_)
             | StopReason::Looping(_)
             | StopReason::Refused(_)
+            | StopReason::SchemaMismatch(_)
             | StopReason::Failed(_)
             | StopReason::Crashed
             | StopReason::Interrupted

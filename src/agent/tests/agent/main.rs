@@ -6,6 +6,7 @@
 #![expect(clippy::format_collect, reason = "speed does not matter here")]
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
+mod answer_schema;
 mod background;
 mod commands;
 mod context;

@@ -472,7 +472,10 @@ fn result(reason: &StopReason) -> Result<PromptResponse, Error> {
         }
         StopReason::Refused(_) => v1::StopReason::Refusal,
         StopReason::Failed(error) => return Err(model_error(error)),
-        StopReason::Crashed | StopReason::Interrupted | StopReason::Unknown(_) => {
+        StopReason::SchemaMismatch(_)
+        | StopReason::Crashed
+        | StopReason::Interrupted
+        | StopReason::Unknown(_) => {
             return Err(Error::internal(explain_stop(reason).unwrap_or_default()));
         }
     };

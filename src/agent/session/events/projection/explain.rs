@@ -29,6 +29,7 @@ impl TurnResult {
             | StopReason::Closed { .. }
             | StopReason::Unanswered(_) => Self::Cancelled,
             StopReason::Refused(_)
+            | StopReason::SchemaMismatch(_)
             | StopReason::Failed(_)
             | StopReason::Interrupted
             | StopReason::Crashed
@@ -81,6 +82,10 @@ pub fn explain_stop(reason: &StopReason) -> Option<String> {
         StopReason::Refused(why) => format!(
             "The model's provider refused to answer: {why}. Your prompt is left out of the conversation; word it \
              in another way."
+        ),
+        StopReason::SchemaMismatch(faults) => format!(
+            "The model's last message does not fit the schema of the answer, although the model was told so: {faults}. \
+             Make the schema simpler, say in the prompt what each field is for, or choose another model."
         ),
         StopReason::Failed(error) => explain_error(error),
         StopReason::Interrupted => {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tandem_agent::session::{
-    Answer, Batch, CallStarted, Caller, Event, FORMAT_VERSION, Head, Origin, Parts, PromptTags,
-    Question, ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary, ToolOutcome,
-    TurnId, UnknownOutcome, now, read_stored,
+    Answer, Batch, CallStarted, Caller, Event, FORMAT_VERSION, Head, Origin, Parts, PromptPart,
+    PromptTags, Question, ResumePolicy, Session, SessionStarted, StopReason, Store as _, Summary,
+    ToolOutcome, TurnId, UnknownOutcome, now, read_stored,
 };
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions};
 use tandem_approval::Mode;
@@ -451,4 +451,34 @@ async fn orphans_are_the_sessions_of_clients_in_the_middle_of_a_turn() {
     let taken = sessions.take_over(&orphans[0], |_| ()).await.unwrap();
     assert_eq!(store.orphans().await.unwrap(), [], "it is held");
     timeout(LONG, taken.session().turns().idle()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_whose_check_was_cut_off_is_checked_after_the_restart() {
+    let schema = PromptPart::AnswerSchema(json!({ "type": "object" }));
+    let (origin, tags) = (Origin::Terminal, PromptTags::default());
+    let prompt = [text("go"), vec![schema]].concat();
+    let (calls, reason, usage) = (Vec::new(), FinishReason::Stop, Usage::default());
+    let after = vec![
+        Event::TurnQueued { turn: TurnId(1), prompt, origin, tags },
+        started(1),
+        Event::MessageCompleted,
+        Event::Text("No JSON.".to_owned()),
+        Event::AnswerFinished { calls, reason, usage, native: None },
+    ];
+    check(ResumePolicy::Safe, after, expect![[r#"
+        turn 1 goes on
+        Whole.
+        Next.
+        turn 1 ends: SchemaMismatch("the message is not JSON alone: expected value at line 1 column 1")
+        --
+        user: go
+
+        [From the agent, not the user: a program reads your answer. Work as usual, with tools. Your last message, when you are done, is JSON that fits this JSON Schema, and nothing else: no words around it, no Markdown.
+        {"type":"object"}]
+        assistant: No JSON. []
+        user: [From the agent, not the user: your last message does not fit the JSON Schema of the answer: the message is not JSON alone: expected value at line 1 column 1. Answer again: the whole JSON, corrected, and nothing else.]
+        assistant: Whole. []
+        user: [From the agent, not the user: your last message does not fit the JSON Schema of the answer: the message is not JSON alone: expected value at line 1 column 1. Answer again: the whole JSON, corrected, and nothing else.]
+    "#]]).await;
 }
