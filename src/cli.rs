@@ -285,6 +285,11 @@ pub(crate) struct AgentArgs {
         help_heading = SCRIPTS_HEADING
     )]
     pub(crate) output_format: Format,
+    /// JSON Schema of the answer of -p: the last message is JSON that fits the schema in this file. With text it is all
+    /// that is written, the JSON formats have it as `structured_output`. An answer that does not fit is asked for again,
+    /// twice at most; then the run fails (exit code 5)
+    #[arg(long, value_name = "FILE", requires = "one_prompt")]
+    pub(crate) output_schema: Option<PathBuf>,
     /// Fail (exit code 4) if a tool call of -p was refused. Both JSON formats list such calls in
     /// `permission_denials`
     #[arg(long, requires = "one_prompt", help_heading = SCRIPTS_HEADING)]
@@ -475,7 +480,8 @@ impl AgentArgs {
 
     /// Returns `true` if one prompt is run and no more, even in a terminal.
     pub(crate) fn one_prompt(&self) -> bool {
-        self.prompt.is_some() || self.output_format != Format::default()
+        let has_format = self.output_format != Format::default() || self.output_schema.is_some();
+        self.prompt.is_some() || has_format
     }
 
     /// Returns the first prompt.

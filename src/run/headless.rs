@@ -1,6 +1,7 @@
 //! `tandem -p`: runs one prompt from the command line to its end.
 
 use std::io::{self, IsTerminal as _, Write as _, stderr, stdin};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,7 +12,9 @@ use super::ending::{EndSignals, ExitReason, LAST_WORDS, unread, wait_all_stored}
 use super::session_factory::{OpenedSession, SessionFactory};
 use super::session_server::SessionServer;
 use crate::cli::AgentArgs;
-use tandem_agent::session::{AGENT_ENDS, PromptPart};
+use tandem_agent::session::{AGENT_ENDS, AnswerSchema, PromptPart};
+use tandem_content::blocking::try_blocking;
+use tandem_content::bounded;
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_model::provider::Provider;
 use tandem_settings::Settings;
@@ -23,12 +26,15 @@ const SILENT_INPUT_TIME: Duration = Duration::from_secs(3);
 /// Value of `-p` that means: standard input is the prompt.
 const STANDARD_INPUT: &str = "-";
 
+/// Maximum size of a schema in bytes: the model is told all of it.
+const MAX_SCHEMA_BYTES: u64 = 128 << 10;
+
 /// Character that is removed from the beginning of standard input.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Runs the prompt of `-p`, with the text of standard input before it.
 ///
-/// 1. Opens the session and puts the prompt together.
+/// 1. Reads the schema of the answer, opens the session, and puts the prompt together.
 /// 2. Opens the session to A2A clients if the user wants that.
 /// 3. Runs the prompt until its turn ends, standard output has no reader any more, or a signal comes.
 /// 4. Closes the session, ends the commands, and waits until the session is stored. A second signal ends the wait.
@@ -41,7 +47,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
         signal = signals.next() => return Ok(ExitReason::Signal(signal)),
         () = unread() => return Ok(ExitReason::Unread),
     };
-    let (opened, prompt) = match prepared {
+    let Prepared { opened, prompt, answer_schema } = match prepared {
         Ok(prepared) => prepared,
         Err(why) => return Ok(refuse(&RunFailure::Input(why), format).await),
     };
@@ -57,6 +63,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
         shared: agent.is_shared(),
         progress: stderr().is_terminal(),
         fail_on_refusal: agent.fail_on_refusal,
+        answer_schema,
         signal: Arc::clone(&signal),
     };
     let served = async {
@@ -92,13 +99,24 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
     Ok(end)
 }
 
-/// Opens the session and puts the prompt together. The error says, for people, which input is wrong.
+/// What a run begins with.
+struct Prepared {
+    opened: OpenedSession,
+    prompt: Vec<PromptPart>,
+    answer_schema: Option<AnswerSchema>,
+}
+
+/// Reads the schema, opens the session, and puts the prompt together. The error says, for people, which input is wrong.
 async fn prepare(
     agent: &AgentArgs,
     prompt: &str,
     factory: &SessionFactory,
     settings: &Settings,
-) -> Result<(OpenedSession, Vec<PromptPart>), String> {
+) -> Result<Prepared, String> {
+    let answer_schema = match agent.output_schema.clone() {
+        Some(path) => Some(try_blocking(move || read_schema(&path)).await?),
+        None => None,
+    };
     let (sessions, loaded) = factory
         .one_session(agent, settings, &agent.wanted_session())
         .await
@@ -133,7 +151,19 @@ async fn prepare(
         let (provider, _) = providers.parse_id(&loaded.session().model(), Provider::Gemini);
         factory.login_keys(settings).find(provider).await;
     }
-    Ok(((sessions, loaded), prompt))
+    Ok(Prepared { opened: (sessions, loaded), prompt, answer_schema })
+}
+
+/// Reads the schema of the answer. The error says, for people, why the file has none.
+fn read_schema(path: &Path) -> Result<AnswerSchema, String> {
+    let shown = path.display();
+    let bytes = bounded::read(path, MAX_SCHEMA_BYTES).map_err(|error| {
+        format!("the schema of the answer cannot be read from {shown} (at most {MAX_SCHEMA_BYTES} bytes): {error}")
+    })?;
+    let schema = serde_json::from_slice(&bytes)
+        .map_err(|error| format!("the schema of the answer in {shown} is not JSON: {error}"))?;
+    AnswerSchema::new(schema)
+        .map_err(|why| format!("the schema of the answer in {shown} cannot be used: {why}"))
 }
 
 /// Reads standard input to its end. The error says, for people, why the input makes no prompt.

@@ -533,3 +533,69 @@ async fn a_file_of_the_home_is_not_read_without_a_person_unless_the_settings_nam
         assert_eq!(end["permission_denials"], json!([]));
     }
 }
+
+const SCHEMA: &str = r#"{"type": "object", "properties": {"files": {"type": "integer"}},
+    "required": ["files"], "additionalProperties": false}"#;
+
+#[tokio::test]
+async fn with_a_schema_the_json_alone_is_written() {
+    let look = json!({ "call": { "name": "list_directory", "args": { "path": "." } } });
+    // What the model is told of its faults is one more prompt of the script.
+    let setup = Setup::script(vec![
+        json!({ "answers": [[{ "text": "Let me see." }, look], [{ "text": "{\"files\": \"one\"}" }]] }),
+        json!({ "answers": [[{ "text": "{\"files\": 1}\n" }]] }),
+    ]);
+    let setup = setup.file("schema.json", SCHEMA).arg("--output-schema").arg("schema.json");
+    let ran = ran(setup, "count").await;
+    assert_eq!((&*ran.stdout, ran.status.code()), ("{\"files\":1}\n", Some(0)));
+    let note = "tandem: The answer does not fit the schema (`/files` must be of the type integer, and is of the type \
+                string); tandem asks the model again (1 of 2).\n";
+    assert_eq!(ran.stderr, note);
+}
+
+#[tokio::test]
+async fn an_answer_that_never_fits_the_schema_has_an_exit_code_of_its_own() {
+    let setup =
+        Setup::script(["a", "b", "c"].map(|it| json!({ "answers": [[{ "text": it }]] })).into());
+    let setup = setup.file("schema.json", SCHEMA).arg("--output-schema").arg("schema.json");
+    let ran = ran(setup.arg("-o").arg("json"), "count").await;
+    let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.status.code(), &result["error"]["code"]), (Some(5), &json!(5)));
+    assert_eq!((&result["response"], result.get("structured_output")), (&json!("c"), None));
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_used_is_refused_before_the_model_is_asked() {
+    let long = format!("{{\"description\": \"{}\"}}", "x".repeat(128 << 10));
+    for (content, expected) in [
+        (
+            "{",
+            "the schema of the answer in schema.json is not JSON: EOF while parsing an object at line 1 column 1",
+        ),
+        (
+            "{\"type\": \"text\"}",
+            "the schema of the answer in schema.json cannot be used: `/type`: must be one of null, boolean, object, \
+             array, number, string, integer, or a list of them",
+        ),
+        (
+            "true",
+            "the schema of the answer in schema.json cannot be used: a schema of answers is a JSON object",
+        ),
+        (
+            &long,
+            "the schema of the answer cannot be read from schema.json (at most 131072 bytes): it is too long",
+        ),
+    ] {
+        let setup = Setup::answers(json!([])).file("schema.json", content);
+        let ran = ran(setup.arg("--output-schema").arg("schema.json"), "count").await;
+        assert_eq!(
+            (&*ran.stderr, ran.status.code()),
+            (&*format!("tandem: {expected}\n"), Some(42))
+        );
+        assert_eq!(ran.stdout, "");
+    }
+    let ran = ran(Setup::answers(json!([])).arg("--output-schema").arg("none.json"), "count").await;
+    let expected = "tandem: the schema of the answer cannot be read from none.json (at most 131072 bytes): No such file \
+                    or directory (os error 2)\n";
+    assert_eq!((&*ran.stderr, ran.status.code()), (expected, Some(42)));
+}

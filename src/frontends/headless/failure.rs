@@ -10,8 +10,8 @@ const SIGNAL_EXIT_BASE: i32 = 128;
 /// Number of SIGINT.
 const SIGINT_NUMBER: i32 = 2;
 
-/// Failure of a prompt. The names and exit codes are Gemini CLI's, except for a cut answer and refused calls, for which
-/// Gemini CLI has none.
+/// Failure of a prompt. The names and exit codes are Gemini CLI's, except for those of a cut answer, of refused calls
+/// and of an answer that does not fit a schema, for which Gemini CLI has none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunFailure {
     /// There is no key, or the provider does not accept it.
@@ -26,6 +26,8 @@ pub enum RunFailure {
     CallsRefused(String),
     /// The prompt was cancelled, by the signal of this number, or without a number by another client of the session.
     Cancelled(Option<i32>),
+    /// The last answer does not fit the schema that was asked for.
+    SchemaMismatch(String),
     /// Any other failure.
     Other(String),
 }
@@ -41,6 +43,7 @@ impl RunFailure {
             StopReason::Cancelled { .. } | StopReason::Closed { .. } => Self::Cancelled(signal),
             StopReason::MaxRounds(_) | StopReason::MaxSessionRounds(_) => Self::TurnLimit(why),
             StopReason::Failed(error) => Self::of_model(error),
+            StopReason::SchemaMismatch(_) => Self::SchemaMismatch(why),
             _ => Self::Other(why),
         })
     }
@@ -59,6 +62,7 @@ impl RunFailure {
         match self {
             Self::AnswerCut(_) => 3,
             Self::CallsRefused(_) => 4,
+            Self::SchemaMismatch(_) => 5,
             Self::NotAuthenticated(_) => 41,
             Self::Input(_) => 42,
             Self::TurnLimit(_) => 53,
@@ -76,6 +80,7 @@ impl RunFailure {
             Self::Cancelled(_) => "FatalCancellationError",
             Self::AnswerCut(_) => "OutputLimitError",
             Self::CallsRefused(_) => "CallsRefusedError",
+            Self::SchemaMismatch(_) => "SchemaMismatchError",
             Self::Other(_) => "Error",
         }
     }
@@ -89,6 +94,7 @@ impl fmt::Display for RunFailure {
             | Self::TurnLimit(why)
             | Self::AnswerCut(why)
             | Self::CallsRefused(why)
+            | Self::SchemaMismatch(why)
             | Self::Other(why) => f.write_str(why),
             Self::Cancelled(_) => f.write_str("cancelled"),
         }
@@ -109,6 +115,7 @@ mod tests {
             RunFailure::TurnLimit(why()),
             RunFailure::AnswerCut(why()),
             RunFailure::CallsRefused(why()),
+            RunFailure::SchemaMismatch(why()),
             RunFailure::Cancelled(None),
             RunFailure::Other(why()),
         ] {

@@ -58,6 +58,8 @@ pub(super) struct RunEnd<'a> {
     pub(super) refusals: &'a Refusals,
     /// Cost of the run at list prices in US dollars; `None` if it is not known.
     pub(super) cost: Option<f64>,
+    /// Answer as JSON, if the prompt asks for a schema and the answer fits it.
+    pub(super) structured: Option<&'a Value>,
 }
 
 impl RunEnd<'_> {
@@ -73,13 +75,17 @@ impl RunEnd<'_> {
 /// Printer of one of the formats. It returns the text to write for each event of the turn.
 pub(super) enum Printer {
     Text(TextPrinter),
+    /// Printer of the format `text` for an answer that fits a schema: the JSON alone, at the end.
+    Structured,
     Json(Box<JsonPrinter>),
     Stream(Box<StreamPrinter>),
 }
 
 impl Printer {
-    pub(super) fn new(format: Format, id: &str, model: &str) -> Self {
+    /// Makes a printer. `structured`: the answer is JSON that fits a schema.
+    pub(super) fn new(format: Format, structured: bool, id: &str, model: &str) -> Self {
         match format {
+            Format::Text if structured => Self::Structured,
             Format::Text => Self::Text(TextPrinter::default()),
             Format::Json => Self::Json(Box::new(JsonPrinter::new(id, model))),
             Format::StreamJson => Self::Stream(Box::new(StreamPrinter::new(id, model))),
@@ -89,6 +95,7 @@ impl Printer {
     pub(super) fn update(&mut self, update: &Update<'_>, projection: &Projection) -> String {
         match self {
             Self::Text(text) => text.update(&update.kind),
+            Self::Structured => String::new(),
             Self::Json(json) => {
                 json.update(update, projection);
                 String::new()
@@ -100,6 +107,7 @@ impl Printer {
     pub(super) fn end(self, end: &RunEnd<'_>) -> String {
         match self {
             Self::Text(text) => text.end(),
+            Self::Structured => end.structured.map(line).unwrap_or_default(),
             Self::Json(json) => json.end(end),
             Self::Stream(stream) => stream.end(end),
         }
@@ -185,6 +193,9 @@ impl JsonPrinter {
             "stats": self.stats.full(),
         });
         end.add_cost(&mut result);
+        if let Some(answer) = end.structured {
+            result["structured_output"] = answer.clone();
+        }
         if let Some(failure) = end.failure {
             result["error"] = json!({
                 "type": failure.name(),
@@ -254,6 +265,9 @@ impl StreamPrinter {
             "stats": self.stats.brief(),
         });
         end.add_cost(&mut result);
+        if let Some(answer) = end.structured {
+            result["structured_output"] = answer.clone();
+        }
         if let Some(failure) = end.failure {
             result["error"] = json!({ "type": failure.name(), "message": failure.to_string() });
         }
@@ -298,4 +312,9 @@ fn result(call: &str, outcome: &ToolOutcome) -> Value {
     };
     let error = json!({ "type": kind, "message": message });
     json!({ "tool_id": call, "status": "error", "output": message, "error": error })
+}
+
+/// Returns a JSON value as one line that hides nothing from a person.
+fn line(value: &Value) -> String {
+    format!("{}\n", escaped_json(&value.to_string()))
 }

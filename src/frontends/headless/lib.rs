@@ -13,6 +13,7 @@ mod stats;
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 
+use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 pub use self::failure::RunFailure;
@@ -21,8 +22,8 @@ use self::format::{Printer, RunEnd};
 use self::notes::Notes;
 use self::refusals::Refusals;
 use tandem_agent::session::{
-    Answer, CallStep, Origin, Projection, PromptPart, Session, StopReason, TurnId, Update,
-    UpdateKind,
+    Answer, AnswerSchema, CallStep, LastAnswer, Origin, Projection, PromptPart, Session,
+    StopReason, TurnId, Update, UpdateKind,
 };
 
 /// Options of a run.
@@ -35,6 +36,8 @@ pub struct HeadlessOptions {
     pub progress: bool,
     /// `true` if a refused tool call makes the run fail.
     pub fail_on_refusal: bool,
+    /// Schema of the answer, if the answer must be JSON.
+    pub answer_schema: Option<AnswerSchema>,
     /// Number of the signal that has cancelled the prompt, if a signal has.
     pub signal: Arc<OnceLock<i32>>,
 }
@@ -51,10 +54,13 @@ pub struct OutputStreams<'a, W> {
 /// outputs before. An error means that the answer cannot be written.
 pub async fn run<W: AsyncWrite + Unpin>(
     session: &Arc<Session>,
-    prompt: Vec<PromptPart>,
+    mut prompt: Vec<PromptPart>,
     options: HeadlessOptions,
     outputs: OutputStreams<'_, W>,
 ) -> io::Result<Option<RunFailure>> {
+    let schema = options.answer_schema.as_ref();
+    let structured = schema.is_some();
+    prompt.extend(schema.map(|schema| PromptPart::AnswerSchema(schema.value().clone())));
     if let Err(error) = session.ready()
         && session.needs_model(&prompt)
     {
@@ -66,12 +72,13 @@ pub async fn run<W: AsyncWrite + Unpin>(
     let mut projection = Projection::default();
     let cost_before = session.cost();
     let mut view = TurnView {
-        printer: Printer::new(options.format, session.id(), &session.model()),
+        printer: Printer::new(options.format, structured, session.id(), &session.model()),
         notes: Notes::new(outputs.notes, options.progress),
         answer: outputs.answer,
         session,
         turn: session.prompt(prompt, Origin::Terminal),
         failed: None,
+        last: LastAnswer::default(),
         refusals: Refusals::default(),
         cost_before,
         options,
@@ -99,11 +106,12 @@ pub async fn refuse<W: AsyncWrite + Unpin>(
     let OutputStreams { mut answer, notes } = outputs;
     // There is no session, but the programs that read the JSON formats expect an id.
     let id = uuid::Uuid::now_v7().to_string();
-    let end = Printer::new(format, &id, "").end(&RunEnd {
+    let end = Printer::new(format, false, &id, "").end(&RunEnd {
         reason: None,
         failure: Some(failure),
         refusals: &Refusals::default(),
         cost: None,
+        structured: None,
     });
     Notes::new(notes, false).failed(failure);
     write(&mut answer, &end).await
@@ -115,6 +123,8 @@ struct TurnView<'a, W> {
     turn: TurnId,
     /// Reason for which the prompt's command failed, if it failed.
     failed: Option<String>,
+    /// Last answer of the model so far.
+    last: LastAnswer,
     /// Calls of the turn that were refused so far.
     refusals: Refusals,
     /// Cost of the session before the turn in US dollars; `None` if the session is new, or its cost is not known.
@@ -144,6 +154,7 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
         if let UpdateKind::CommandFailed(why) = update.kind {
             self.failed = Some(why.to_owned());
         }
+        self.last.apply(&update.kind);
         self.refusals.update(&update.kind);
         self.notes.update(&update.kind);
         Ok(())
@@ -152,6 +163,11 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
     async fn end(mut self, reason: &StopReason) -> io::Result<Option<RunFailure>> {
         let failure = RunFailure::from_reason(reason, self.options.signal.get().copied());
         let failure = failure.or(self.failed.take().map(RunFailure::Other));
+        let (structured, failure) = match self.structured().filter(|_| failure.is_none()) {
+            Some(Ok(answer)) => (Some(answer), None),
+            Some(Err(mismatch)) => (None, Some(mismatch)),
+            None => (None, failure),
+        };
         let refused = || self.refusals.failure().filter(|_| self.options.fail_on_refusal);
         let failure = failure.or_else(refused);
         let end = self.printer.end(&RunEnd {
@@ -160,12 +176,26 @@ impl<W: AsyncWrite + Unpin> TurnView<'_, W> {
             refusals: &self.refusals,
             // A session whose cost was not known before has no cost now, either.
             cost: self.session.cost().map(|cost| cost - self.cost_before.unwrap_or_default()),
+            structured: structured.as_ref(),
         });
         write(&mut self.answer, &end).await?;
         if let Some(failure) = &failure {
             self.notes.failed(failure);
         }
         Ok(failure)
+    }
+
+    /// Returns the last answer as JSON that fits the schema; `None` if no schema is asked for. The turn has checked the
+    /// answer, unless a command has ended the turn.
+    fn structured(&self) -> Option<Result<Value, RunFailure>> {
+        let schema = self.options.answer_schema.as_ref()?;
+        Some(schema.read(&self.last.text).map_err(|faults| {
+            RunFailure::SchemaMismatch(if self.last.text.is_empty() {
+                "The prompt is a command that has not asked the model, so no answer fits the schema.".to_owned()
+            } else {
+                format!("The answer does not fit the schema: {}.", faults.join("; "))
+            })
+        }))
     }
 }
 

@@ -96,6 +96,7 @@ async fn written(case: &Case, format: Format) -> String {
             shared: true,
             progress: true,
             fail_on_refusal: false,
+            answer_schema: None,
             signal,
         };
         let mut notes = Stream("stderr", streams.clone());

@@ -3,11 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use tandem_agent::session::Session;
+use tandem_agent::session::{AnswerSchema, Session};
 use tandem_headless::{self as headless, Format, HeadlessOptions, OutputStreams, RunFailure};
 use tandem_host::{Access, ToolError, ToolKind};
 use tandem_model::{Call, Chunk, Error, Finish, Usage};
-use test_fakes::{Fake, Spy, other, session, text, with_model};
+use test_fakes::{Fake, Spy, other, says, session, text, with_model};
 
 /// Returns the answer, the rest of the output, and the failure.
 async fn shown(session: &Arc<Session>, progress: bool) -> (String, String, Option<RunFailure>) {
@@ -21,8 +21,14 @@ async fn written(
 ) -> (String, String, Option<RunFailure>) {
     let (mut answer, mut notes) = (Vec::new(), Vec::new());
     let signal = Arc::new(OnceLock::new());
-    let options =
-        HeadlessOptions { format, shared: false, progress, fail_on_refusal: false, signal };
+    let options = HeadlessOptions {
+        format,
+        shared: false,
+        progress,
+        fail_on_refusal: false,
+        answer_schema: None,
+        signal,
+    };
     let outputs = OutputStreams { answer: &mut answer, notes: &mut notes };
     let failure = headless::run(session, text("go"), options, outputs).await.unwrap();
     (String::from_utf8(answer).unwrap(), String::from_utf8(notes).unwrap(), failure)
@@ -100,4 +106,80 @@ async fn tokens_are_counted_as_gemini_cli_does() {
     expected["tool_calls"] = json!(1);
     expected["models"] = json!({ "spy": tokens });
     assert_eq!(stats, expected);
+}
+
+/// Runs a prompt for an answer that has `files`. Returns the answer and the failure.
+async fn structured(answers: &[&str], format: Format) -> (String, Option<RunFailure>) {
+    let schema = json!({ "type": "object", "required": ["files"] });
+    let (mut answer, mut notes) = (Vec::new(), Vec::new());
+    let options = HeadlessOptions {
+        format,
+        shared: false,
+        progress: false,
+        fail_on_refusal: false,
+        answer_schema: Some(AnswerSchema::new(schema).unwrap()),
+        signal: Arc::new(OnceLock::new()),
+    };
+    let outputs = OutputStreams { answer: &mut answer, notes: &mut notes };
+    let (model, _) = Spy::new(answers.iter().map(|answer| says(answer)).collect());
+    let session = with_model(model, vec![]);
+    let failure = headless::run(&session, text("go"), options, outputs).await.unwrap();
+    (String::from_utf8(answer).unwrap(), failure)
+}
+
+fn last_line(lines: &str) -> Value {
+    serde_json::from_str(lines.lines().last().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_of_a_schema_is_all_of_the_text_and_a_field_of_the_json() {
+    let answers = ["Three.", "```json\n{\"files\": [1, \"\u{202e}\"]}\n```"];
+    let (text, failure) = structured(&answers, Format::Text).await;
+    assert_eq!((text.as_str(), failure), ("{\"files\":[1,\"\\u202e\"]}\n", None));
+    let expected = json!({ "files": [1, "\u{202e}"] });
+    let (object, _) = structured(&answers, Format::Json).await;
+    let object: Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["structured_output"], expected);
+    assert!(object["response"].as_str().unwrap().starts_with("```json"));
+    let (lines, _) = structured(&answers, Format::StreamJson).await;
+    let result = last_line(&lines);
+    assert_eq!((&result["status"], &result["structured_output"]), (&json!("success"), &expected));
+    // The schema is no word of the prompt.
+    let prompt = lines.lines().find(|line| line.contains("\"role\":\"user\"")).unwrap();
+    assert_eq!(last_line(prompt)["content"], "go");
+}
+
+#[tokio::test]
+async fn an_answer_that_never_fits_is_a_failure_of_its_own() {
+    let answers = ["{}", "{}", "{}"];
+    let (text, failure) = structured(&answers, Format::Text).await;
+    let failure = failure.unwrap();
+    assert_eq!((text.as_str(), failure.code()), ("", 5));
+    assert!(failure.to_string().contains("the value lacks `files`"), "{failure}");
+    let (lines, _) = structured(&answers, Format::StreamJson).await;
+    let result = last_line(&lines);
+    assert_eq!(result.get("structured_output"), None);
+    let found = [&result["status"], &result["stop_reason"], &result["error"]["type"]];
+    assert_eq!(found, ["error", "schema_mismatch", "SchemaMismatchError"]);
+}
+
+#[tokio::test]
+async fn a_command_that_asks_no_model_has_no_answer_of_a_schema() {
+    let session = session(json!([]), vec![]);
+    let schema = AnswerSchema::new(json!({ "type": "object" })).unwrap();
+    let options = HeadlessOptions {
+        format: Format::Text,
+        shared: false,
+        progress: false,
+        fail_on_refusal: false,
+        answer_schema: Some(schema),
+        signal: Arc::new(OnceLock::new()),
+    };
+    let (mut answer, mut notes) = (Vec::new(), Vec::new());
+    let outputs = OutputStreams { answer: &mut answer, notes: &mut notes };
+    let failure = headless::run(&session, text("/about"), options, outputs).await.unwrap();
+    let expected =
+        "The prompt is a command that has not asked the model, so no answer fits the schema.";
+    assert_eq!(failure, Some(RunFailure::SchemaMismatch(expected.to_owned())));
+    assert!(answer.is_empty());
 }
