@@ -102,6 +102,12 @@ async fn send(network: Network, request: Request) -> Result<String, FetchError> 
     Err(FetchError::Refused(status.as_u16(), message(&text)))
 }
 
+/// Returns the text of the first element of this name in XML that has no attributes.
+pub(crate) fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>")).map(|(text, _)| text.trim())
+}
+
 /// Returns the message of an error on one line: that of the fields in which services write it, else the body.
 fn message(body: &str) -> String {
     let json: Option<serde_json::Value> = serde_json::from_str(body).ok();
@@ -109,7 +115,8 @@ fn message(body: &str) -> String {
     let told = json.as_ref().and_then(|json| {
         fields.iter().find_map(|field| json.get(field)?.as_str().map(str::to_owned))
     });
-    let words: Vec<_> = told.as_deref().unwrap_or(body).split_whitespace().collect();
+    let told = told.as_deref().or_else(|| element(body, "Message"));
+    let words: Vec<_> = told.unwrap_or(body).split_whitespace().collect();
     let mut line = words.join(" ");
     line.truncate(line.floor_char_boundary(MAX_MESSAGE_BYTES));
     if line.is_empty() { "nothing".to_owned() } else { line }
@@ -124,6 +131,10 @@ mod tests {
         assert_eq!(message(r#"{"error": "invalid_grant", "error_description": "a\nb"}"#), "a b");
         assert_eq!(message(r#"{"message": "no such role"}"#), "no such role");
         assert_eq!(message(" Forbidden\n"), "Forbidden");
+        assert_eq!(
+            message("<Error><Code>A</Code><Message>not\nyours</Message></Error>"),
+            "not yours"
+        );
         assert_eq!(message(""), "nothing");
         assert_eq!(message(&"ä".repeat(300)).len(), 300);
     }

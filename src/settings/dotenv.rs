@@ -109,7 +109,7 @@ fn read_file(
 /// git repository, or else up to the user's home directory, which is not included. If the working directory is in
 /// neither, only itself, since the directories above may belong to anyone. None if the working directory is the home
 /// directory or above it.
-fn project_directories(env: &Env) -> Vec<PathBuf> {
+pub(super) fn project_directories(env: &Env) -> Vec<PathBuf> {
     let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     let home = env.home().map(real);
     let start = real(env.directory().to_owned());

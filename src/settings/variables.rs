@@ -78,6 +78,14 @@ impl<'a> Vars<'a> {
 }
 
 impl Var<'_> {
+    /// Returns the file that has set the variable, if a file has.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self.source {
+            Source::File(file) => Some(file),
+            Source::Environment | Source::LoginShell => None,
+        }
+    }
+
     fn filled(self) -> Option<Self> {
         let value = self.value.trim();
         (!value.is_empty()).then_some(Self { value, ..self })

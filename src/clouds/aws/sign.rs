@@ -10,16 +10,21 @@ use reqwest::{Body, Request};
 use tandem_model::Error;
 use tandem_net::secret_header;
 
-use super::AwsConfig;
+/// Region and service for which a signature holds.
+#[derive(Clone, Copy)]
+pub(super) struct SigningScope<'a> {
+    pub(super) region: &'a str,
+    pub(super) service: &'a str,
+}
 
 /// Adds a signature that holds at this `time` to a request that is otherwise complete.
 pub(super) fn sign(
     request: &mut Request,
     credentials: Credentials,
-    config: &AwsConfig,
+    scope: SigningScope<'_>,
     time: SystemTime,
 ) -> Result<(), Error> {
-    let headers = signature(request, credentials, config, time).map_err(|why| {
+    let headers = signature(request, credentials, scope, time).map_err(|why| {
         Error::Rejected(format!(
             "The request to AWS cannot be signed: {why}. Check the region and the keys."
         ))
@@ -40,14 +45,14 @@ pub(super) fn sign(
 fn signature(
     request: &Request,
     credentials: Credentials,
-    config: &AwsConfig,
+    scope: SigningScope<'_>,
     time: SystemTime,
 ) -> Result<Vec<(&'static str, String)>, Box<dyn std::error::Error>> {
     let identity = credentials.into();
     let params = v4::SigningParams::builder()
         .identity(&identity)
-        .region(&config.region)
-        .name(config.service)
+        .region(scope.region)
+        .name(scope.service)
         .time(time)
         .settings(SigningSettings::default())
         .build()?

@@ -1,10 +1,11 @@
 //! Credentials of a login at IAM Identity Center, whose token AWS's own tool keeps in a file.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod token;
+
+use std::time::{Duration, UNIX_EPOCH};
 
 use aws_credential_types::Credentials;
 use reqwest::{Method, Request, Url};
-use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde::Deserialize;
 use tandem_model::Error;
 use tandem_net::secret_header;
@@ -13,14 +14,6 @@ use super::profile::SsoLogin;
 use super::{ProfileFiles, credentials};
 use crate::cache::Expiring;
 use crate::fetch::{self, Network};
-
-/// A token, as AWS's own tool stores it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct StoredToken {
-    access_token: String,
-    expires_at: String,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +37,7 @@ pub(super) async fn fetch(
     login: &SsoLogin,
 ) -> Result<Expiring<Credentials>, Error> {
     let advice = format!("Run `aws sso login --profile {}`.", login.profile);
-    let token = stored_token(files, login).await.ok_or_else(|| {
+    let token = token::valid(files, login).await?.ok_or_else(|| {
         Error::NotAuthenticated(format!(
             "The profile `{}` of AWS has no valid login at IAM Identity Center. {advice}",
             login.profile
@@ -64,17 +57,6 @@ pub(super) async fn fetch(
         value: credentials(&role.access_key_id, &role.secret_access_key, Some(role.session_token)),
         expires_at: Some(UNIX_EPOCH + Duration::from_millis(role.expiration)),
     })
-}
-
-/// Returns the stored token, unless it has expired.
-async fn stored_token(files: &ProfileFiles, login: &SsoLogin) -> Option<String> {
-    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, login.cache_key.as_bytes());
-    let name = hash.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
-    let path = files.sso_cache.as_ref()?.join(format!("{name}.json"));
-    let text = crate::files::read(&path).await.ok()?;
-    let token: StoredToken = serde_json::from_str(&text).ok()?;
-    let expires_at = token.expires_at.parse::<jiff::Timestamp>().ok()?;
-    (SystemTime::from(expires_at) > SystemTime::now()).then_some(token.access_token)
 }
 
 fn request(files: &ProfileFiles, login: &SsoLogin, token: &str) -> Option<Request> {

@@ -1,13 +1,16 @@
 //! The endpoint of Amazon Bedrock: its doors, and the credentials of AWS.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tandem_clouds::aws::{AwsConfig, AwsKeys, AwsSources, ContainerSource, ProfileFiles};
+use tandem_clouds::aws::{
+    AwsConfig, AwsKeys, AwsSources, ContainerSource, ProfileFiles, WebIdentity,
+};
 use tandem_model::Secret;
 use tandem_model::bedrock::{self, BedrockDoor};
 use tandem_model::endpoint::Endpoint;
 
 use super::{EndpointSource, MODEL_SERVERS, headers, values};
+use crate::dotenv::project_directories;
 use crate::variables::Var;
 
 /// Address of the service that gives containers of ECS their credentials.
@@ -73,6 +76,8 @@ fn sources(source: EndpointSource<'_>) -> Result<AwsSources, String> {
     Ok(AwsSources {
         keys: keys(source)?,
         profiles: profiles(source),
+        web_identity: web_identity(source),
+        sts_url: value(source, "AWS_ENDPOINT_URL_STS").map(str::to_owned),
         container: container(source),
         instance_url: (!is_disabled).then(|| instance_url.to_owned()),
     })
@@ -111,7 +116,34 @@ fn profiles(source: EndpointSource<'_>) -> ProfileFiles {
         credentials: file("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
         sso_cache: aws.as_ref().map(|aws| aws.join("sso/cache")),
         sso_url: value(source, "AWS_ENDPOINT_URL_SSO").map(str::to_owned),
+        sso_oidc_url: value(source, "AWS_ENDPOINT_URL_SSO_OIDC").map(str::to_owned),
+        may_run_programs: are_profiles_own(source),
     }
+}
+
+/// Returns `true` if the profiles are the user's own: no `.env` of the project has chosen them, and the files that a
+/// variable names are outside the project.
+fn are_profiles_own(source: EndpointSource<'_>) -> bool {
+    let project = project_directories(source.vars.env);
+    let is_in_project = |path: &Path| project.iter().any(|directory| path.starts_with(directory));
+    let is_own = |var: Var<'_>| !var.file().is_some_and(is_in_project);
+    let is_outside = |var: Var<'_>| {
+        let path = source.vars.env.directory().join(var.value);
+        !is_in_project(&path.canonicalize().unwrap_or(path))
+    };
+    let get = |name| source.vars.get(name);
+    let files = ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"].into_iter().filter_map(get);
+    get("AWS_PROFILE").is_none_or(is_own)
+        && files.into_iter().all(|var| is_own(var) && is_outside(var))
+}
+
+/// Returns the role of the variables that a cluster sets, if they name one.
+fn web_identity(source: EndpointSource<'_>) -> Option<WebIdentity> {
+    Some(WebIdentity {
+        role_arn: value(source, "AWS_ROLE_ARN")?.to_owned(),
+        token_file: value(source, "AWS_WEB_IDENTITY_TOKEN_FILE").map(PathBuf::from)?,
+        session_name: value(source, "AWS_ROLE_SESSION_NAME").map(str::to_owned),
+    })
 }
 
 fn container(source: EndpointSource<'_>) -> Option<ContainerSource> {

@@ -1,5 +1,7 @@
 //! Amazon Bedrock: its doors, its key, and signatures with the credentials of AWS.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use test_support::api_server::aws::Signer;
@@ -201,21 +203,23 @@ fn as_portal(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
     Some(Reply::error(status, body.to_string()))
 }
 
-/// Returns the files of a login whose token is valid until this time.
-fn sso_files(until: &str) -> [(&'static str, String); 2] {
+/// File of the token of the session `corp`, whose SHA-1 is the name.
+const SSO_TOKEN_PATH: &str = ".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json";
+
+/// Returns the files of a login whose token is valid until this time, with these members more.
+fn sso_files(until: &str, more: &Value) -> [(&'static str, String); 2] {
     let config = "[default]\nregion = eu-west-1\nsso_session = corp\nsso_account_id = 123456789012\n\
         sso_role_name = dev\n[sso-session corp]\nsso_region = eu-central-1\nsso_start_url = https://corp\n";
-    let token = json!({ "accessToken": "sso-token-0123456789", "expiresAt": until });
-    // The name is the SHA-1 of `corp`.
-    let path = ".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json";
-    [(".aws/config", config.to_owned()), (path, token.to_string())]
+    let mut token = json!({ "accessToken": "sso-token-0123456789", "expiresAt": until });
+    token.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    [(".aws/config", config.to_owned()), (SSO_TOKEN_PATH, token.to_string())]
 }
 
 /// Runs a prompt with a login until this time. Returns the portal, too.
 async fn ask_with_sso(until: &str) -> (Ran, Server) {
     let server = strict(message(), signed_for_a_session).await;
     let portal = Server::checked(as_portal).await;
-    let files = sso_files(until);
+    let files = sso_files(until, &json!({}));
     let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
     let ran = ask_at_home(&server, &files, &[("AWS_ENDPOINT_URL_SSO", portal.address())]).await;
     (ran, portal)
@@ -233,6 +237,184 @@ async fn an_expired_login_is_named_with_the_command_for_another_one() {
     let (ran, portal) = ask_with_sso("2020-01-01T00:00:00Z").await;
     assert!(ran.stderr.contains("Run `aws sso login --profile default`."), "{}", ran.stderr);
     assert!(portal.asked().is_empty());
+}
+
+/// A stand-in for the service that renews tokens of IAM Identity Center.
+fn as_renewer(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
+    let expected = json!({ "clientId": "client", "clientSecret": "client-secret-0123",
+        "grantType": "refresh_token", "refreshToken": "refresh-token-0123" });
+    let is_known = asked.what == "POST /token" && asked.body == expected;
+    let renewed = json!({ "accessToken": "sso-token-0123456789", "expiresIn": 3600, "tokenType": "Bearer",
+        "refreshToken": "refresh-token-4567" });
+    let refusal = json!({ "error": "invalid_grant" });
+    let (status, body) = if is_known { (200, renewed) } else { (400, refusal) };
+    Some(Reply::error(status, body.to_string()))
+}
+
+/// Returns the members of a token that can be renewed with this token.
+fn renewable(refresh_token: &str) -> Value {
+    json!({ "accessToken": "old-token-0123456789", "refreshToken": refresh_token, "clientId": "client",
+        "clientSecret": "client-secret-0123", "registrationExpiresAt": "2199-01-01T00:00:00Z",
+        "startUrl": "https://corp", "region": "eu-central-1" })
+}
+
+/// Runs a prompt with a login that can be renewed.
+async fn ask_with_renewal(until: &str, refresh_token: &str) -> (Ran, Server) {
+    let server = strict(message(), signed_for_a_session).await;
+    let (portal, renewer) = (Server::checked(as_portal).await, Server::checked(as_renewer).await);
+    let files = sso_files(until, &renewable(refresh_token));
+    let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let vars = [
+        ("AWS_ENDPOINT_URL_SSO", portal.address()),
+        ("AWS_ENDPOINT_URL_SSO_OIDC", renewer.address()),
+    ];
+    (ask_at_home(&server, &files, &vars).await, renewer)
+}
+
+#[tokio::test]
+async fn an_expired_login_of_a_session_is_renewed_and_kept_for_other_programs() {
+    let (ran, renewer) = ask_with_renewal("2020-01-01T00:00:00Z", "refresh-token-0123").await;
+    assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
+    assert_eq!(renewer.asked().len(), 1);
+    let path = ran.home.path().join(SSO_TOKEN_PATH);
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let until: jiff::Timestamp = kept["expiresAt"].as_str().unwrap().parse().unwrap();
+    assert!(until > jiff::Timestamp::now());
+    let mut expected = renewable("refresh-token-4567");
+    expected["accessToken"] = json!("sso-token-0123456789");
+    expected["expiresAt"] = kept["expiresAt"].clone();
+    assert_eq!(kept, expected);
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_renewed_is_named_and_nothing_secret_is_shown() {
+    let (ran, renewer) = ask_with_renewal("2020-01-01T00:00:00Z", "refresh-token-9999").await;
+    assert!(ran.stderr.contains("Run `aws sso login --profile default`."), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("refresh-token") && !ran.stderr.contains("client-secret"));
+    assert_eq!(renewer.asked().len(), 1);
+}
+
+/// Answer of the Security Token Service.
+fn assumed(action: &str) -> Reply {
+    let xml = format!(
+        "<{action}Response xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\n<{action}Result>\n<Credentials>\n\
+         <AccessKeyId>{KEY_ID}</AccessKeyId>\n<SecretAccessKey>{SECRET}</SecretAccessKey>\n\
+         <SessionToken>{SESSION}</SessionToken>\n<Expiration>2199-01-01T00:00:00Z</Expiration>\n</Credentials>\n\
+         </{action}Result>\n</{action}Response>"
+    );
+    Reply::error(200, xml)
+}
+
+fn sts_error(code: &str, message: &str) -> Reply {
+    let xml = format!(
+        "<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
+    );
+    Reply::error(403, xml)
+}
+
+/// Id and key with which the role is assumed.
+const BASE_KEYS: [&str; 2] = ["AKIDBASE0123456789", "base/secret+key/0123456789"];
+
+/// A stand-in for the Security Token Service, which knows one role, one signer and one token.
+fn as_sts(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
+    let body = String::from_utf8(asked.raw.clone()).unwrap();
+    let is_form = header(asked, "content-type") == "application/x-www-form-urlencoded";
+    if asked.what != "POST /" || !is_form {
+        return Some(sts_error("InvalidAction", "Could not find operation"));
+    }
+    let role = "RoleArn=arn%3Aaws%3Aiam%3A%3A123456789012%3Arole%2Fdev";
+    if body
+        == format!(
+            "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&{role}&RoleSessionName=pod&WebIdentityToken=eyJ0.web-token"
+        )
+    {
+        let is_signed = !header(asked, "authorization").is_empty();
+        return Some(if is_signed {
+            sts_error("InvalidAction", "signed")
+        } else {
+            assumed("AssumeRoleWithWebIdentity")
+        });
+    }
+    let [key_id, secret] = BASE_KEYS;
+    let signer = Signer { key_id, secret, token: None, region: "eu-west-1", service: "sts" };
+    if let Err(why) = signer.verify(asked) {
+        return Some(sts_error("SignatureDoesNotMatch", &why));
+    }
+    let known = format!(
+        "Action=AssumeRole&Version=2011-06-15&{role}&RoleSessionName=tandem&ExternalId=x%3D1&DurationSeconds=900"
+    );
+    Some(if body == known {
+        assumed("AssumeRole")
+    } else {
+        sts_error("AccessDenied", "User is not authorized to perform: sts:AssumeRole")
+    })
+}
+
+const ROLE: &str =
+    "role_arn = arn:aws:iam::123456789012:role/dev\nexternal_id = x=1\nduration_seconds = 900\n";
+
+#[tokio::test]
+async fn a_role_is_assumed_with_the_keys_of_another_profile() {
+    let (server, sts) =
+        (strict(message(), signed_for_a_session).await, Server::checked(as_sts).await);
+    let config = format!("[default]\nregion = eu-west-1\n{ROLE}source_profile = base\n");
+    let [id, secret] = BASE_KEYS;
+    let keys = format!("[base]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
+    let files = [(".aws/config", config.as_str()), (".aws/credentials", keys.as_str())];
+    let vars = [("AWS_ENDPOINT_URL_STS", sts.address())];
+    let ran = ask_at_home(&server, &files, &vars).await;
+    assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
+    let wrong = config.replace("role/dev", "role/admin");
+    let ran = ask_at_home(&server, &[(".aws/config", &wrong), files[1]], &vars).await;
+    let expected = "Check the role of the profile `default`, and that its `source_profile` or `credential_source` may \
+                    assume it. The server says: User is not authorized to perform: sts:AssumeRole";
+    assert!(ran.stderr.contains(expected) && !ran.stderr.contains(secret), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn a_role_is_assumed_with_the_keys_of_the_environment_where_the_profile_says_so() {
+    let (server, sts) =
+        (strict(message(), signed_for_a_session).await, Server::checked(as_sts).await);
+    let config = format!("[default]\nregion = eu-west-1\n{ROLE}credential_source = Environment\n");
+    let [id, secret] = BASE_KEYS;
+    let vars = [
+        ("AWS_ENDPOINT_URL_STS", sts.address()),
+        ("AWS_ACCESS_KEY_ID", id),
+        ("AWS_SECRET_ACCESS_KEY", secret),
+    ];
+    let ran = ask_at_home(&server, &[(".aws/config", &config)], &vars).await;
+    assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn a_token_of_another_service_stands_for_a_role() {
+    let (server, sts) =
+        (strict(message(), signed_for_a_session).await, Server::checked(as_sts).await);
+    let token = tempfile::NamedTempFile::new().unwrap();
+    fs::write(token.path(), "eyJ0.web-token\n").unwrap();
+    let vars = [
+        ("AWS_ENDPOINT_URL_STS", sts.address()),
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/dev"),
+        ("AWS_ROLE_SESSION_NAME", "pod"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", token.path().to_str().unwrap()),
+    ];
+    ask_well("bedrock:anthropic.claude-opus-5", &in_region(&vars), &settings(&server)).await;
+    assert_eq!(sts.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_program_of_the_user_prints_credentials_and_one_of_the_project_is_not_run() {
+    let server = strict(message(), signed_for_a_session).await;
+    let keys = json!({ "Version": 1, "AccessKeyId": KEY_ID, "SecretAccessKey": SECRET, "SessionToken": SESSION,
+        "Expiration": "2199-01-01T00:00:00Z" });
+    let config = format!("[default]\nregion = eu-west-1\ncredential_process = echo '{keys}'\n");
+    let ran = ask_at_home(&server, &[(".aws/config", &config)], &[]).await;
+    assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
+    let project = [("workspace/aws.conf", config.as_str()), ("workspace/.git/HEAD", "x")];
+    let ran = ask_at_home(&server, &project, &[("AWS_CONFIG_FILE", "aws.conf")]).await;
+    assert!(ran.stderr.contains("which tandem does only for files of your own"), "{}", ran.stderr);
 }
 
 /// Temporary keys as the services of containers and machines give them.
