@@ -257,7 +257,7 @@ impl Credentials {
     ) -> Result<ResolvedEndpoint, UnusableEndpoint> {
         let dotenv = self.dotenv(provider);
         let source = self.source(provider, id, self.vars(&dotenv, None));
-        let scope = endpoint::key_scope(source).ok();
+        let scope = endpoint::key_scope(source).ok().filter(|_| !endpoint::needs_no_key(source));
         let given = scope.and_then(|scope| self.state.lock().given.get(&scope).cloned());
         match given {
             Some(key) => Ok(ResolvedEndpoint {

@@ -71,7 +71,7 @@ pub(super) fn find(
     if provider == Provider::Gemini && is_vertex(vars) {
         return Ok(vertex::for_gemini(source)?);
     }
-    if provider == Provider::Vertex && vertex::has_project(source) {
+    if needs_no_key(source) {
         return Ok(vertex::in_project(source)?);
     }
     let var = key_variable(source);
@@ -126,7 +126,12 @@ pub(super) fn key_scope(source: EndpointSource<'_>) -> Result<KeyScope, String> 
     if is_own(source) {
         return Ok(KeyScope { provider, origin: None });
     }
-    let origin = origin(&with_key(source, None)?.url);
+    let url = match provider {
+        // The address does not depend on credentials, which may be incomplete without a key.
+        Provider::Bedrock => bedrock::url(source)?,
+        _ => with_key(source, None)?.url,
+    };
+    let origin = origin(&url);
     let is_usual = origin == self::origin(provider_variables(provider).url);
     Ok(KeyScope { provider, origin: (!is_usual).then_some(origin) })
 }
@@ -136,8 +141,16 @@ fn origin(url: &str) -> String {
     Url::parse(url).map_or_else(|_| url.to_owned(), |url| url.origin().ascii_serialization())
 }
 
+/// Returns `true` if requests are authorized without any key, because a project of Google is set.
+pub(super) fn needs_no_key(source: EndpointSource<'_>) -> bool {
+    source.provider == Provider::Vertex && vertex::has_project(source)
+}
+
 /// Returns a key that the user has typed, with the endpoint that it will be sent to.
 pub(super) fn typed_key(source: EndpointSource<'_>, key: Secret) -> Result<TypedKey, String> {
+    if needs_no_key(source) {
+        return Err(vertex::PROJECT_COUNTS.to_owned());
+    }
     let (scope, endpoint) = (key_scope(source)?, with_key(source, Some(key.clone()))?);
     Ok(TypedKey { key, scope, endpoint })
 }

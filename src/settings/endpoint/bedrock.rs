@@ -35,27 +35,39 @@ pub(super) fn endpoint(
 ) -> Result<Endpoint, String> {
     bedrock::check(source.model)?;
     let door = BedrockDoor::of(source.model);
-    let region = region(source).ok_or(NO_REGION)?;
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if !region.bytes().all(is_plain) {
-        return Err("The region of AWS is not one such as us-east-1. Correct AWS_REGION, or the region of the profile."
-            .to_owned());
-    }
-    let base = match source.server.and_then(|server| server.url.as_ref()) {
-        Some(url) => values::base_url(url.expose(), true)
-            .map_err(|why| format!("`{MODEL_SERVERS}.bedrock.url` {why}."))?,
-        None => door.host().url(&region),
-    };
+    let region = plain_region(source)?;
+    let url = url(source)?;
     let authorization = if key.is_none() {
         let (service, sources) = (door.host().service(), sources(source)?);
         Some(source.authorizers.aws(AwsConfig { region, service, sources }))
     } else {
         None
     };
-    let url = format!("{base}{}", door.path());
     let headers = headers(source)?;
     let endpoint = Endpoint::new(source.provider, url);
     Ok(Endpoint { key, bearer: true, headers, authorization, ..endpoint })
+}
+
+/// Returns the URL of the door that has the model. No credentials are looked for.
+pub(super) fn url(source: EndpointSource<'_>) -> Result<String, String> {
+    let door = BedrockDoor::of(source.model);
+    let base = match source.server.and_then(|server| server.url.as_ref()) {
+        Some(url) => values::base_url(url.expose(), true)
+            .map_err(|why| format!("`{MODEL_SERVERS}.bedrock.url` {why}."))?,
+        None => door.host().url(&plain_region(source)?),
+    };
+    Ok(format!("{base}{}", door.path()))
+}
+
+/// Returns the region, which must have the characters of one: it becomes a part of addresses.
+fn plain_region(source: EndpointSource<'_>) -> Result<String, String> {
+    let region = region(source).ok_or(NO_REGION)?;
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !region.bytes().all(is_plain) {
+        return Err("The region of AWS is not one such as us-east-1. Correct AWS_REGION, or the region of the profile."
+            .to_owned());
+    }
+    Ok(region)
 }
 
 /// Returns the region: that of a variable, else that of the profile.

@@ -23,6 +23,11 @@ pub(in super::super) const NO_PROJECT: &str = "There is no project for Vertex AI
     project, and log in with `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the \
     file of a service account. For models of Gemini, a key of Vertex AI in express mode (GOOGLE_API_KEY) does as well.";
 
+/// Message for a key that is typed although a project is set.
+pub(super) const PROJECT_COUNTS: &str = "A project of Google is set, so Vertex AI is asked in this project, with the \
+    credentials of Google, and a key has no effect. To use a key, unset GOOGLE_CLOUD_PROJECT and \
+    ANTHROPIC_VERTEX_PROJECT_ID, and move credentials of Google that name a project.";
+
 /// Returns the endpoint that the variables of Gemini CLI describe: with a key if there is one, else in a project.
 pub(super) fn for_gemini(source: EndpointSource<'_>) -> Result<ResolvedEndpoint, String> {
     if let Some(var) = source.vars.get("GOOGLE_API_KEY") {

@@ -1,6 +1,7 @@
 //! Endpoints of clouds: a key is sent to the server that it was entered for, else requests are authorized in another way.
 
 use serde_json::json;
+use tandem_model::Secret;
 use tandem_model::provider::Provider::{self, Bedrock, Gemini, Vertex};
 
 use super::{Place, words};
@@ -76,4 +77,27 @@ fn the_headers_of_vertex_are_not_sent_to_the_address_of_a_variable() {
     let place = with_settings(place, &gemini);
     let vars = [project, url, ("GOOGLE_GENAI_USE_VERTEXAI", "true")];
     check(&place, Gemini, &vars, &format!("https://y.example/{path} - authorized"));
+}
+
+#[test]
+fn a_key_of_bedrock_at_an_address_of_the_settings_counts_beside_half_of_other_credentials() {
+    let entry = json!({ "bedrock": { "url": "https://x.example" } });
+    let place = with_settings(Place::new(), &entry);
+    let vars = [("AWS_REGION", "us-east-1"), ("AWS_ACCESS_KEY_ID", "A")];
+    let error = endpoint(&place, Bedrock, &vars).unwrap_err();
+    assert!(error.contains("AWS_SECRET_ACCESS_KEY is not"), "{error}");
+    place.store(&vars, Bedrock, "of-x");
+    check(&place, Bedrock, &vars, "https://x.example/v1 of-x bearer");
+}
+
+#[test]
+fn a_key_of_vertex_that_is_typed_does_not_replace_the_project() {
+    let place = Place::new();
+    let project = [("GOOGLE_CLOUD_PROJECT", "p")];
+    let credentials = place.credentials_with_settings(&project);
+    let error = credentials.typed_key(Vertex, Secret::new("own")).err().unwrap();
+    assert!(error.starts_with("A project of Google is set"), "{error}");
+    place.store(&[], Vertex, "own");
+    let url = "https://aiplatform.googleapis.com/v1beta1/projects/p/locations/global/publishers/google/models";
+    check(&place, Vertex, &project, &format!("{url} - authorized"));
 }
