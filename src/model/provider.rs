@@ -19,6 +19,12 @@ pub enum Provider {
     Anthropic,
     /// Ollama's own API.
     Ollama,
+    /// The server of llama.cpp, on this machine unless the settings say otherwise.
+    LlamaCpp,
+    /// LM Studio, on this machine unless the settings say otherwise.
+    LmStudio,
+    /// vLLM, on this machine unless the settings say otherwise.
+    Vllm,
     /// `OpenRouter`, which passes requests on to other providers.
     OpenRouter,
     /// GitHub Models.
@@ -35,17 +41,29 @@ pub enum Provider {
 
 impl Provider {
     /// All providers that need no settings.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Gemini,
         Self::OpenAi,
         Self::Anthropic,
         Self::Ollama,
+        Self::LlamaCpp,
+        Self::LmStudio,
+        Self::Vllm,
         Self::OpenRouter,
         Self::GitHub,
         Self::Azure,
         Self::Bedrock,
         Self::Vertex,
     ];
+
+    /// Programs that people run on their own machine, each with an address of its own there.
+    pub const LOCAL: [Self; 4] = [Self::Ollama, Self::LlamaCpp, Self::LmStudio, Self::Vllm];
+
+    /// Returns `true` for a program that people run on their own machine. It needs no key, and has the models that they
+    /// have given it.
+    pub fn is_local(self) -> bool {
+        Self::LOCAL.contains(&self)
+    }
 
     /// Returns the name used in ids, on the command line, in the settings and in the key file.
     pub fn name(&self) -> &str {
@@ -54,6 +72,9 @@ impl Provider {
             Self::OpenAi => "openai",
             Self::Anthropic => "anthropic",
             Self::Ollama => "ollama",
+            Self::LlamaCpp => "llamacpp",
+            Self::LmStudio => "lmstudio",
+            Self::Vllm => "vllm",
             Self::OpenRouter => "openrouter",
             Self::GitHub => "github",
             Self::Azure => "azure",
@@ -70,6 +91,9 @@ impl Provider {
             Self::OpenAi => "OpenAI",
             Self::Anthropic => "Anthropic",
             Self::Ollama => "Ollama",
+            Self::LlamaCpp => "llama.cpp",
+            Self::LmStudio => "LM Studio",
+            Self::Vllm => "vLLM",
             Self::OpenRouter => "OpenRouter",
             Self::GitHub => "GitHub Models",
             Self::Azure => "Azure OpenAI",
@@ -87,7 +111,8 @@ impl Provider {
             Self::Anthropic => Some("api.anthropic.com"),
             Self::OpenRouter => Some("openrouter.ai"),
             Self::GitHub => Some("models.github.ai"),
-            Self::Ollama | Self::Azure | Self::Bedrock | Self::Vertex | Self::Named(_) => None,
+            Self::Ollama | Self::LlamaCpp | Self::LmStudio | Self::Vllm => None,
+            Self::Azure | Self::Bedrock | Self::Vertex | Self::Named(_) => None,
         }
     }
 

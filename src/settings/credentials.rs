@@ -111,12 +111,14 @@ impl Credentials {
         &self.servers
     }
 
-    /// Returns the address of the page where people get a provider's keys. For a server of the settings, whose page is
-    /// not known, returns the host of the server.
+    /// Returns the address of the page where people get a provider's keys. For a server without a known page, returns the
+    /// server's own address.
     pub fn keys_made_at(&self, provider: Provider) -> String {
         let server = self.servers.get(provider).and_then(|server| server.url.as_ref());
-        match (provider_variables(provider).get_a_key, server) {
+        let ProviderVariables { get_a_key, url: usual, .. } = provider_variables(provider);
+        match (*get_a_key, server) {
             ("", Some(url)) => url.shown_address(),
+            ("", None) => (*usual).to_owned(),
             (page, _) => page.to_owned(),
         }
     }
@@ -141,19 +143,25 @@ impl Credentials {
         endpoint::is_own(self.source(provider, "", self.vars(&dotenv, login.as_deref())))
     }
 
+    /// Returns `true` if requests go to the provider's usual server, also where a variable names that server.
+    pub fn has_usual_server(&self, provider: Provider) -> bool {
+        let dotenv = self.dotenv(provider);
+        let (_, login) = self.resolve(provider, "", &dotenv);
+        let source = self.source(provider, "", self.vars(&dotenv, login.as_deref()));
+        endpoint::key_scope(source).is_ok_and(|scope| scope.origin.is_none())
+    }
+
     /// Returns the provider that is used if the user asks for none: the first provider that is set up.
     pub fn first_set_up(&self) -> Option<Provider> {
-        let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi, Provider::Ollama];
-        order.into_iter().find(|provider| self.is_set_up(*provider))
+        let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi];
+        let mut order = order.into_iter().chain(Provider::LOCAL);
+        order.find(|provider| self.is_set_up(*provider))
     }
 
     /// Returns `true` if a provider does not lack a key, because a key or the address of another server is set up.
-    /// Ollama needs no key, so its address must be set.
+    /// A program on this machine needs no key, so its address must be set.
     pub fn is_set_up(&self, provider: Provider) -> bool {
-        match provider {
-            Provider::Ollama => !self.is_own(provider),
-            provider => !self.lacks_key(provider),
-        }
+        if provider.is_local() { !self.is_own(provider) } else { !self.lacks_key(provider) }
     }
 
     /// Returns `true` if a provider needs a key and there is none.

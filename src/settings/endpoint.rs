@@ -81,7 +81,8 @@ pub(super) fn find(
     };
     let needs_key = match provider {
         _ if server.is_some_and(|server| server.key_variable.is_some()) => true,
-        Provider::Ollama | Provider::Named(_) => false,
+        Provider::Named(_) => false,
+        provider if provider.is_local() => false,
         // Azure has no address but that of the user's own resource.
         Provider::Azure | Provider::Vertex => true,
         // Without a key, requests are signed.

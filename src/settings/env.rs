@@ -4,8 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tandem_model::provider::Provider;
+
 /// Variable that is `true` if the workspace is trusted.
 pub(super) const TRUST_VARIABLE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
+
+/// Variable with the names of the programs on this machine that are asked for their models.
+const LOCAL_SERVERS_VARIABLE: &str = "TANDEM_LOCAL_SERVERS";
 
 /// Variables that may hold paths relative to the working directory.
 const PATH_VARIABLES: [&str; 5] = [
@@ -116,6 +121,16 @@ impl Env {
                 Some(data?.join("tandem/sessions"))
             }
         }
+    }
+
+    /// Returns the programs on this machine that are asked for their models: those that `TANDEM_LOCAL_SERVERS` names,
+    /// none if it is set and empty, else all known ones.
+    pub fn local_servers(&self) -> Vec<Provider> {
+        let Some(names) = self.vars.get(LOCAL_SERVERS_VARIABLE) else {
+            return Provider::LOCAL.to_vec();
+        };
+        let named: Vec<_> = names.split(',').map(str::trim).collect();
+        Provider::LOCAL.into_iter().filter(|it| named.contains(&it.name())).collect()
     }
 
     /// Returns the user's `.gemini` directory.

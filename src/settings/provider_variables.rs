@@ -134,6 +134,15 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             get_a_key: "https://ollama.com/settings/keys",
             ..NO_VARIABLES
         },
+        Provider::LlamaCpp => {
+            &ProviderVariables { url: "http://127.0.0.1:8080/v1", bearer: true, ..NO_VARIABLES }
+        }
+        Provider::LmStudio => {
+            &ProviderVariables { url: "http://127.0.0.1:1234/v1", bearer: true, ..NO_VARIABLES }
+        }
+        Provider::Vllm => {
+            &ProviderVariables { url: "http://127.0.0.1:8000/v1", bearer: true, ..NO_VARIABLES }
+        }
         Provider::OpenRouter => &ProviderVariables {
             keys: &["OPENROUTER_API_KEY"],
             url: "https://openrouter.ai/api/v1",

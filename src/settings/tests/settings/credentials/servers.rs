@@ -257,3 +257,57 @@ fn a_stored_key_is_secret_whichever_programs_use_such_keys() {
     credentials.redact(&mut text);
     assert_eq!(text, "the key [key]");
 }
+
+#[test]
+fn a_program_of_this_machine_has_its_usual_address_and_needs_no_key() {
+    let check = |name: &str, expected: &str| {
+        assert_eq!(endpoint(&Place::new(), name, &[]), Ok(format!("{expected} - bearer")));
+    };
+    check("ollama", "http://127.0.0.1:11434");
+    check("llamacpp", "http://127.0.0.1:8080/v1");
+    check("lmstudio", "http://127.0.0.1:1234/v1");
+    check("vllm", "http://127.0.0.1:8000/v1");
+    let credentials = Place::new().credentials(&[]);
+    for provider in Provider::LOCAL {
+        assert!(!credentials.is_set_up(provider), "{provider}: no address says that it runs");
+    }
+}
+
+#[test]
+fn the_settings_give_a_program_of_this_machine_another_address_and_a_key() {
+    let server = json!({ "url": "http://127.0.0.1:9000/v1", "keyVariable": "KEY" });
+    let place = place(&json!({ "vllm": server }));
+    let expected = Ok("http://127.0.0.1:9000/v1 k bearer".to_owned());
+    assert_eq!(endpoint(&place, "vllm", &[("KEY", "k")]), expected);
+    let error = endpoint(&place, "vllm", &[]).unwrap_err();
+    assert!(error.contains("There is no vLLM API key. Set KEY"), "{error}");
+    let place = self::place(&json!({ "lmstudio": { "url": "http://gpu-box:1234/v1" } }));
+    let credentials = place.credentials_with_settings(&[]);
+    assert_eq!(credentials.first_set_up(), Some(Provider::LmStudio));
+    assert_eq!(credentials.keys_made_at(Provider::LmStudio), "http://gpu-box:1234");
+    assert_eq!(credentials.keys_made_at(Provider::Vllm), "http://127.0.0.1:8000/v1");
+}
+
+#[test]
+fn a_vendors_usual_server_is_known_also_where_a_variable_names_it() {
+    let check = |vars: &[(&str, &str)], expected| {
+        let credentials = Place::new().credentials(vars);
+        assert_eq!(credentials.has_usual_server(Provider::OpenAi), expected, "{vars:?}");
+    };
+    check(&[], true);
+    check(&[("OPENAI_BASE_URL", "https://api.openai.com/v1/")], true);
+    check(&[("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1")], false);
+}
+
+#[test]
+fn programs_of_this_machine_are_looked_for_as_a_variable_says() {
+    let check = |value: Option<&str>, expected: &[Provider]| {
+        let vars = value.map(|value| ("TANDEM_LOCAL_SERVERS", value));
+        let credentials = Place::new().credentials(vars.as_slice());
+        assert_eq!(credentials.env().local_servers(), expected, "{value:?}");
+    };
+    check(None, &Provider::LOCAL);
+    check(Some(""), &[]);
+    check(Some("vllm, ollama"), &[Provider::Ollama, Provider::Vllm]);
+    check(Some("openai"), &[]);
+}

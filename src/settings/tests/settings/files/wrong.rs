@@ -46,7 +46,7 @@ fn a_wrong_value_is_named_with_its_line_and_what_is_right() {
     );
     check(
         r#"{ "model": { "provider": "gpt" } }"#,
-        "home/.gemini/settings.json:1: `model.provider` must be one of gemini, openai, anthropic, ollama, openrouter, github, azure, bedrock, vertex, or a server of `modelServers`.",
+        "home/.gemini/settings.json:1: `model.provider` must be one of gemini, openai, anthropic, ollama, llamacpp, lmstudio, vllm, openrouter, github, azure, bedrock, vertex, or a server of `modelServers`.",
     );
     check(
         r#"{ "model": { "maxSessionTurns": 1.5 } }"#,
