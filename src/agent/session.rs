@@ -95,6 +95,8 @@ pub use tandem_mcp::{
 };
 use tandem_model as model;
 pub use tandem_model::answer_schema::AnswerSchema;
+pub use tandem_model::offer::{ModelGroup, OfferedModel, ServerScope, TokenPrice, shown_id};
+pub use tandem_model::provider::Provider;
 pub use tandem_model::{Error as ModelError, Retry, ThinkingLevels, ToolDeclaration, Usage};
 
 /// Reason given for turns that end because the agent ends.
@@ -365,12 +367,26 @@ impl Session {
     /// now which people have chosen.
     pub async fn models_to_choose(&self) -> Vec<String> {
         let mut models = self.known_models().await.unwrap_or_default();
-        for id in self.engine.model.served().await {
-            if !models.contains(&id) {
-                models.push(id);
+        let served = self.served_models(ServerScope::All).await;
+        for model in served.into_iter().flat_map(|group| group.models) {
+            if !models.contains(&model.id) {
+                models.push(model.id);
             }
         }
         models
+    }
+
+    /// Returns the models that can be chosen and can answer, by provider and server: the models of the catalog whose
+    /// providers are set up, and the models that servers offer now.
+    pub async fn offered_models(&self) -> Vec<ModelGroup> {
+        let mut offered = self.engine.model.set_up().await.unwrap_or_default();
+        offered.extend(self.served_models(ServerScope::All).await);
+        offered
+    }
+
+    /// Returns the models that servers offer now.
+    pub async fn served_models(&self, scope: ServerScope) -> Vec<ModelGroup> {
+        self.engine.model.served(scope).await
     }
 
     /// Makes another model answer from the next request on. If the model cannot be opened, the model before stays.

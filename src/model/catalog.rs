@@ -264,7 +264,7 @@ impl Row {
 
 impl ModelProperties {
     /// Returns the levels that a user can choose. `set` is the user's setting.
-    pub(super) fn thinking_levels(&self, set: Option<&str>) -> ThinkingLevels {
+    pub fn thinking_levels(&self, set: Option<&str>) -> ThinkingLevels {
         let Thinking { levels, budgets, default } = &self.thinking;
         let mut by_size: Vec<_> = budgets.iter().collect();
         by_size.sort_by_key(|(_, budget)| **budget);

@@ -28,23 +28,32 @@ pub(super) const NO_CONNECTION: &str = "the connection failed";
 pub(super) struct Http {
     client: OnceLock<Client>,
     connect_timeout: Duration,
+    /// `true` if only programs on this machine are called, over `http:`.
+    is_local: bool,
 }
 
 impl Http {
     pub(super) fn new(connect_timeout: Duration) -> Self {
-        Self { client: OnceLock::new(), connect_timeout }
+        Self { client: OnceLock::new(), connect_timeout, is_local: false }
+    }
+
+    /// Returns a client for programs on this machine of which nothing is known, over `http:` alone. It follows no
+    /// redirects, and uses no proxy, which would look for the programs on its own machine.
+    pub(super) fn on_this_machine(connect_timeout: Duration) -> Self {
+        Self { is_local: true, ..Self::new(connect_timeout) }
     }
 
     pub(super) fn client(&self) -> Result<&Client, RequestFailure> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = net::build(|| {
-            Client::builder()
-                .user_agent(USER_AGENT)
-                .connect_timeout(self.connect_timeout)
-                .redirect(redirect::Policy::custom(stay))
-        });
+        let begin =
+            || Client::builder().user_agent(USER_AGENT).connect_timeout(self.connect_timeout);
+        let client = if self.is_local {
+            net::build_without_tls(begin().redirect(redirect::Policy::none()).no_proxy())
+        } else {
+            net::build(|| begin().redirect(redirect::Policy::custom(stay)))
+        };
         let client = client.map_err(|error| {
             let why = format!("The HTTP client could not be built: {}", cause(&error));
             RequestFailure::terminal(Error::Unavailable(why))
@@ -194,7 +203,7 @@ pub(super) fn is_on_host(url: &str, host: &str) -> bool {
 }
 
 /// Returns `true` if an address is on this machine.
-pub(super) fn is_local(url: &str) -> bool {
+pub fn is_local(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_loopback))
 }
 

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 
-use super::{Chunk, Error, Model, Prompt, ThinkingLevels};
+use super::{Chunk, Error, Model, Prompt, ServerModel, ThinkingLevels};
 
 /// A model that is built at its first use.
 pub struct Lazy {
@@ -54,6 +54,14 @@ impl Model for Lazy {
         match self.made.get() {
             Some(made) => made.as_ref().map_err(Clone::clone)?.ready(),
             None => (self.ready)(),
+        }
+    }
+
+    fn server_model(&self) -> BoxFuture<'static, Result<Option<ServerModel>, Error>> {
+        match self.get() {
+            Ok(model) => model.server_model(),
+            // The request to the model fails with this error.
+            Err(_) => std::future::ready(Ok(None)).boxed(),
         }
     }
 

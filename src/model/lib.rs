@@ -10,7 +10,9 @@ pub mod endpoint;
 pub mod gemini;
 pub mod history;
 pub mod lazy;
+pub mod listing;
 pub mod model_api;
+pub mod offer;
 pub mod ollama;
 pub mod openai;
 pub mod options;
@@ -19,6 +21,7 @@ pub mod providers;
 pub mod redact;
 pub mod replay;
 pub mod retry;
+pub mod server_default;
 pub mod server_name;
 pub mod tokens;
 pub mod vertex;
@@ -50,6 +53,7 @@ use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::offer::{ModelGroup, ServerScope};
 pub use self::price::Prices;
 pub use self::thinking::ThinkingLevels;
 
@@ -64,6 +68,11 @@ pub trait Model: Send + Sync {
     /// Checks, without the network, that the model can be called. The error says what is missing, and how the user
     /// can supply it.
     fn ready(&self) -> Result<(), Error>;
+
+    /// Asks the server which model it has, if the id names only the server. Returns `None` for a model that is named.
+    fn server_model(&self) -> BoxFuture<'static, Result<Option<ServerModel>, Error>> {
+        std::future::ready(Ok(None)).boxed()
+    }
 
     /// Streams the model's next message. Failed requests are retried inside the stream; dropping the stream drops the
     /// request.
@@ -91,15 +100,31 @@ pub trait Model: Send + Sync {
     }
 }
 
+/// A model that a server has chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerModel {
+    /// Id, as `--model` takes it.
+    pub id: String,
+    /// Address of the server, without what may be secret in it.
+    pub address: String,
+    /// `true` if the model was chosen because it is the first in the server's list.
+    pub is_first: bool,
+}
+
 /// The models to choose from.
 pub trait Models: Send + Sync {
     /// Lists the ids of the models that the catalog names. May read files.
     fn known(&self) -> Result<Vec<String>, String>;
 
-    /// Fetches the ids of the models of servers that people run themselves or have chosen, such as a gateway: no
-    /// catalog can list these models. `current` is the id of the model in use. A server that does not answer soon is
-    /// left out.
-    fn served(&self, _current: &str) -> BoxFuture<'static, Vec<String>> {
+    /// Lists the models that the catalog names, of the providers that are set up. May read files.
+    fn set_up(&self) -> Result<Vec<ModelGroup>, String> {
+        Ok(Vec::new())
+    }
+
+    /// Fetches the models of servers that people run themselves or have chosen, such as a gateway: no catalog can list
+    /// these models. `current` is the id of the model in use. A server that does not answer soon is left out. May read
+    /// files before the future is returned.
+    fn served(&self, _current: &str, _scope: ServerScope) -> BoxFuture<'static, Vec<ModelGroup>> {
         std::future::ready(Vec::new()).boxed()
     }
 

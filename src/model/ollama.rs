@@ -20,6 +20,7 @@ use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::names::accepted;
 use super::options::RequestOptions;
+use super::queries::ListedModel;
 use super::report::Report;
 use super::request_loop::{self, AnswerVerdict, Api, ApiClient};
 use super::retry::{AttemptFailure, RequestFailure};
@@ -223,10 +224,11 @@ fn think(model: &catalog::ModelProperties, level: &str) -> Result<Value, Error> 
 
 /// Checks that Ollama answers, and that it accepts the key if there is one.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
-    models(endpoint).await.map(drop)
+    facts::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await.map(drop)
 }
 
-/// Fetches the names of Ollama's models.
-pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    facts::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
+/// Fetches Ollama's models.
+pub(super) async fn list(http: &Http, endpoint: &Endpoint) -> Result<Vec<ListedModel>, Error> {
+    let names = facts::models(http, endpoint).await?;
+    Ok(names.into_iter().map(|id| ListedModel { id, window: None }).collect())
 }

@@ -19,8 +19,10 @@ use self::wires::ServedModel;
 use super::emit::{self, Emitter};
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
+use super::listing::ListForm;
 use super::options::RequestOptions;
 use super::provider::{OpenAiWire, Provider};
+use super::queries::ListedModel;
 use super::request_loop::{self, ApiClient, PromptFailure};
 use super::retry::AttemptFailure;
 use super::{Chunk, Error, Finish, Model, Prompt, ThinkingLevels, catalog};
@@ -172,7 +174,16 @@ pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
     facts::check(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
 }
 
-/// Fetches the ids of the endpoint's models.
-pub async fn models(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    facts::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await
+/// Fetches the endpoint's models, with the windows that the list has.
+pub(super) async fn list(
+    http: &Http,
+    endpoint: &Endpoint,
+    form: ListForm,
+) -> Result<Vec<ListedModel>, Error> {
+    facts::list(http, endpoint, form).await
+}
+
+/// Asks a server on this machine for the window of a model in tokens; `None` if the server does not tell.
+pub(super) async fn window(http: &Http, endpoint: &Endpoint, model: &str) -> Option<u64> {
+    facts::find(http, endpoint, model).await.window
 }

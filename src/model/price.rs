@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::Usage;
+use super::offer::TokenPrice;
 
 /// Prices of a model's tokens.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -43,6 +44,15 @@ impl Prices {
     }
 }
 
+impl Prices {
+    /// Returns the price on a day (`2026-10-07`) for a prompt of usual size.
+    pub fn on(&self, day: &str) -> Option<TokenPrice> {
+        let holds = |price: &&Price| price.from.as_str() <= day && price.above == 0;
+        let price = self.0.iter().filter(holds).max_by_key(|price| &price.from)?;
+        Some(TokenPrice { input: price.input, output: price.output })
+    }
+}
+
 impl Price {
     fn cost(&self, usage: &Usage) -> Option<f64> {
         let plain = usage.input.saturating_sub(usage.cached).saturating_sub(usage.written);
@@ -62,6 +72,15 @@ impl Price {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_price_of_a_prompt_of_usual_size_is_that_of_the_day() {
+        let prices: Prices = serde_json::from_str(PRICES).unwrap();
+        let on = |day| prices.on(day).map(|price| (price.input, price.output));
+        assert_eq!(on("2026-10-06"), None);
+        assert_eq!(on("2026-12-31"), Some((1.0, 5.0)));
+        assert_eq!(on("2027-01-01"), Some((4.0, 20.0)));
+    }
 
     const PRICES: &str = r#"[
         {"from": "2026-10-07", "input": 1, "cached": 0.1, "written": 1.25, "output": 5},

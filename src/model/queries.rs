@@ -15,29 +15,41 @@ use super::retry::AttemptFailure;
 
 /// Maximum size of a response in bytes: servers with hundreds of models describe each at length.
 pub(super) const MAX_BODY: usize = 8 << 20;
+/// Maximum size in bytes of a list of models that people choose from. Nothing is known of the server.
+pub(super) const MAX_LIST_BODY: usize = 2 << 20;
 /// Timeout of counting tokens.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A provider's way of listing its models.
-pub(super) struct ModelList {
+/// A model that a server lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedModel {
+    /// Id in the server's API.
+    pub id: String,
+    /// Size of the context window in tokens, if the list has it.
+    pub window: Option<u64>,
+}
+
+/// A provider's way of listing its models, of which `T` is read.
+pub(super) struct ModelList<T = String> {
     pub(super) provider: Provider,
     /// Timeout of the request, and a second time of reading its response.
     pub(super) timeout: Duration,
     /// Function that classifies an error that the server reports.
     pub(super) classify: fn(&Report, RequestInfo<'_>) -> AttemptFailure,
-    /// Function that finds the ids in the response; it returns `None` if the response is not a list of models.
-    pub(super) ids: fn(&Value) -> Option<Vec<String>>,
+    /// Maximum size of the response in bytes.
+    pub(super) max_body: usize,
+    /// Function that finds the models in the response; it returns `None` if the response is not a list of models.
+    pub(super) read: fn(&Value) -> Option<Vec<T>>,
 }
 
-impl ModelList {
-    /// Fetches the ids of the endpoint's models. One page is enough: no provider has more models
-    /// than `request` asks for.
+impl<T> ModelList<T> {
+    /// Fetches the endpoint's models. One page is enough: no provider has more models than `request` asks for.
     pub(super) async fn fetch(
         &self,
         http: &Http,
         endpoint: &Endpoint,
         request: Result<Request, Error>,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<T>, Error> {
         self.ask(http, endpoint, request).await.map_err(|mut error| {
             // Servers repeat parts of requests in their messages, and also keys.
             endpoint.redact(error.text_mut());
@@ -50,7 +62,7 @@ impl ModelList {
         http: &Http,
         endpoint: &Endpoint,
         request: Result<Request, Error>,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<T>, Error> {
         let response =
             http.send(endpoint, request?, self.timeout).await.map_err(|failure| failure.error)?;
         if !response.status().is_success() {
@@ -62,9 +74,9 @@ impl ModelList {
             let info = endpoint.request_info("");
             return Err((self.classify)(&report, info).into_error());
         }
-        let body = http::body(response, MAX_BODY, self.timeout).await;
+        let body = http::body(response, self.max_body, self.timeout).await;
         let list = serde_json::from_slice(&body).ok();
-        list.as_ref().and_then(self.ids).ok_or_else(|| self.no_api(endpoint))
+        list.as_ref().and_then(self.read).ok_or_else(|| self.no_api(endpoint))
     }
 
     fn no_api(&self, endpoint: &Endpoint) -> Error {

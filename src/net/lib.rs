@@ -57,6 +57,15 @@ pub fn build(begin: impl Fn() -> ClientBuilder) -> reqwest::Result<Client> {
     })
 }
 
+/// Builds a client from a builder, for `http:` alone. It loads no root certificates, which takes a while.
+pub fn build_without_tls(builder: ClientBuilder) -> reqwest::Result<Client> {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    match no_certificates() {
+        Some(config) => builder.tls_backend_preconfigured(config).build(),
+        None => builder.build(),
+    }
+}
+
 /// Returns the builder, for [`build`], of a client that connects only to names within `reach` and follows no redirects.
 /// The caller must check literal addresses with [`judge_host`], since no resolver sees them.
 pub fn client(lookup: Lookup, reach: Reach) -> ClientBuilder {

@@ -1,32 +1,43 @@
 //! The choice of models, and the construction of the chosen model.
 
+mod default;
+mod facts;
+mod served;
+
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
-use tokio::time::timeout;
+use futures::future::BoxFuture;
 
+pub(super) use self::default::default_of;
+use self::default::{default_model, default_provider, has_models_of_its_own};
+use self::facts::ModelFacts;
 use super::login_keys::LoginKeys;
+use super::session_factory::today;
 use tandem_model::anthropic::{self, Anthropic};
 use tandem_model::catalog::{self, Catalog};
-use tandem_model::endpoint::{Connect, Endpoint};
+use tandem_model::endpoint::Endpoint;
 use tandem_model::gemini::{self, Gemini};
 use tandem_model::lazy::Lazy;
+use tandem_model::listing::is_plain_id;
 use tandem_model::model_api::ModelApi;
+use tandem_model::offer::{ModelGroup, ServerScope};
 use tandem_model::ollama::{self, Ollama};
 use tandem_model::openai::{self, LearnedWires, OpenAi};
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::replay::Replay;
+use tandem_model::server_default::ServerDefault;
 use tandem_model::{Error, Model, Models, Prices};
 use tandem_settings::{Credentials, ModelServers, SettingOrigin, Settings};
 
 /// The models that the user can choose: those of the providers, and those that play a script.
+#[derive(Clone)]
 pub(super) struct ModelChoice {
     credentials: Arc<Credentials>,
     login_keys: Arc<LoginKeys>,
@@ -74,49 +85,79 @@ impl ModelChoice {
     }
 
     /// Returns a model that is built when it is first needed: the wanted one, by its provider and its full id, or if
-    /// none is wanted, the default model of the provider that [`default_provider`] returns.
+    /// none is wanted, the default model.
     fn lazy(&self, wanted: Option<(Provider, String)>) -> Lazy {
-        let config_dir = self.credentials.env().config_dir();
-        let (credentials, options) = (Arc::clone(&self.credentials), self.options.clone());
-        let (asked, provider) = (Arc::clone(&credentials), wanted.as_ref().map(|(it, _)| *it));
+        let (ready, made, prepared) = (self.clone(), self.clone(), self.clone());
+        let provider = wanted.as_ref().map(|(provider, _)| *provider);
+        let provider_of = move |choice: &Self| {
+            provider.unwrap_or_else(|| default_provider(&choice.credentials, choice.usual).0)
+        };
         let asked_id = wanted.as_ref().map(|(_, id)| id.clone());
-        let (usual, named) = (self.usual, wanted.is_some());
-        let (login_keys, looked) = (Arc::clone(&self.login_keys), Arc::clone(&credentials));
-        let learned_wires = Arc::clone(&self.learned_wires);
         let lazy = Lazy::new(
             move || {
-                let provider = provider.unwrap_or_else(|| default_provider(&asked, usual));
+                let credentials = &ready.credentials;
                 let id = asked_id.as_deref().unwrap_or_default();
-                let own = asked.servers().providers().parse_id(id, provider).1;
-                asked.endpoint_of_model(provider, own).map(drop).map_err(Error::NotAuthenticated)
+                let own = credentials.servers().providers().parse_id(id, Provider::Gemini).1;
+                let endpoint = credentials.endpoint_of_model(provider_of(&ready), own);
+                endpoint.map(drop).map_err(Error::NotAuthenticated)
             },
-            move || {
-                let catalog = catalog(config_dir.as_deref()).map_err(Error::Rejected)?;
-                let servers = credentials.servers();
-                let wanted = wanted.clone().unwrap_or_else(|| {
-                    let provider = default_provider(&credentials, usual);
-                    (provider, default_id(&catalog, servers, provider).unwrap_or_default())
-                });
-                let (provider, id) = wanted;
-                if servers.providers().parse_id(&id, provider).1.is_empty() {
-                    let why = format!(
-                        "There is no default model of {}. Choose one with `--model {provider}:MODEL`.",
-                        provider.title()
-                    );
-                    let error = if named { Error::Rejected } else { Error::NotAuthenticated };
-                    return Err(error(why));
-                }
-                let model = properties(&catalog, servers, &id);
-                let connect = credentials.connect_model(provider, &model.id);
-                let (options, learned_wires) = (options.clone(), Arc::clone(&learned_wires));
-                build(servers, model, connect, options, learned_wires)
-            },
+            move || made.make(wanted.clone()),
         );
         lazy.prepared(move || {
-            let provider = provider.unwrap_or_else(|| default_provider(&looked, usual));
-            let login_keys = Arc::clone(&login_keys);
+            let (provider, login_keys) = (provider_of(&prepared), Arc::clone(&prepared.login_keys));
             async move { login_keys.find(provider).await }.boxed()
         })
+    }
+
+    /// Builds the wanted model, by its provider and its full id, or if none is wanted, the default model.
+    fn make(&self, wanted: Option<(Provider, String)>) -> Result<Arc<dyn Model>, Error> {
+        let catalog = self.catalog().map_err(Error::Rejected)?;
+        let named = wanted.is_some();
+        let (provider, id) = wanted.unwrap_or_else(|| {
+            let default = default_model(&catalog, &self.credentials, self.usual);
+            (default.provider, default.id.unwrap_or_default())
+        });
+        let own = self.credentials.servers().providers().parse_id(&id, provider).1;
+        if !own.is_empty() {
+            return self.build(&catalog, &id);
+        }
+        if !id.is_empty() && has_models_of_its_own(&self.credentials, provider) {
+            return Ok(Arc::new(self.server_default(catalog, provider)));
+        }
+        let why = format!(
+            "There is no default model of {}. Choose one with `--model {provider}:MODEL`.",
+            provider.title()
+        );
+        let error = if named { Error::Rejected } else { Error::NotAuthenticated };
+        Err(error(why))
+    }
+
+    /// Builds the model of a full id. Does not connect to the provider.
+    fn build(&self, catalog: &Catalog, id: &str) -> Result<Arc<dyn Model>, Error> {
+        let servers = self.credentials.servers();
+        let model = properties(catalog, servers, id);
+        let connect = self.credentials.connect_model(model.provider, &model.id);
+        let options = self.options.clone();
+        match servers.providers().api(model.provider, &model.id) {
+            ModelApi::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
+            ModelApi::OpenAi(_) => {
+                let learned = Arc::clone(&self.learned_wires);
+                Ok(Arc::new(OpenAi::new(model, connect, options, learned)?))
+            }
+            ModelApi::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),
+            ModelApi::Ollama => Ok(Arc::new(Ollama::new(model, connect, options)?)),
+        }
+    }
+
+    /// Returns the model that a provider's server chooses.
+    fn server_default(&self, catalog: Cow<'static, Catalog>, provider: Provider) -> ServerDefault {
+        let providers = self.credentials.servers().providers();
+        let usual = catalog.default_of(provider);
+        let usual = usual.map(|id| providers.parse_id(&id, provider).1.to_owned());
+        let (api, connect) = (providers.api(provider, ""), self.credentials.connect(provider));
+        let choice = self.clone();
+        let open = move |id: &str| choice.build(&catalog, id);
+        ServerDefault::new(provider, api, connect, usual, Box::new(open))
     }
 
     /// Returns the ids of the models in the catalog and in the settings, in the form in which a user can choose them.
@@ -137,19 +178,28 @@ impl ModelChoice {
     fn catalog(&self) -> Result<Cow<'static, Catalog>, String> {
         catalog(self.credentials.env().config_dir().as_deref())
     }
-}
 
-/// Maximum time for a server to list its models.
-const SERVED_TIMEOUT: Duration = Duration::from_secs(3);
+    /// Returns the facts on a provider's models. Gateways have their own prices, so for their models only the rows in
+    /// the user's `models.json` count.
+    fn facts(&self, provider: Provider) -> ModelFacts {
+        let catalog = self.catalog().unwrap_or(Cow::Borrowed(Catalog::embedded()));
+        let prices = if self.credentials.is_own(provider) {
+            catalog.clone()
+        } else {
+            let dir = self.credentials.env().config_dir();
+            with_own_rows(Cow::Owned(Catalog::default()), dir.as_deref()).unwrap_or_default()
+        };
+        let (credentials, thinking) =
+            (Arc::clone(&self.credentials), self.options.thinking.clone());
+        ModelFacts { credentials, catalog, prices, thinking, day: today().to_string() }
+    }
 
-/// Fetches the ids of the models of one provider's server, each with the provider as a prefix.
-async fn served_by(api: ModelApi, endpoint: Endpoint) -> Vec<String> {
-    let ids = match api {
-        ModelApi::OpenAi(_) => openai::models(&endpoint).await,
-        ModelApi::Ollama => ollama::models(&endpoint).await,
-        ModelApi::Gemini | ModelApi::Anthropic => return Vec::new(),
-    };
-    ids.unwrap_or_default().iter().map(|id| endpoint.provider.qualify(id)).collect()
+    /// Returns the facts on the models of servers that are no vendor's own.
+    fn facts_of_servers(&self) -> ModelFacts {
+        let dir = self.credentials.env().config_dir();
+        let prices = with_own_rows(Cow::Owned(Catalog::default()), dir.as_deref());
+        ModelFacts { prices: prices.unwrap_or_default(), ..self.facts(self.usual) }
+    }
 }
 
 impl Models for ModelChoice {
@@ -158,25 +208,38 @@ impl Models for ModelChoice {
         Ok(self.ids(&catalog))
     }
 
-    fn served(&self, current: &str) -> BoxFuture<'static, Vec<String>> {
-        let servers = self.credentials.servers();
-        let current = servers.providers().parse_id(current, self.usual).0;
-        let is_used = |provider: &Provider| match provider {
-            Provider::Named(_) => true,
-            Provider::OpenAi => !self.credentials.is_own(*provider),
-            Provider::Ollama => *provider == current || self.credentials.is_set_up(*provider),
-            // All other providers list hundreds of models.
-            provider => *provider == current,
+    fn set_up(&self) -> Result<Vec<ModelGroup>, String> {
+        let catalog = self.catalog()?;
+        let providers = self.credentials.servers().providers();
+        let mut by_provider = BTreeMap::<Provider, Vec<String>>::new();
+        for id in self.ids(&catalog) {
+            by_provider.entry(providers.parse_id(&id, self.usual).0).or_default().push(id);
+        }
+        // Another server than the provider's own has models of its own, and lists them itself.
+        let has_catalog = |provider: Provider| {
+            let is_vendor = matches!(provider, Provider::Gemini | Provider::Anthropic);
+            self.credentials.is_set_up(provider)
+                && (is_vendor || self.credentials.has_usual_server(provider))
         };
-        let named = servers.iter().map(|(provider, _)| provider);
-        let named = named.filter(|provider| matches!(provider, Provider::Named(_)));
-        let providers = Provider::ALL.into_iter().chain(named).filter(is_used);
-        let served = providers.filter_map(|provider| {
-            let endpoint = self.credentials.endpoint(provider).ok()?;
-            let served = served_by(servers.providers().api(provider, ""), endpoint);
-            Some(timeout(SERVED_TIMEOUT, served).map(Result::unwrap_or_default))
-        });
-        join_all(served.collect::<Vec<_>>()).map(|lists| lists.concat()).boxed()
+        by_provider.retain(|provider, _| has_catalog(*provider));
+        let group = |(provider, ids): (Provider, Vec<String>)| {
+            let facts = self.facts(provider);
+            let models = ids.into_iter().map(|id| facts.offered(id, None)).collect();
+            ModelGroup { provider, address: None, models }
+        };
+        Ok(by_provider.into_iter().map(group).collect())
+    }
+
+    fn served(&self, current: &str, scope: ServerScope) -> BoxFuture<'static, Vec<ModelGroup>> {
+        let current = self.credentials.servers().providers().parse_id(current, self.usual).0;
+        let servers = served::to_ask(&self.credentials, Some(current), scope);
+        let facts = self.facts_of_servers();
+        async move {
+            let asked = served::ask(servers).await;
+            let groups = asked.into_iter().filter_map(|server| facts.group(server));
+            groups.filter(|group| !group.models.is_empty()).collect()
+        }
+        .boxed()
     }
 
     fn resolve(&self, id: &str) -> String {
@@ -218,10 +281,11 @@ impl Models for ModelChoice {
         let providers = self.credentials.servers().providers();
         let (provider, own) =
             providers.check(id, provider_of_bare(&self.credentials, self.usual, id))?;
-        let plain = own.chars().all(|c| c.is_ascii_alphanumeric() || "-._/:@+".contains(c));
+        // An id that names only the provider leaves the choice to the provider's server.
+        let is_plain = own.is_empty() || is_plain_id(own);
         // All models of the Gemini API are known. Any other provider may have any id.
         let is_known = provider != Provider::Gemini || catalog.knows(&provider.qualify(own));
-        if !plain || own.contains("..") || !is_known {
+        if !is_plain || !is_known {
             let known: Vec<_> = self.ids(&catalog).iter().map(|id| format!("`{id}`")).collect();
             return Err(format!(
                 "Unknown model `{id}`. Known models: {}, and their variants. Add others to `models.json` \
@@ -258,32 +322,6 @@ fn properties(catalog: &Catalog, servers: &ModelServers, id: &str) -> catalog::M
     }
 }
 
-/// Returns the id of a provider's default model: that of the catalog, else the first model that the settings list.
-fn default_id(catalog: &Catalog, servers: &ModelServers, provider: Provider) -> Option<String> {
-    let default = catalog.default_model();
-    if servers.providers().parse_id(default, Provider::Gemini).0 == provider {
-        return Some(default.to_owned());
-    }
-    let listed = || Some(provider.qualify(servers.get(provider)?.models.first()?));
-    catalog.default_of(provider).or_else(listed)
-}
-
-/// Builds a provider's model. Does not connect to the provider.
-fn build(
-    servers: &ModelServers,
-    model: catalog::ModelProperties,
-    connect: Connect,
-    options: RequestOptions,
-    learned_wires: Arc<LearnedWires>,
-) -> Result<Arc<dyn Model>, Error> {
-    match servers.providers().api(model.provider, &model.id) {
-        ModelApi::Gemini => Ok(Arc::new(Gemini::new(model, connect, options)?)),
-        ModelApi::OpenAi(_) => Ok(Arc::new(OpenAi::new(model, connect, options, learned_wires)?)),
-        ModelApi::Anthropic => Ok(Arc::new(Anthropic::new(model, connect, options)?)),
-        ModelApi::Ollama => Ok(Arc::new(Ollama::new(model, connect, options)?)),
-    }
-}
-
 /// Checks with a server that it accepts requests with this address and key.
 pub(super) async fn check(api: ModelApi, endpoint: Endpoint) -> Result<(), Error> {
     match api {
@@ -301,28 +339,6 @@ fn replay(id: &str) -> Option<anyhow::Result<Arc<dyn Model>>> {
     }
     let script = Path::new(id.strip_prefix("replay:")?);
     Some(Replay::open(script).map(|replay| -> Arc<dyn Model> { Arc::new(replay) }))
-}
-
-/// Returns the provider whose model is used if the user names no model. No other code decides this. The first of
-/// these that exists is taken:
-///
-/// 1. The provider of the default model in the user's `models.json`.
-/// 2. The provider that the settings name.
-/// 3. The first provider that is set up, by a key or an address.
-/// 4. Gemini.
-fn default_provider(credentials: &Credentials, usual: Provider) -> Provider {
-    let dir = credentials.env().config_dir();
-    // The catalog is parsed only if the user has such a file, and most users have none.
-    let written = dir.as_ref().is_some_and(|dir| dir.join("models.json").exists());
-    let catalog = written.then(|| catalog(dir.as_deref()).ok()).flatten();
-    let named = catalog.filter(|it| it.default_model() != Catalog::embedded().default_model());
-    match named {
-        Some(catalog) => {
-            credentials.servers().providers().parse_id(catalog.default_model(), Provider::Gemini).0
-        }
-        None if usual != Provider::Gemini => usual,
-        None => credentials.first_set_up().unwrap_or(Provider::Gemini),
-    }
 }
 
 /// Returns the provider to use for `id` if it names no provider. This is the usual provider, unless that is Gemini
@@ -366,14 +382,8 @@ pub(super) fn first_provider(credentials: &Credentials, settings: &Settings) -> 
             let usual = provider_of_setting(credentials, usual, settings, id);
             credentials.servers().providers().parse_id(id, usual).0
         }
-        None => default_provider(credentials, usual),
+        None => default_provider(credentials, usual).0,
     }
-}
-
-/// Returns the id of a provider's default model.
-pub(super) fn default_of(credentials: &Credentials, provider: Provider) -> Option<String> {
-    let catalog = catalog(credentials.env().config_dir().as_deref()).ok()?;
-    default_id(&catalog, credentials.servers(), provider)
 }
 
 /// Returns the built-in catalog of models with the user's rows from `models.json`.

@@ -327,7 +327,7 @@ pub(super) struct NewSession {
 }
 
 /// Returns the current day in UTC.
-fn today() -> jiff::civil::Date {
+pub(super) fn today() -> jiff::civil::Date {
     jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date()
 }
 

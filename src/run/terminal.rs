@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::FutureExt as _;
@@ -19,14 +18,11 @@ use super::sessions::below_home;
 use crate::cli::AgentArgs;
 use tandem_agent::session::{AGENT_ENDS, Origin, PromptPart};
 use tandem_agent::sessions::WantedSession;
+use tandem_content::blocking::blocking;
 use tandem_import::{GeminiCli, has_new_sessions};
-use tandem_model::ollama;
 use tandem_model::provider::Provider;
 use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_tui as tui;
-
-/// Maximum time for an Ollama server to list its models.
-const OLLAMA_LIST_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Reason for the end of a session that other clients see when the person in the terminal switches to another session.
 const TERMINAL_LEFT: &str = "the terminal has switched to another session";
@@ -122,7 +118,7 @@ async fn show(
         login: Some(Box::new(login(&factory.credentials))),
         providers: providers(factory, settings),
         importable: importable(factory),
-        ollama: Some(Box::new(ollama(&factory.credentials))),
+        make_default: Some(Box::new(make_default(factory.env()))),
         ..service(
             tui::Conversation::here(Arc::clone(session)),
             directory,
@@ -203,7 +199,7 @@ pub(super) fn service(
         login: None,
         providers: None,
         importable: None,
-        ollama: None,
+        make_default: None,
     }
 }
 
@@ -238,23 +234,20 @@ fn providers(factory: &SessionFactory, settings: &Settings) -> Option<tui::KeyPr
     }))
 }
 
-/// Returns the function that asks an Ollama server, on this machine or at the address that is set up, for its models.
-fn ollama(
-    credentials: &Arc<Credentials>,
-) -> impl Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync + use<> {
-    let credentials = Arc::clone(credentials);
-    move || {
-        let credentials = Arc::clone(&credentials);
-        let asked = async move {
-            let endpoint = credentials.endpoint(Provider::Ollama).ok()?;
-            let models = ollama::models(&endpoint);
-            let models = tokio::time::timeout(OLLAMA_LIST_TIMEOUT, models).await.ok()?.ok()?;
-            // Another program than Ollama may listen at this address, so only names of harmless characters are used.
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:@+".contains(c);
-            let usable = move |name: &String| name.chars().all(plain) && !name.contains("embed");
-            Some(models.into_iter().filter(usable).map(|name| Provider::Ollama.qualify(&name)))
-        };
-        asked.map(|models| models.into_iter().flatten().collect()).boxed()
+/// Returns the function that makes a model the one that new sessions begin with.
+fn make_default(
+    env: &Env,
+) -> impl Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync + use<> {
+    let env = env.clone();
+    move |id| {
+        let env = env.clone();
+        let stored = blocking(move || {
+            let path = config::store_default_model(&env, &id)?;
+            Ok(format!("New sessions begin with `{id}` ({}).", below_home(&path, &env)))
+        });
+        stored
+            .map(|stored| stored.map_err(|_| "The choice was not stored.".to_owned()).flatten())
+            .boxed()
     }
 }
 

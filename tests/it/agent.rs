@@ -87,6 +87,8 @@ impl Setup {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", home)
             .env("TANDEM_LOG", "off")
+            // Programs on the machine of the person who runs the tests are not asked for models.
+            .env("TANDEM_LOCAL_SERVERS", "")
             .envs(self.vars.iter().map(|(name, value)| (name, value)))
             .current_dir(workspace)
             .args(&self.args)

@@ -39,6 +39,7 @@ impl Place {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.home.path())
             .env("TANDEM_LOG", "off")
+            .env("TANDEM_LOCAL_SERVERS", "")
             .current_dir(self.home.path().join(directory))
             .args(args)
             .stdin(Stdio::null());

@@ -76,7 +76,7 @@ impl Terminal {
     fn command(&self, vars: &str, args: &str) -> String {
         let home = self.home.path().display();
         format!(
-            "env -i HOME={home} PATH=\"$PATH\" TERM=\"$TERM\" EDITOR='{home}/editor' {vars} '{}' {args}",
+            "env -i HOME={home} TANDEM_LOCAL_SERVERS= PATH=\"$PATH\" TERM=\"$TERM\" EDITOR='{home}/editor' {vars} '{}' {args}",
             env!("CARGO_BIN_EXE_tandem")
         )
     }

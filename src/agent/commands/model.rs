@@ -2,6 +2,7 @@
 
 use super::registry::{Argument, Command, CommandRequest};
 use crate::session::CommandReply;
+use tandem_model::offer::ServerScope;
 
 pub(super) const COMMAND: Command = Command {
     name: "model",
@@ -39,10 +40,10 @@ const MAX_LISTED: usize = 100;
 async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let current = request.turn.engine.model.id();
     let known = list(&request.turn.engine.model.known_ids().await?, &current);
-    let served = list(&request.turn.engine.model.served().await, &current);
     let mut said = format!("The model is `{current}`. Known models:\n\n{known}");
-    if !served.is_empty() {
-        said.push_str(&format!("\nModels of your server:\n\n{served}"));
+    for group in request.turn.engine.model.served(ServerScope::All).await {
+        let ids: Vec<_> = group.models.iter().map(|model| model.id.clone()).collect();
+        said.push_str(&format!("\n{}:\n\n{}", group.heading(), list(&ids, &current)));
     }
     Ok(CommandReply::Say(said))
 }

@@ -27,7 +27,7 @@ use crate::session::state::spending::Spending;
 use parking_lot::Mutex;
 use tandem_a2a_client::Agents;
 use tandem_host::Host;
-use tandem_model::{ThinkingLevels, tokens};
+use tandem_model::{self as model, ThinkingLevels, tokens};
 
 /// Bounds on the growth of a conversation, and on the wait for its store.
 #[derive(Debug, Clone)]
@@ -172,6 +172,20 @@ impl Engine {
             self.log.append(Event::ThinkingChanged { level: None });
         }
         Ok(id)
+    }
+
+    /// Has the server choose its model if only the server is named, and tells people which model answers.
+    pub(super) async fn choose_server_model(&self) -> Result<(), model::Error> {
+        let Some(found) = self.model.get().server_model().await? else { return Ok(()) };
+        let id = self.set_model(&found.id).await.map_err(model::Error::Rejected)?;
+        if found.is_first {
+            self.log.append(Event::Notice(format!(
+                "No model is named, so `{id}` answers, the first model of the server at {}. `/model` changes the \
+                 model.",
+                found.address
+            )));
+        }
+        Ok(())
     }
 
     /// Returns the level of thinking that was chosen, if one was.

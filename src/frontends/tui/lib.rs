@@ -74,8 +74,8 @@ use self::offer::{NextStep, OfferReason};
 use self::recent_keys::RecentKeys;
 pub use self::remote::{AgentAddress, AttachableAgent, Attached, Remote, attach, connect_acp};
 pub use self::setup::{
-    GotKey, KeyProvider, KeyProviders, LogIn, Login, Ollama, OpenSession, Opened, StoredSessions,
-    TerminalEnd, TerminalSetup,
+    GotKey, KeyProvider, KeyProviders, LogIn, Login, MakeDefault, OpenSession, Opened,
+    StoredSessions, TerminalEnd, TerminalSetup,
 };
 use self::signals::{TerminalSignal, TerminalSignals};
 use self::state::{LongTurn, RemoteSessionInfo, ScreenState, StatusInfo};
@@ -111,7 +111,7 @@ async fn show(setup: TerminalSetup) -> anyhow::Result<TerminalEnd> {
         replies: FuturesUnordered::new(),
         long_until: None,
         sessions: setup.sessions,
-        login: LoginService::new(setup.login, setup.providers, setup.ollama),
+        login: LoginService::new(setup.login, setup.providers, setup.make_default),
         in_tmux: setup.in_tmux,
         recent_keys: RecentKeys::default(),
         quits: None,
@@ -170,7 +170,7 @@ impl Ui {
                 () = self.display.terminal.written(), if self.display.terminal.busy() => {}
                 () = until(due), if due.is_some() => {
                     self.display.draw(&mut self.state);
-                    self.find_ollama();
+                    self.find_models_here();
                 }
                 came = self.signals.next() => match came {
                     TerminalSignal::Stop => self.suspend()?,

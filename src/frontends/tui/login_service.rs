@@ -1,9 +1,8 @@
 //! Ways to log in from this terminal, and the login that is in progress.
 
-use futures::future::BoxFuture;
-
 use super::login_attempt::LoginAttempt;
-use super::setup::{KeyProvider, KeyProviders, LogIn, Login, Ollama};
+use super::news::Reply;
+use super::setup::{KeyProvider, KeyProviders, LogIn, Login, MakeDefault};
 
 /// Id of the demonstration's model.
 pub(super) const DEMO_MODEL: &str = "replay";
@@ -12,9 +11,9 @@ pub(super) const DEMO_MODEL: &str = "replay";
 pub(super) struct LoginService {
     login: Option<LogIn>,
     providers: Option<KeyProviders>,
-    ollama: Option<Ollama>,
-    /// `true` if Ollama must be asked for its models after the next drawing.
-    pub(super) look_for_ollama: bool,
+    make_default: Option<MakeDefault>,
+    /// `true` if servers on this machine must be asked for their models after the next drawing.
+    pub(super) look_for_models: bool,
     /// Login that is in progress.
     pub(super) attempt: Option<LoginAttempt>,
     /// Id of the model that was used before the user chose the demonstration.
@@ -25,10 +24,10 @@ impl LoginService {
     pub(super) fn new(
         login: Option<LogIn>,
         providers: Option<KeyProviders>,
-        ollama: Option<Ollama>,
+        make_default: Option<MakeDefault>,
     ) -> Self {
-        let (look_for_ollama, attempt, before_demo) = (false, None, None);
-        Self { login, providers, ollama, look_for_ollama, attempt, before_demo }
+        let (look_for_models, attempt, before_demo) = (false, None, None);
+        Self { login, providers, make_default, look_for_models, attempt, before_demo }
     }
 
     /// Returns whether the user can log in from here.
@@ -49,13 +48,9 @@ impl LoginService {
         self.providers.as_ref().map(|providers| providers()).unwrap_or_default()
     }
 
-    /// Asks Ollama for its models if that was wanted, and the user is still choosing a provider.
-    pub(super) fn ask_ollama(
-        &mut self,
-        is_choosing: bool,
-    ) -> Option<BoxFuture<'static, Vec<String>>> {
-        let is_wanted = std::mem::take(&mut self.look_for_ollama) && is_choosing;
-        self.ollama.as_ref().filter(|_| is_wanted).map(|ollama| ollama())
+    /// Makes a model the one that new sessions begin with; `None` if the choice is not stored.
+    pub(super) fn make_default(&self, model: &str) -> Option<Reply<String>> {
+        self.make_default.as_ref().map(|make_default| make_default(model.to_owned()))
     }
 
     /// Notes that the demonstration takes the place of the current model, unless the demonstration is the current model

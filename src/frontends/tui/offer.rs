@@ -2,10 +2,13 @@
 
 use super::input::TextInput;
 use super::setup::{KeyProvider, Login};
-use tandem_agent::session::Millis;
+use tandem_agent::session::{Millis, ModelGroup};
 
 /// Grace period in milliseconds after the offer appears, during which keys still reach the prompt.
 const OFFER_GRACE: Millis = 600;
+
+/// Maximum number of models of this machine that the offer shows. `/model` shows all.
+const MAX_FOUND_MODELS: usize = 6;
 
 /// The offer, and the user's progress in it.
 #[derive(Debug, Clone)]
@@ -20,8 +23,8 @@ pub(super) struct LoginOffer {
     pub(super) providers: Vec<KeyProvider>,
     /// Id of the model that the wanted key is for, if the user has chosen the provider.
     pub(super) model: Option<String>,
-    /// Ids of the models of an Ollama that runs on this machine.
-    pub(super) ollama: Vec<String>,
+    /// Models of servers that run on this machine.
+    pub(super) found: Vec<FoundModel>,
     /// Time at which the offer appeared; `None` if the user asked for the offer.
     opened: Option<Millis>,
     pub(super) stage: LoginStage,
@@ -31,6 +34,15 @@ pub(super) struct LoginOffer {
     pub(super) failure: Option<String>,
     /// Step that follows once there is a key.
     pub(super) then: NextStep,
+}
+
+/// A model of a server that runs on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundModel {
+    /// Id, as `/model set` takes it.
+    pub(super) id: String,
+    /// Name of the server's program, for people.
+    pub(super) program: String,
 }
 
 /// Reason why a login is offered.
@@ -74,7 +86,10 @@ pub(super) enum NextStep {
 pub(super) enum LoginChoice {
     /// A provider, by its index in the list of providers.
     Provider(usize),
-    Ollama,
+    /// A model of this machine, by its index in the list of found models.
+    Found(usize),
+    /// A new search for models of this machine.
+    Search,
     Browser,
     Paste,
     Demo,
@@ -102,7 +117,7 @@ impl LoginOffer {
             made_at: login.made_at.clone(),
             providers: if any { providers.to_vec() } else { Vec::new() },
             model: None,
-            ollama: Vec::new(),
+            found: Vec::new(),
             opened,
             stage: if any { LoginStage::Providers } else { LoginStage::Choosing },
             selected: 0,
@@ -130,26 +145,43 @@ impl LoginOffer {
             (key(&provider.title), LoginChoice::Provider(at), what)
         };
         let mut choices: Vec<_> = self.providers.iter().enumerate().map(provider).collect();
-        let ollama = match self.ollama.first() {
-            Some(model) => format!("Ollama, which runs on this machine: {model}"),
-            None => "Ollama, when it runs on this machine: no key".to_owned(),
-        };
-        choices.push(('l', LoginChoice::Ollama, ollama));
+        let found = ('1'..='9').zip(self.found.iter().take(MAX_FOUND_MODELS)).enumerate();
+        choices.extend(found.map(|(at, (key, model))| {
+            let what = format!("{} on this machine: no key", model.id);
+            (key, LoginChoice::Found(at), what)
+        }));
+        if self.found.is_empty() {
+            let what = "Ollama, llama.cpp, LM Studio or vLLM on this machine: no key";
+            choices.push(('l', LoginChoice::Search, what.to_owned()));
+        }
         choices.push(demo);
         choices
     }
 
-    /// Takes in the models of Ollama. If the user has not marked another choice, Ollama is marked, and a new grace
-    /// period starts, so that a key meant for the earlier choice does not take Ollama.
-    pub(super) fn found_ollama(&mut self, models: Vec<String>, now: Millis) {
-        if models.is_empty() {
+    /// Returns the names of the programs that have the found models.
+    pub(super) fn programs(&self) -> Vec<&str> {
+        let mut programs: Vec<_> = self.found.iter().map(|model| model.program.as_str()).collect();
+        programs.dedup();
+        programs
+    }
+
+    /// Takes in the models of this machine. If the user has not marked another choice, the first of them is marked, and
+    /// a new grace period starts, so that a key meant for the earlier choices does not take a model.
+    pub(super) fn found_models(&mut self, groups: Vec<ModelGroup>, now: Millis) {
+        let found = groups.into_iter().flat_map(|group| {
+            let program = group.provider.title().to_owned();
+            let model = move |id| FoundModel { id, program: program.clone() };
+            group.models.into_iter().map(|offered| offered.id).map(model)
+        });
+        self.found = found.collect();
+        if self.found.is_empty() {
             return;
         }
-        self.ollama = models;
+        self.failure = None;
         if self.selected == 0 && matches!(self.stage, LoginStage::Providers) {
             let choices = self.choices();
-            let ollama = choices.iter().position(|(_, choice, _)| *choice == LoginChoice::Ollama);
-            self.selected = ollama.unwrap_or(0);
+            let first = choices.iter().position(|(_, choice, _)| *choice == LoginChoice::Found(0));
+            self.selected = first.unwrap_or(0);
             self.opened = Some(now);
         }
     }
@@ -196,7 +228,7 @@ impl LoginOffer {
     /// Returns `true` if the choices have changed so recently that a key may have been meant for the earlier
     /// choices.
     pub(super) fn has_just_changed(&self, now: Millis) -> bool {
-        !self.ollama.is_empty() && !self.ready(now)
+        !self.found.is_empty() && !self.ready(now)
     }
 
     /// Returns the keys of all choices.

@@ -31,7 +31,9 @@ use super::input::TextInput;
 use super::screen::Screen;
 use super::state::{LONG_TURN_MILLIS, LongTurn, ScreenState, StatusInfo};
 use super::whole;
-use tandem_agent::session::{Entry, Event, Millis, Origin};
+use tandem_agent::session::{
+    Entry, Event, Millis, ModelGroup, OfferedModel, Origin, Provider, ThinkingLevels,
+};
 
 /// Row that marks the end of the scrollback.
 const LIVE_LINE: &str = "┈┈┈┈┈┈ live ┈┈┈┈┈┈";
@@ -158,6 +160,16 @@ fn compare(name: &str, text: &str) {
 }
 
 /// Returns the event of a call that begins.
+fn offered(id: &str, window: Option<u64>) -> OfferedModel {
+    OfferedModel { id: id.to_owned(), window, price: None, thinking: ThinkingLevels::default() }
+}
+
+/// Returns the models of a provider, whose server is on this machine if the provider is local.
+fn group(provider: Provider, models: Vec<OfferedModel>) -> ModelGroup {
+    let address = provider.is_local().then(|| "http://127.0.0.1:8080".to_owned());
+    ModelGroup { provider, address, models }
+}
+
 fn call(id: &str, kind: &str, label: &str, access: Value) -> Value {
     json!({ "CallStarted": {
         "call": { "id": id, "name": "tool", "args": {} },

@@ -39,8 +39,8 @@ pub struct TerminalSetup {
     pub providers: Option<KeyProviders>,
     /// Search for sessions of other agents that were not imported yet; `None` if there is no store to import into.
     pub importable: Option<BoxFuture<'static, bool>>,
-    /// Query for the models of an Ollama that runs on this machine; `None` if Ollama is not to be asked.
-    pub ollama: Option<Ollama>,
+    /// Function that makes a model the one that new sessions begin with; `None` if the choice is not stored.
+    pub make_default: Option<MakeDefault>,
 }
 
 /// The stored sessions, and the means to open one of them.
@@ -97,8 +97,10 @@ pub struct KeyProvider {
 /// Function that returns the providers whose keys the user may give.
 pub type KeyProviders = Box<dyn Fn() -> Vec<KeyProvider> + Send + Sync>;
 
-/// Function that asks Ollama for the ids of its models; the list is empty if Ollama does not answer soon.
-pub type Ollama = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>;
+/// Function that makes the model with this id the one that new sessions begin with. Returns a note on that, or the
+/// reason why the choice was not stored.
+pub type MakeDefault =
+    Box<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// Function that returns the ways to log in for the model with this id.
 pub type LogIn = Box<dyn Fn(&str) -> Login>;

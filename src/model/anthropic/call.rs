@@ -9,7 +9,7 @@ use crate::Error;
 use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
-use crate::queries::{self, ModelList};
+use crate::queries::{self, MAX_BODY, ModelList};
 use crate::request_loop::ApiClient;
 
 /// Header for the key.
@@ -60,7 +60,8 @@ const MODEL_LIST: ModelList = ModelList {
     provider: Provider::Anthropic,
     timeout: Duration::from_secs(30),
     classify: |report, info| report.classify(info),
-    ids: |list| {
+    max_body: MAX_BODY,
+    read: |list| {
         let ids = list.get("data")?.as_array()?.iter().map(|model| model.get("id")?.as_str());
         ids.map(|id| id.map(str::to_owned)).collect()
     },

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
-use crate::queries::{self, ModelList};
+use crate::queries::{self, MAX_BODY, ModelList};
 use crate::request_loop::ApiClient;
 use tandem_net::USER_AGENT;
 
@@ -46,7 +46,8 @@ const MODEL_LIST: ModelList = ModelList {
     provider: Provider::Gemini,
     timeout: Duration::from_secs(30),
     classify: |report, info| errors::classify(report, info, &[]),
-    ids,
+    max_body: MAX_BODY,
+    read: ids,
 };
 
 /// Fetches the ids of models for conversations, at most `most`.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
-use crate::queries::{MAX_BODY, ModelList};
+use crate::queries::{MAX_BODY, MAX_LIST_BODY, ModelList};
 use crate::retry::RequestFailure;
 use crate::{Error, catalog};
 
@@ -116,7 +116,8 @@ const MODEL_LIST: ModelList = ModelList {
     provider: Provider::Ollama,
     timeout: REQUEST_TIMEOUT,
     classify: |report, info| report.classify(info),
-    ids: |list| {
+    max_body: MAX_LIST_BODY,
+    read: |list| {
         let names = list.get("models")?.as_array()?.iter();
         let names = names.filter_map(|model| model.get("name")?.as_str());
         // Ollama itself assumes the tag `latest`.

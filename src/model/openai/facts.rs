@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::Error;
 use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
+use crate::listing::ListForm;
 use crate::provider::Provider;
-use crate::queries::{MAX_BODY, ModelList};
+use crate::queries::{ListedModel, MAX_BODY, MAX_LIST_BODY, ModelList};
 
 /// Header for a key that is not a bearer token.
 pub(super) const KEY_HEADER: &str = "api-key";
@@ -77,12 +78,33 @@ const MODEL_LIST: ModelList = ModelList {
     provider: Provider::OpenAi,
     timeout: TOTAL_TIMEOUT,
     classify: |report, info| report.classify(info),
-    ids,
+    max_body: MAX_BODY,
+    read: ids,
+};
+
+/// List of models with the windows that it has.
+const WINDOW_LIST: ModelList<ListedModel> = ModelList {
+    provider: Provider::OpenAi,
+    timeout: TOTAL_TIMEOUT,
+    classify: |report, info| report.classify(info),
+    max_body: MAX_LIST_BODY,
+    read: listed,
+};
+
+/// List of models in the form that the API's documentation has.
+const DOCUMENTED_LIST: ModelList<ListedModel> = ModelList {
+    read: |list| {
+        let is_list = list.get("object")? == "list" && list.get("data")?.is_array();
+        let models = listed(list).filter(|_| is_list)?;
+        // Some other API may list its own things under this name.
+        (!models.is_empty() || list["data"] == json!([])).then_some(models)
+    },
+    ..WINDOW_LIST
 };
 
 /// Description of a key, as `OpenRouter` gives it.
 const KEY_CHECK: ModelList =
-    ModelList { ids: |key| key.get("data").map(|_| Vec::new()), ..MODEL_LIST };
+    ModelList { read: |key| key.get("data").map(|_| Vec::new()), ..MODEL_LIST };
 
 /// Fetches the ids of the endpoint's models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
@@ -90,19 +112,35 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
     if endpoint.provider == Provider::Azure {
         return Ok(Vec::new());
     }
-    list(http, endpoint).await
+    fetch(&MODEL_LIST, http, endpoint).await
 }
 
-async fn list(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+/// Fetches the endpoint's models, with the windows that the list has.
+pub(super) async fn list(
+    http: &Http,
+    endpoint: &Endpoint,
+    form: ListForm,
+) -> Result<Vec<ListedModel>, Error> {
+    // Azure lists models that can be deployed, and not the deployments, whose names the ids are.
+    if endpoint.provider == Provider::Azure {
+        return Ok(Vec::new());
+    }
+    match form {
+        ListForm::Any => fetch(&WINDOW_LIST, http, endpoint).await,
+        ListForm::Documented => fetch(&DOCUMENTED_LIST, http, endpoint).await,
+    }
+}
+
+async fn fetch<T>(list: &ModelList<T>, http: &Http, endpoint: &Endpoint) -> Result<Vec<T>, Error> {
     let (endpoint, path) = model_list(endpoint);
     let request = endpoint.request(Method::GET, path, KEY_HEADER);
-    MODEL_LIST.fetch(http, &endpoint, request).await
+    list.fetch(http, &endpoint, request).await
 }
 
 /// Checks that the endpoint accepts its key.
 pub(super) async fn check(http: &Http, endpoint: &Endpoint) -> Result<(), Error> {
     if endpoint.provider != Provider::OpenRouter {
-        return list(http, endpoint).await.map(drop);
+        return fetch(&MODEL_LIST, http, endpoint).await.map(drop);
     }
     // OpenRouter lists its models for everybody.
     let request = endpoint.request(Method::GET, "/key", KEY_HEADER);
@@ -143,6 +181,14 @@ fn items(list: &Value) -> Option<&Vec<Value>> {
 fn ids(list: &Value) -> Option<Vec<String>> {
     let id = |item: &Value| item.get("id")?.as_str().map(str::to_owned);
     Some(items(list)?.iter().filter_map(id).collect())
+}
+
+fn listed(list: &Value) -> Option<Vec<ListedModel>> {
+    let model = |item: &Value| {
+        let id = item.get("id")?.as_str()?.to_owned();
+        Some(ListedModel { id, window: offered_window(item) })
+    };
+    Some(items(list)?.iter().filter_map(model).collect())
 }
 
 /// Returns the model's entry in a list.

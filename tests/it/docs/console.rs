@@ -67,6 +67,8 @@ impl Machine {
             .env_clear()
             .env("PATH", format!("{}:{path}", self.home.path().join("bin").display()))
             .env("HOME", self.home.path())
+            // Programs on the machine of the person who runs the tests are not asked for models.
+            .env("TANDEM_LOCAL_SERVERS", "")
             .current_dir(self.project())
             .stdin(Stdio::null());
         command

@@ -150,8 +150,11 @@ async fn an_id_without_a_provider_is_of_the_only_server_that_is_set_up() {
     }
     assert_eq!(shown[0], "I am smol.");
     assert!(shown[1].starts_with("The model is `openai:smol`. Known models:\n"), "{}", shown[1]);
-    let listed = "\nModels of your server:\n\n- `openai:smol` (this one)\n- `openai:tall`\n";
-    assert!(shown[1].ends_with(listed), "{}", shown[1]);
+    let listed = format!(
+        "\nOpenAI at {}:\n\n- `openai:smol` (this one)\n- `openai:tall`\n",
+        server.address()
+    );
+    assert!(shown[1].ends_with(&listed), "{}", shown[1]);
     assert!(shown[2].starts_with("The model is now `openai:tall`."), "{}", shown[2]);
     assert_eq!(shown[3], "I am tall.");
     let asked: Vec<_> = server.asked().iter().map(|asked| asked.body["model"].clone()).collect();

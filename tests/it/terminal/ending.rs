@@ -95,7 +95,7 @@ fn a_screen_with_a_fault() {
             in_tmux: true,
             providers: None,
             importable: None,
-            ollama: None,
+            make_default: None,
             sessions: None,
             login: Some(Box::new(|_| panic!("this is wanted"))),
         })

@@ -18,7 +18,9 @@ fn without_a_key_the_demonstration_can_be_tried_and_what_was_said_is_not_lost() 
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(NO_NETWORK, "-y");
     let offered = terminal.until("tandem needs one of these");
-    for choice in ["› g  Gemini", "a  Anthropic", "o  OpenAI", "l  Ollama", "d  try the demo"] {
+    for choice in
+        ["› g  Gemini", "a  Anthropic", "o  OpenAI", "l  Ollama, llama.cpp", "d  try the demo"]
+    {
         assert!(offered.contains(choice), "{offered}");
     }
     assert!(offered.contains("https://aistudio.google.com/apikey"), "{offered}");
@@ -81,14 +83,14 @@ fn a_key_that_is_set_up_decides_whose_model_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ollama_that_runs_is_offered_and_taken() {
+async fn an_ollama_that_runs_is_offered_and_taken_for_good() {
     let tags = r#"{"models":[{"name":"nomic-embed-text"},{"name":"qwen3:8b"}]}"#;
     let server = Server::start(vec![Reply::error(200, tags)]).await;
     let Some(terminal) = Terminal::open() else { return };
     terminal.agent(&format!("OLLAMA_HOST={}", server.address()), "");
-    terminal.until("› l  Ollama, which runs on this machine: ollama:qwen3:8b");
+    terminal.until("› 1  ollama:qwen3:8b on this machine");
     Terminal::wait_for_grace();
-    terminal.keys(&["Enter"]);
+    terminal.text("1");
     terminal.until("› /model set ollama:qwen3:8b");
     terminal.until("ollama:qwen3:8b · default");
 }

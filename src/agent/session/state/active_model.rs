@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tandem_content::blocking::{blocking, try_blocking};
+use tandem_model::offer::{ModelGroup, ServerScope};
 use tandem_model::{Model, Models};
 
 /// The model that answers.
@@ -29,12 +30,17 @@ impl ActiveModel {
         try_blocking(move || models.known()).await
     }
 
-    /// Fetches the ids of the models that servers offer now which people run themselves or have chosen, such as a
-    /// gateway.
-    pub(crate) async fn served(&self) -> Vec<String> {
+    /// Returns the models of the catalog whose providers are set up.
+    pub(crate) async fn set_up(&self) -> Result<Vec<ModelGroup>, String> {
+        let models = Arc::clone(&self.available);
+        try_blocking(move || models.set_up()).await
+    }
+
+    /// Fetches the models that servers offer now which people run themselves or have chosen, such as a gateway.
+    pub(crate) async fn served(&self, scope: ServerScope) -> Vec<ModelGroup> {
         let (models, current) = (Arc::clone(&self.available), self.id());
         // Keys and addresses may be read from files.
-        match blocking(move || models.served(&current)).await {
+        match blocking(move || models.served(&current, scope)).await {
             Ok(served) => served.await,
             Err(_) => Vec::new(),
         }

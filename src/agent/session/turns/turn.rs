@@ -107,6 +107,12 @@ async fn shell(engine: &Engine, turn: CurrentTurn<'_>, command: &str) -> StopRea
 /// or a limit, a failure or a loop ends the turn.
 async fn ask(engine: &Engine, turn: CurrentTurn<'_>, mut check: AnswerCheck) -> StopReason {
     let cancel = turn.cancel;
+    // The instructions depend on the model.
+    match cancel.run_until_cancelled(engine.choose_server_model()).await {
+        None => return StopReason::Cancelled { answering: true },
+        Some(Err(error)) => return StopReason::Failed(error),
+        Some(Ok(())) => {}
+    }
     engine.agents.start();
     engine.servers.settled(cancel).await;
     let Some(mut system) = cancel.run_until_cancelled(engine.instructions.instruct()).await else {

@@ -10,10 +10,10 @@ use super::super::login_service::DEMO_MODEL;
 use super::super::offer::{LoginChoice, LoginOffer, LoginStage, NextStep, OfferReason};
 use super::super::setup::Login;
 use super::super::ui::Ui;
-use tandem_agent::session::{Millis, ModelError, PromptPart};
+use tandem_agent::session::{Millis, ModelError, ModelGroup, PromptPart, ServerScope};
 
 /// Command that changes the model.
-const SET_MODEL: &str = "/model set";
+pub(super) const SET_MODEL: &str = "/model set";
 
 /// Command that continues the last turn without a new prompt.
 pub(super) const GO_ON: &str = "/continue";
@@ -45,18 +45,19 @@ impl Ui {
             self.state.hint = Some(hint.to_owned());
         }
         self.state.offer = offer;
-        self.login.look_for_ollama = true;
+        self.login.look_for_models = true;
     }
 
-    /// Asks Ollama for its models if the user is choosing a provider. The loop calls this after a drawing, so that the
-    /// choices are on the screen first.
-    pub(in super::super) fn find_ollama(&mut self) {
-        let Some(asked) = self.login.ask_ollama(self.is_choosing()) else { return };
-        let asked = tokio::spawn(asked);
-        let models = asked.map(|models| Ok(models.unwrap_or_default()));
-        self.on_reply(models.boxed(), |ui, models: Result<Vec<String>, String>| {
+    /// Asks servers on this machine for their models if the user is choosing a provider. The loop calls this after a
+    /// drawing, so that the choices are on the screen first.
+    pub(in super::super) fn find_models_here(&mut self) {
+        let is_wanted = std::mem::take(&mut self.login.look_for_models) && self.is_choosing();
+        let Some(session) = self.session.session().filter(|_| is_wanted).cloned() else { return };
+        let served = async move { session.served_models(ServerScope::ThisMachine).await };
+        let served = tokio::spawn(served).map(|groups| Ok(groups.unwrap_or_default()));
+        self.on_reply(served.boxed(), |ui, groups: Result<Vec<ModelGroup>, String>| {
             if let Some(offer) = &mut ui.state.offer {
-                offer.found_ollama(models.unwrap_or_default(), now());
+                offer.found_models(groups.unwrap_or_default(), now());
             }
         });
     }
@@ -77,14 +78,16 @@ impl Ui {
         offer.failure = None;
         match choice {
             LoginChoice::Provider(at) => offer.choose_provider(at),
-            LoginChoice::Ollama => {
-                if let Some(model) = offer.ollama.first().cloned() {
-                    return self.take_ollama(&model);
+            LoginChoice::Found(at) => {
+                if let Some(model) = offer.found.get(at).map(|model| model.id.clone()) {
+                    self.take_found(&model);
                 }
-                let why = "Ollama does not answer, or has no model: start Ollama, get a model with `ollama \
-                    pull`, and choose Ollama again.";
+            }
+            LoginChoice::Search => {
+                let why = "No server on this machine answers with a model. Start one, such as `ollama serve` or \
+                    `llama-server --jinja -m FILE`, and choose this again.";
                 offer.failure = Some(why.to_owned());
-                self.login.look_for_ollama = true;
+                self.login.look_for_models = true;
             }
             LoginChoice::Paste => offer.stage = LoginStage::Typing(TextInput::default()),
             LoginChoice::Browser => {
@@ -132,9 +135,18 @@ impl Ui {
         }
     }
 
-    /// Changes to a model of Ollama, and continues what waited for a key.
-    fn take_ollama(&mut self, model: &str) {
+    /// Changes to a model of this machine, also for new sessions, and continues what waited for a key.
+    fn take_found(&mut self, model: &str) {
         self.login.before_demo = None;
+        if let Some(stored) = self.login.make_default(model) {
+            self.on_reply(stored, |ui, stored| {
+                let (tone, text) = match stored {
+                    Ok(note) => (Tone::Aside, note),
+                    Err(why) => (Tone::Error, why),
+                };
+                ui.state.transcript.aside(HistoryItem::new(ItemBody::Note(tone, text)));
+            });
+        }
         self.send(&format!("{SET_MODEL} {model}"));
         let then = self.state.offer.take().map_or(NextStep::Nothing, |offer| offer.then);
         self.go_on(then);

@@ -90,8 +90,12 @@ fn title(offer: &LoginOffer) -> String {
     let whose = &offer.whose;
     match offer.cause {
         OfferReason::Missing if matches!(offer.stage, LoginStage::Providers) => {
-            let runs = if offer.ollama.is_empty() { "" } else { " Ollama answers." };
-            format!("Welcome to tandem. To answer you, tandem needs one of these.{runs}")
+            let answer = match offer.programs().as_slice() {
+                [] => String::new(),
+                [program] => format!(" {program} answers."),
+                programs => format!(" {} answer.", programs.join(" and ")),
+            };
+            format!("Welcome to tandem. To answer you, tandem needs one of these.{answer}")
         }
         OfferReason::Wanted if matches!(offer.stage, LoginStage::Providers) => {
             "Log in; your choice takes the place of the present model and key.".to_owned()

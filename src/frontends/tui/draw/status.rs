@@ -7,7 +7,7 @@ use super::super::clock::seconds;
 use super::super::state::ScreenState;
 use super::super::theme::{BAD_STYLE, BOLD_STYLE, DIM_STYLE, QUESTION_STYLE};
 use super::super::wrap::{Margin, cut, width, wrap};
-use tandem_agent::session::{Millis, Mode};
+use tandem_agent::session::{Millis, Mode, shown_id};
 use tandem_content::visible::visible_line;
 
 /// Maximum number of rows of a hint.
@@ -42,7 +42,7 @@ fn status(state: &ScreenState, columns: usize, now: Millis) -> Line<'static> {
     // Importance, style and text of each part. If the row is too narrow, parts with the lowest number are left out
     // first.
     let mut parts: Vec<(u8, Style, String)> =
-        vec![(5, BOLD_STYLE, about.model.clone()), (6, mode, about.mode.to_string())];
+        vec![(5, BOLD_STYLE, shown_id(&about.model)), (6, mode, about.mode.to_string())];
     if let Some(level) = &about.thinking {
         parts.insert(1, (3, DIM_STYLE, format!("thinking: {level}")));
     }

@@ -8,10 +8,11 @@ use super::super::item::{HistoryItem, ItemBody};
 use super::super::local;
 use super::super::offer::{self, LoginChoice, LoginOffer, NextStep, OfferReason};
 use super::super::setup::KeyProvider;
-use super::{Stage, drawn};
+use super::{Stage, drawn, group, offered};
+use tandem_agent::session::{ModelGroup, Provider};
 
 /// Returns a screen with the offer to log in, at a stage.
-fn offered(cause: OfferReason, then: NextStep, offered: offer::LoginStage) -> Stage {
+fn login(cause: OfferReason, then: NextStep, offered: offer::LoginStage) -> Stage {
     let login = Login {
         whose: "Gemini".to_owned(),
         made_at: "https://keys.example/".to_owned(),
@@ -25,7 +26,7 @@ fn offered(cause: OfferReason, then: NextStep, offered: offer::LoginStage) -> St
 
 /// Returns a screen with the choice of a provider.
 fn providers(cause: OfferReason) -> Stage {
-    let mut stage = offered(cause, NextStep::Nothing, offer::LoginStage::Providers);
+    let mut stage = login(cause, NextStep::Nothing, offer::LoginStage::Providers);
     let provider = |title: &str, made_at: &str| KeyProvider {
         title: title.to_owned(),
         made_at: made_at.to_owned(),
@@ -53,17 +54,37 @@ fn with_nothing_set_up_all_providers_are_offered() {
 }
 
 #[test]
-fn an_ollama_that_runs_is_marked() {
+fn a_model_of_this_machine_is_marked() {
     let mut stage = providers(OfferReason::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
-    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
-    assert_eq!(offer.marked(), Some(LoginChoice::Ollama));
-    stage.check("login_ollama.txt");
+    offer.found_models(found(), 0);
+    assert_eq!(offer.marked(), Some(LoginChoice::Found(0)));
+    assert_eq!(offer.chosen('2'), Some(LoginChoice::Found(1)));
+    assert_eq!(offer.chosen('l'), None);
+    stage.check("login_found.txt");
     let mut stage = providers(OfferReason::Missing);
     let offer = stage.state.offer.as_mut().unwrap();
     offer.select(true);
-    offer.found_ollama(vec!["ollama:qwen3:8b".to_owned()], 0);
+    offer.found_models(found(), 0);
     assert_eq!(offer.marked(), Some(LoginChoice::Provider(1)), "the user has marked another");
+}
+
+#[test]
+fn of_many_models_of_this_machine_the_first_are_offered() {
+    let mut stage = providers(OfferReason::Missing);
+    let models = (0..100).map(|n| offered(&format!("ollama:m{n}"), None)).collect();
+    let offer = stage.state.offer.as_mut().unwrap();
+    offer.found_models(vec![group(Provider::Ollama, models)], 0);
+    assert_eq!(offer.keys(), "gao123456d");
+}
+
+/// Returns models of two servers of this machine.
+fn found() -> Vec<ModelGroup> {
+    let local = |provider, id| group(provider, vec![offered(id, None)]);
+    vec![
+        local(Provider::Ollama, "ollama:qwen3:8b"),
+        local(Provider::LlamaCpp, "llamacpp:smol.gguf"),
+    ]
 }
 
 #[test]
@@ -118,17 +139,16 @@ fn help_does_not_break_what_is_being_said() {
 #[test]
 fn the_offer_to_log_in() {
     use offer::LoginStage::{Browser, Checking, Choosing, Typing};
-    offered(OfferReason::Missing, NextStep::Nothing, Choosing).check("login.txt");
-    offered(OfferReason::Missing, NextStep::Say("hi".to_owned()), Choosing)
-        .check("login_waits.txt");
+    login(OfferReason::Missing, NextStep::Nothing, Choosing).check("login.txt");
+    login(OfferReason::Missing, NextStep::Say("hi".to_owned()), Choosing).check("login_waits.txt");
     let mut key = TextInput::default();
     key.set("AIza-secret");
-    let mut typing = offered(OfferReason::Wanted, NextStep::Nothing, Typing(key));
+    let mut typing = login(OfferReason::Wanted, NextStep::Nothing, Typing(key));
     typing.state.offer.as_mut().unwrap().failure = Some("The key was not accepted.".to_owned());
     typing.check("login_key.txt");
-    offered(OfferReason::Refused, NextStep::Nothing, Checking).check("login_checking.txt");
+    login(OfferReason::Refused, NextStep::Nothing, Checking).check("login_checking.txt");
     let page = Browser(Some("http://127.0.0.1:40000/f00d".to_owned()));
-    offered(OfferReason::Missing, NextStep::Nothing, page).check("login_page.txt");
+    login(OfferReason::Missing, NextStep::Nothing, page).check("login_page.txt");
 }
 
 #[test]

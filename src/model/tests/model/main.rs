@@ -7,6 +7,8 @@
 mod anthropic;
 mod api;
 mod gemini;
+mod listing;
 mod ollama;
 mod openai;
 mod responses;
+mod server_default;

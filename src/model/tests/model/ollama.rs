@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tandem_content::media::Media;
 use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
-use tandem_model::ollama::{Ollama, check, models};
+use tandem_model::ollama::{Ollama, check};
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::{Assistant, Call, Message, Model as _, Part, Prompt, ToolResult};
@@ -314,10 +314,10 @@ async fn too_much_is_given_up_and_silence_too() {
 }
 
 #[tokio::test]
-async fn the_models_that_it_has_are_listed() {
+async fn a_key_is_checked_by_the_list_of_models() {
     let pages = [("/api/tags", json!({ "models": [{ "name": "a:latest" }] }))];
     let server = Server::with_pages(Vec::new(), &pages).await;
-    assert_eq!(models(&endpoint(server.address())).await, Ok(vec!["a".to_owned()]));
+    assert_eq!(check(&endpoint(server.address())).await, Ok(()));
     let server = Server::with_pages(Vec::new(), &[]).await;
     assert!(check(&endpoint(server.address())).await.is_err());
 }

@@ -10,4 +10,5 @@ mod env_file;
 mod files;
 mod login;
 mod login_page;
+mod models_file;
 mod permissions;

@@ -1,10 +1,16 @@
 //! `/model`.
 
+use std::future::ready;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, StreamExt as _};
 use tandem_agent::session::{Event, Origin, Parts, StopReason};
-use tandem_model::{Model, Models};
+use tandem_model::offer::{ModelGroup, OfferedModel, ServerScope};
+use tandem_model::provider::Provider;
+use tandem_model::{Chunk, Error, Model, Models, Prompt, ServerModel, ThinkingLevels};
 
 use super::{Stage, contains, reason, says};
 use test_fakes::{Spy, is_end, text, until};
@@ -22,6 +28,20 @@ impl Models for Shelf {
         Ok(vec!["other".to_owned(), "spy".to_owned()])
     }
 
+    fn set_up(&self) -> Result<Vec<ModelGroup>, String> {
+        Ok(vec![group(Provider::Gemini, None, "other")])
+    }
+
+    fn served(&self, _: &str, scope: ServerScope) -> BoxFuture<'static, Vec<ModelGroup>> {
+        let here = group(Provider::Vllm, Some("http://127.0.0.1:8000"), "vllm:smol");
+        let away = group(Provider::OpenRouter, Some("https://openrouter.ai"), "openrouter:a/b");
+        let groups = match scope {
+            ServerScope::ThisMachine => vec![here],
+            ServerScope::All => vec![here, away],
+        };
+        ready(groups).boxed()
+    }
+
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
         match id {
             "other" => Ok(Arc::clone(&self.other) as _),
@@ -37,6 +57,12 @@ impl Models for Shelf {
     }
 }
 
+fn group(provider: Provider, address: Option<&str>, id: &str) -> ModelGroup {
+    let (window, price, thinking) = (None, None, ThinkingLevels::default());
+    let models = vec![OfferedModel { id: id.to_owned(), window, price, thinking }];
+    ModelGroup { provider, address: address.map(str::to_owned), models }
+}
+
 fn stage() -> (Stage, Arc<Mutex<Vec<String>>>, Arc<Shelf>) {
     let (other, told) = Spy::new(vec![says("I am another")]);
     let shelf = Arc::new(Shelf { other, opening: Mutex::default() });
@@ -50,8 +76,82 @@ async fn show_names_the_model_and_those_that_are_known() {
     let (stage, _, _) = stage();
     for prompt in ["/model", "/model show"] {
         let shown = stage.output(prompt).await;
-        assert_eq!(shown, "The model is `spy`. Known models:\n\n- `other`\n- `spy` (this one)\n");
+        assert_eq!(
+            shown,
+            "The model is `spy`. Known models:\n\n- `other`\n- `spy` (this one)\n\n\
+             vLLM at http://127.0.0.1:8000:\n\n- `vllm:smol`\n\n\
+             OpenRouter at https://openrouter.ai:\n\n- `openrouter:a/b`\n"
+        );
     }
+}
+
+#[tokio::test]
+async fn models_are_offered_whose_providers_are_set_up_and_those_of_servers() {
+    let (stage, _, _) = stage();
+    let ids = |groups: Vec<ModelGroup>| {
+        groups.into_iter().flat_map(|group| group.models).map(|model| model.id).collect::<Vec<_>>()
+    };
+    let offered = ids(stage.session.offered_models().await);
+    assert_eq!(offered, ["other", "vllm:smol", "openrouter:a/b"]);
+    assert_eq!(ids(stage.session.served_models(ServerScope::ThisMachine).await), ["vllm:smol"]);
+    let to_choose = stage.session.models_to_choose().await;
+    assert_eq!(to_choose, ["other", "spy", "vllm:smol", "openrouter:a/b"]);
+}
+
+/// A model that its server chooses.
+struct Unnamed(Result<ServerModel, Error>);
+
+impl Model for Unnamed {
+    fn id(&self) -> &'static str {
+        "openai:"
+    }
+
+    fn ready(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn server_model(&self) -> BoxFuture<'static, Result<Option<ServerModel>, Error>> {
+        ready(self.0.clone().map(Some)).boxed()
+    }
+
+    fn stream(&self, _: Prompt) -> BoxStream<'static, Result<Chunk, Error>> {
+        stream::iter([Err(Error::Rejected("not this one".to_owned()))]).boxed()
+    }
+}
+
+/// Returns a session whose model the server chooses.
+fn unnamed(found: Result<ServerModel, Error>) -> (Stage, Arc<Mutex<Vec<String>>>) {
+    let (other, told) = Spy::new(vec![says("I am another"), says("Again")]);
+    let models = Arc::new(Shelf { other, opening: Mutex::default() });
+    let model = Arc::new(Unnamed(found));
+    (Stage::with(Vec::new(), |parts| Parts { model, models, ..parts }), told)
+}
+
+#[tokio::test]
+async fn the_model_that_a_server_chooses_is_in_the_log_with_a_notice_before_it_is_asked() {
+    let found = ServerModel {
+        id: "other".to_owned(),
+        address: "http://127.0.0.1:8080".to_owned(),
+        is_first: true,
+    };
+    let (stage, told) = unnamed(Ok(found));
+    let events = stage.turn("first").await;
+    let changed = Event::ModelChanged { model: "other".to_owned() };
+    let at = events.iter().position(|event| **event == changed).unwrap();
+    let notice = "No model is named, so `other` answers, the first model of the server at http://127.0.0.1:8080. \
+        `/model` changes the model.";
+    assert_eq!(*events[at + 1], Event::Notice(notice.to_owned()));
+    assert!(matches!(*events[at + 2], Event::SystemPrompt(_)), "{:?}", events[at + 2]);
+    assert_eq!(*told.lock().unwrap(), ["user: first"]);
+    assert!(!stage.turn("second").await.iter().any(|event| **event == changed));
+}
+
+#[tokio::test]
+async fn without_a_model_to_choose_the_turn_fails_with_the_reason() {
+    let error = Error::Unavailable("Nothing answers.".to_owned());
+    let (stage, _) = unnamed(Err(error.clone()));
+    let events = stage.turn("first").await;
+    assert_eq!(reason(events.last().unwrap()), StopReason::Failed(error));
 }
 
 #[tokio::test]

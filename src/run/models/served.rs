@@ -1,0 +1,121 @@
+//! Servers that are asked for their models: those that people have set up or chosen, and programs on this machine.
+
+use futures::future::join_all;
+
+use tandem_model::endpoint::Endpoint;
+use tandem_model::listing::{self, ListForm, ListedModel, Lister};
+use tandem_model::model_api::ModelApi;
+use tandem_model::offer::ServerScope;
+use tandem_model::provider::Provider;
+use tandem_settings::Credentials;
+
+/// A server to ask for its models.
+pub(super) struct ModelServerToAsk {
+    pub(super) endpoint: Endpoint,
+    api: ModelApi,
+    form: ListForm,
+    /// Ids that the settings list for the server.
+    listed: Vec<String>,
+}
+
+/// A server that was asked.
+pub(super) struct AskedServer {
+    pub(super) provider: Provider,
+    /// Address, without what may be secret in it.
+    pub(super) address: String,
+    /// Models that the settings or the server list; `None` if no model server answers.
+    pub(super) models: Option<Vec<ListedModel>>,
+}
+
+/// Returns the servers to ask. `current` is the provider whose model answers. Reads files.
+pub(super) fn to_ask(
+    credentials: &Credentials,
+    current: Option<Provider>,
+    scope: ServerScope,
+) -> Vec<ModelServerToAsk> {
+    let servers = credentials.servers();
+    let server = |provider, form| {
+        let endpoint = credentials.endpoint(provider).ok()?;
+        let api = servers.providers().api(provider, "");
+        let listed = servers.get(provider).map(|server| server.models.clone()).unwrap_or_default();
+        Some(ModelServerToAsk { endpoint, api, form, listed })
+    };
+    let is_chosen = |provider: &Provider| match provider {
+        Provider::Named(_) => true,
+        Provider::OpenAi => !credentials.is_own(*provider),
+        provider if provider.is_local() && credentials.is_set_up(*provider) => true,
+        // All other providers list hundreds of models.
+        provider => Some(*provider) == current,
+    };
+    let named = servers.iter().map(|(provider, _)| provider);
+    let named = named.filter(|provider| matches!(provider, Provider::Named(_)));
+    let chosen = Provider::ALL.into_iter().chain(named).filter(is_chosen);
+    let mut all: Vec<_> = chosen.filter_map(|provider| server(provider, ListForm::Any)).collect();
+    for provider in credentials.env().local_servers() {
+        let Some(found) = server(provider, ListForm::Documented) else { continue };
+        // A server that people have set up may listen at the usual address of another program.
+        let is_known = |known: &ModelServerToAsk| {
+            listing::is_same_server(&known.endpoint.url, &found.endpoint.url)
+        };
+        if !all.iter().any(is_known) {
+            all.push(found);
+        }
+    }
+    if scope == ServerScope::ThisMachine {
+        all.retain(|server| listing::is_local(&server.endpoint.url));
+    }
+    all
+}
+
+/// Asks all servers at once for their models.
+pub(super) async fn ask(servers: Vec<ModelServerToAsk>) -> Vec<AskedServer> {
+    let lister = Lister::default();
+    let asked = servers.into_iter().map(|server| {
+        let lister = &lister;
+        async move {
+            let ModelServerToAsk { endpoint, api, form, listed } = server;
+            let answer = lister.list(api, &endpoint, form).await.ok();
+            AskedServer {
+                provider: endpoint.provider,
+                address: listing::shown_address(&endpoint.url),
+                models: merged(listed, answer),
+            }
+        }
+    });
+    join_all(asked).await
+}
+
+/// Returns the models of a server: first those that the settings list, then the others that the server lists. Returns
+/// `None` if there is neither a list in the settings nor an answer.
+fn merged(listed: Vec<String>, answer: Option<Vec<ListedModel>>) -> Option<Vec<ListedModel>> {
+    if listed.is_empty() {
+        return answer;
+    }
+    let mut answer = answer.unwrap_or_default();
+    let mut models: Vec<_> = listed
+        .into_iter()
+        .map(|id| match answer.iter().position(|model| model.id == id) {
+            Some(at) => answer.remove(at),
+            None => ListedModel { id, window: None },
+        })
+        .collect();
+    models.append(&mut answer);
+    Some(models)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_of_the_settings_come_first_and_once() {
+        let model = |id: &str, window| ListedModel { id: id.to_owned(), window };
+        let answer = Some(vec![model("a", Some(1)), model("b", Some(2))]);
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+        let expected = vec![model("c", None), model("b", Some(2)), model("a", Some(1))];
+        assert_eq!(merged(ids(&["c", "b"]), answer.clone()), Some(expected));
+        assert_eq!(merged(ids(&["c"]), None), Some(vec![model("c", None)]));
+        assert_eq!(merged(Vec::new(), None), None);
+        assert_eq!(merged(Vec::new(), answer.clone()), answer);
+    }
+}
