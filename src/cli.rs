@@ -3,6 +3,7 @@
 mod absent;
 #[cfg(feature = "serve")]
 mod card;
+mod models;
 #[cfg(feature = "serve")]
 mod oidc;
 #[cfg(feature = "serve")]
@@ -30,6 +31,7 @@ use tandem_tui::AgentAddress;
 
 #[cfg(feature = "serve")]
 pub(crate) use self::card::CardArgs;
+pub(crate) use self::models::{ModelsArgs, ModelsCommand};
 #[cfg(feature = "serve")]
 pub(crate) use self::oidc::OidcArgs;
 #[cfg(feature = "serve")]
@@ -112,6 +114,8 @@ pub(crate) enum Command {
     Attach(AttachArgs),
     /// List, show, search, export, copy, import and delete stored sessions
     Sessions(SessionsArgs),
+    /// List the models that can be used now: of providers with a key, and of servers, also on this machine
+    Models(ModelsArgs),
     /// Show all settings and their origins
     Config(ConfigArgs),
     /// Replay a recorded conversation against an agent, and report where the agent's answers differ
@@ -345,6 +349,7 @@ Examples:
   tandem replay --show FILE             replay a record of --record, show it, and compare
   tandem login                          store a Gemini API key
   tandem manual ~/.local/share/man/man1 the manual pages, for `man tandem`
+  tandem models                         list the models that can be used, also of this machine
   tandem --model ollama:qwen3:8b        a model of this machine
   tandem --model replay -y < FILE       run the demonstration for messages in a file; the source
                                         has one: fixtures/acp/hello.ndjson
@@ -372,6 +377,8 @@ Environment:
                                         bedrock:anthropic.claude-opus-5; other credentials of AWS
                                         do as well
   OLLAMA_HOST                           Ollama's address [http://127.0.0.1:11434]
+  TANDEM_LOCAL_SERVERS                  programs that are looked for at their usual ports of this
+                                        machine; empty: none [ollama,llamacpp,lmstudio,vllm]
   HTTPS_PROXY, NO_PROXY                 as everywhere
   TANDEM_A2A_TOKEN                      token that clients of the A2A port must send
   BROWSER                               program that opens the page that asks for a key

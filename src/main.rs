@@ -145,6 +145,7 @@ fn subcommand(command: &Command, runtime: Runtime, terminal: bool) -> anyhow::Re
         Command::Sandbox(sandbox) => runtime.block_on(run::sandbox(sandbox)),
         Command::Completions { shell } => run::completions(*shell).map(|()| ExitReason::Done),
         Command::Manual { directory } => run::manual(directory).map(|()| ExitReason::Done),
+        Command::Models(models) => runtime.block_on(run::models(models)).map(|()| ExitReason::Done),
         Command::Config(config) => run::config(config).map(|()| ExitReason::Done),
     }
 }

@@ -14,8 +14,8 @@ use tandem_settings::{Override, SandboxChoice, SettingOrigin};
 #[command(next_help_heading = "Model, consent, limits")]
 pub(crate) struct WorkArgs {
     /// The model: a Gemini model's id; `openai:ID`, `anthropic:ID` or `ollama:ID` for one of another
-    /// provider; `replay:FILE` to play a script, `replay` for the demonstration that needs no key
-    /// and no network [default: gemini-3.8-flash]
+    /// provider, and `tandem models` lists those that can be used; `replay:FILE` to play a script,
+    /// `replay` for the demonstration that needs no key and no network [default: gemini-3.8-flash]
     #[arg(short, long)]
     pub(crate) model: Option<String>,
     /// The thinking level, for models that have levels, such as LOW, MEDIUM or HIGH [default: the model's own]

@@ -15,7 +15,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 pub(super) use self::default::default_of;
-use self::default::{default_model, default_provider, has_models_of_its_own};
+use self::default::{DefaultReason, default_model, default_provider, has_models_of_its_own};
 use self::facts::ModelFacts;
 use super::login_keys::LoginKeys;
 use super::session_factory::today;
@@ -179,6 +179,48 @@ impl ModelChoice {
         catalog(self.credentials.env().config_dir().as_deref())
     }
 
+    /// Lists all models that can be used now, and finds the model that sessions begin with. Asks servers.
+    pub(super) async fn report(&self, settings: &Settings) -> Result<ModelReport, String> {
+        let used = self.used(settings)?;
+        let mut groups = self.set_up()?;
+        let current = first_provider(&self.credentials, settings);
+        let servers = served::to_ask(&self.credentials, Some(current), ServerScope::All);
+        let facts = self.facts_of_servers();
+        let mut silent = Vec::new();
+        for server in served::ask(servers).await {
+            let place = (server.provider, server.address.clone());
+            match facts.group(server) {
+                Some(group) => groups.push(group),
+                None => silent.push(place),
+            }
+        }
+        Ok(ModelReport { used, groups, silent })
+    }
+
+    /// Returns the model that sessions begin with, and the reason.
+    fn used(&self, settings: &Settings) -> Result<UsedModel, String> {
+        let said_at = |key: &str| {
+            let origins: Vec<_> = settings.origin(key).iter().map(ToString::to_string).collect();
+            format!("`{key}` of {}", origins.join(", "))
+        };
+        if let Some(name) = &settings.model.name {
+            let id = Some(self.resolve(name));
+            return Ok(UsedModel { id, reason: said_at("model.name") });
+        }
+        let default = default_model(&*self.catalog()?, &self.credentials, self.usual);
+        let reason = match default.reason {
+            DefaultReason::ModelsFile => {
+                let dir = self.credentials.env().config_dir().unwrap_or_default();
+                format!("`default` of {}", dir.join("models.json").display())
+            }
+            DefaultReason::Setting => said_at("model.provider"),
+            DefaultReason::SetUp => "the first provider with a key or an address".to_owned(),
+            DefaultReason::NothingSetUp => "no provider is set up".to_owned(),
+        };
+        let id = default.id.filter(|_| default.reason != DefaultReason::NothingSetUp);
+        Ok(UsedModel { id, reason })
+    }
+
     /// Returns the facts on a provider's models. Gateways have their own prices, so for their models only the rows in
     /// the user's `models.json` count.
     fn facts(&self, provider: Provider) -> ModelFacts {
@@ -200,6 +242,23 @@ impl ModelChoice {
         let prices = with_own_rows(Cow::Owned(Catalog::default()), dir.as_deref());
         ModelFacts { prices: prices.unwrap_or_default(), ..self.facts(self.usual) }
     }
+}
+
+/// All models that can be used now.
+pub(super) struct ModelReport {
+    pub(super) used: UsedModel,
+    /// Models of the catalog by their providers, then those of servers.
+    pub(super) groups: Vec<ModelGroup>,
+    /// Servers that were asked and do not answer as model servers, with their addresses.
+    pub(super) silent: Vec<(Provider, String)>,
+}
+
+/// The model that sessions begin with.
+pub(super) struct UsedModel {
+    /// Full id; `None` if there is no such model.
+    pub(super) id: Option<String>,
+    /// Reason for the model, for people.
+    pub(super) reason: String,
 }
 
 impl Models for ModelChoice {

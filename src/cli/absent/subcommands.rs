@@ -68,7 +68,6 @@ pub(super) const ABSENT_SUBCOMMANDS: &[Subcommand] = &[
         words: &[],
         answer: "`/init` in a session, or `tandem -p /init`, lets the model write `GEMINI.md`.",
     },
-    Subcommand { name: "models", words: &["list", "ls"], answer: MODELS_HINT },
     Subcommand { name: "model", words: &["list", "ls"], answer: MODELS_HINT },
     Subcommand { name: "exec", words: &["resume"], answer: ONE_PROMPT },
     Subcommand { name: "run", words: &[], answer: ONE_PROMPT },
@@ -165,8 +164,8 @@ const SET_UP: &str = "`tandem config` shows all settings and their origins.";
 const SET_UP: &str = "`tandem config` shows all settings and their origins, and `tandem serve check` checks the \
     set-up of a server.";
 
-const MODELS_HINT: &str = "`tandem -p /model` shows the model, `--model ID` chooses another one, and `tandem --help` \
-    says how models are named.";
+const MODELS_HINT: &str =
+    "`tandem models` lists the models that can be used, and `--model ID` chooses one of them.";
 
 const ONE_PROMPT: &str = "`tandem -p PROMPT` runs one prompt.";
 
