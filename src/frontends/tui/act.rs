@@ -3,6 +3,7 @@
 mod completing;
 mod login;
 mod mode;
+mod models;
 mod question;
 mod resuming;
 mod rewinding;
@@ -42,7 +43,7 @@ impl Ui {
             Intent::Complete if focus == Focus::Picker => self.change_scope(),
             Intent::Complete => self.complete(),
             Intent::Escape => self.escape(focus, had_help),
-            Intent::Interrupt if matches!(focus, Focus::Picker | Focus::Rewind) => {
+            Intent::Interrupt if matches!(focus, Focus::Picker | Focus::Rewind | Focus::Models) => {
                 self.escape(focus, had_help);
             }
             Intent::Interrupt => self.interrupt(),
@@ -103,7 +104,7 @@ impl Ui {
         self.state.defer_dialog(focus, now());
         match focus {
             Focus::Question | Focus::Reader | Focus::Offer | Focus::Rewind | Focus::Waiting => {}
-            Focus::Saying | Focus::Key | Focus::Picker | Focus::Input { .. } => {
+            Focus::Saying | Focus::Key | Focus::Picker | Focus::Models | Focus::Input { .. } => {
                 self.edit(&Edit::Insert(text));
             }
         }
@@ -120,6 +121,9 @@ impl Ui {
         }
         if let Some(picker) = &mut self.state.picker {
             return picker.edit(edit);
+        }
+        if let Some(menu) = &mut self.state.models {
+            return menu.edit(edit);
         }
         let searches = self.state.completion.as_ref().is_some_and(|it| it.searches);
         self.state.input.edit(edit);
@@ -154,6 +158,7 @@ impl Ui {
             Focus::Key => self.check_key(),
             Focus::Picker => self.open_session(),
             Focus::Rewind => self.choose_rewind(),
+            Focus::Models => self.choose_model(),
             Focus::Reader | Focus::Waiting => {}
             Focus::Input { .. } => {
                 if self.state.input.continue_line() {
@@ -187,6 +192,7 @@ impl Ui {
         }
         let local = local::parse_command(self.state.input.text());
         let local = local.filter(|(local, _)| self.sessions.is_some() || !local.goes_over());
+        let local = local.filter(|(local, _)| self.session.session().is_some() || !local.is_menu());
         let local = local.map(|(local, more)| (local, more.to_owned()));
         if local.is_none() && self.state.is_lost() {
             return self.state.hint = Some("not sent: the connection is lost".to_owned());
@@ -204,6 +210,10 @@ impl Ui {
                 self.state.transcript.aside(HistoryItem::new(ItemBody::Help(local::names())));
             }
             Some((Local::Mode, name)) => self.name_mode(&name),
+            Some((Local::Model, _)) => self.offer_models(),
+            Some((Local::Thinking, _)) if self.offer_levels() => {}
+            // The session's own command says why there is nothing to choose.
+            Some((Local::Thinking, _)) => self.send(&typed),
             Some((Local::Resume, filter)) => self.offer_sessions(&filter),
             Some((Local::Rewind, _)) => self.offer_rewind(),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),
@@ -275,6 +285,9 @@ impl Ui {
         if let (Focus::Rewind, Some(menu)) = (focus, &mut self.state.rewind) {
             return menu.select(down);
         }
+        if let (Focus::Models, Some(menu)) = (focus, &mut self.state.models) {
+            return menu.select(down);
+        }
         if let Some(completion) = &mut self.state.completion {
             return completion.select(down);
         }
@@ -321,6 +334,8 @@ impl Ui {
             self.leave_sessions();
         } else if focus == Focus::Rewind {
             self.leave_rewind();
+        } else if focus == Focus::Models {
+            self.leave_models();
         } else if self.state.completion.take().is_none() && !had_help && !self.cancel("Esc") {
             self.escape_idle();
         }

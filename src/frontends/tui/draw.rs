@@ -5,6 +5,7 @@ mod content;
 mod diff;
 mod help;
 mod login;
+mod models;
 mod picker;
 mod question;
 mod rewind;
@@ -130,10 +131,11 @@ pub(super) fn live(state: &ScreenState, columns: usize, height: usize, now: Mill
             Some(offer) if offer.ready(now) || state.input.is_empty() => {
                 login::rows(offer, columns, room, now)
             }
-            _ => match (&state.picker, &state.rewind) {
-                (Some(picker), _) => self::picker(picker, columns, room, now),
-                (None, Some(menu)) => rewind::rows(menu, columns, room, now),
-                (None, None) => composer(state, columns, room),
+            _ => match (&state.picker, &state.rewind, &state.models) {
+                (Some(picker), ..) => self::picker(picker, columns, room, now),
+                (None, Some(menu), _) => rewind::rows(menu, columns, room, now),
+                (None, None, Some(menu)) => models::rows(menu, columns, room),
+                (None, None, None) => composer(state, columns, room),
             },
         },
     };

@@ -28,6 +28,8 @@ pub(super) enum Focus {
     Picker,
     /// The menu of earlier prompts.
     Rewind,
+    /// The choice of a model, or of its level of thinking.
+    Models,
     /// A login that waits for the check of a key or for the page in the browser.
     Waiting,
 }
@@ -119,6 +121,9 @@ pub(super) fn intent(key: KeyPress, focus: Focus, leaves: bool) -> Option<Intent
     if focus == Focus::Rewind {
         return picker(key).filter(|it| !matches!(it, Intent::Edit(_) | Intent::Complete));
     }
+    if focus == Focus::Models {
+        return picker(key).filter(|it| !matches!(it, Intent::Search | Intent::Complete));
+    }
     if let Some(intent) = everywhere(key) {
         return Some(intent);
     }
@@ -129,7 +134,7 @@ pub(super) fn intent(key: KeyPress, focus: Focus, leaves: bool) -> Option<Intent
             Code::Enter if !alt && !shift => Some(Intent::Enter),
             _ => edit(key).map(Intent::Edit),
         },
-        Focus::Picker | Focus::Rewind | Focus::Waiting => None,
+        Focus::Picker | Focus::Rewind | Focus::Models | Focus::Waiting => None,
         Focus::Input { empty, completing } => match code {
             Code::Enter if !alt && !shift => Some(Intent::Enter),
             Code::Tab => Some(Intent::Complete),

@@ -29,6 +29,7 @@ mod login_attempt;
 mod login_service;
 mod markdown;
 mod memo;
+mod model_menu;
 mod news;
 mod notify;
 mod offer;

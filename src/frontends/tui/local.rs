@@ -10,10 +10,12 @@ pub(super) enum Local {
     Fork,
     Help,
     Mode,
+    Model,
     Quit,
     Resume,
     ResumeCheckpoint,
     Rewind,
+    Thinking,
 }
 
 impl Local {
@@ -22,14 +24,21 @@ impl Local {
     pub(super) fn goes_over(self) -> bool {
         matches!(self, Self::Fork | Self::ResumeCheckpoint)
     }
+
+    /// Returns `true` if the command opens a menu that needs the session in this process. Elsewhere the session gets the
+    /// command, and lists in its answer what can be chosen.
+    pub(super) fn is_menu(self) -> bool {
+        matches!(self, Self::Model | Self::Thinking)
+    }
 }
 
 /// Names as they are typed, commands, and descriptions for the completion.
-pub(super) const LOCAL_COMMANDS: [(&str, Local, &str); 7] = [
+pub(super) const LOCAL_COMMANDS: [(&str, Local, &str); 9] = [
     ("/auth", Local::Auth, "log in with a key, or try the demonstration"),
     ("/copy", Local::Copy, "put the last answer on the clipboard; /copy code: its last code block"),
     ("/help", Local::Help, "the most important keys and commands, on one screen"),
     ("/mode", Local::Mode, "show the approval mode; /mode NAME: change it"),
+    ("/model", Local::Model, "choose the model that answers"),
     ("/quit", Local::Quit, "leave"),
     (
         "/resume",
@@ -37,6 +46,7 @@ pub(super) const LOCAL_COMMANDS: [(&str, Local, &str); 7] = [
         "go on with another session; /resume WORDS: one with these words in its title",
     ),
     ("/rewind", Local::Rewind, "go back to before an earlier prompt, to word it in another way"),
+    ("/thinking", Local::Thinking, "choose how much the model thinks"),
 ];
 
 /// Returns the screen's command that the user has typed, and its argument; `None` for text that goes to the session,
@@ -96,7 +106,9 @@ mod tests {
         assert_eq!(parse_command("/rewind "), Some((Local::Rewind, "")));
         assert_eq!(parse_command("/rewind 3"), None);
         assert_eq!(parse_command("/help about"), None);
-        assert_eq!(parse_command("/model"), None);
+        assert_eq!(parse_command("/model"), Some((Local::Model, "")));
+        assert_eq!(parse_command("/model set x"), None);
+        assert_eq!(parse_command("/thinking high"), None);
         assert_eq!(parse_command("/fork"), Some((Local::Fork, "")));
         assert_eq!(parse_command("/fork it"), None);
         assert_eq!(

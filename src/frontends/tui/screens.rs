@@ -10,6 +10,7 @@ mod events;
 mod first;
 mod hidden;
 mod manual;
+mod models;
 mod picking;
 mod reading;
 mod rewinding;
@@ -159,7 +160,6 @@ fn compare(name: &str, text: &str) {
     assert_eq!(text, expected, "{name}: the screen is another");
 }
 
-/// Returns the event of a call that begins.
 fn offered(id: &str, window: Option<u64>) -> OfferedModel {
     OfferedModel { id: id.to_owned(), window, price: None, thinking: ThinkingLevels::default() }
 }
@@ -170,6 +170,7 @@ fn group(provider: Provider, models: Vec<OfferedModel>) -> ModelGroup {
     ModelGroup { provider, address, models }
 }
 
+/// Returns the event of a call that begins.
 fn call(id: &str, kind: &str, label: &str, access: Value) -> Value {
     json!({ "CallStarted": {
         "call": { "id": id, "name": "tool", "args": {} },

@@ -16,6 +16,7 @@ use super::item::{CallCard, ItemBody, Tone};
 use super::keyboard::KeyPress;
 use super::keys::Focus;
 use super::markdown::Growing;
+use super::model_menu::ModelMenu;
 use super::offer::{LoginOffer, LoginStage, NextStep};
 use super::picker::Picker;
 use super::questions::QuestionDialogs;
@@ -73,6 +74,8 @@ pub(super) struct ScreenState {
     pub(super) earlier: EarlierPrompts,
     /// Menu of the earlier prompts, while it is open.
     pub(super) rewind: Option<RewindMenu>,
+    /// Choice of a model or of its level of thinking, while it is open.
+    pub(super) models: Option<ModelMenu>,
     /// Prompt to put into the line once the conversation has gone back to before that prompt's turn.
     pub(super) rewinding: Option<(TurnId, String)>,
     /// Line in which the user types.
@@ -133,6 +136,7 @@ impl ScreenState {
                 Some(LoginStage::Checking | LoginStage::Browser(_)) => Focus::Waiting,
                 None if self.picker.is_some() => Focus::Picker,
                 None if self.rewind.is_some() => Focus::Rewind,
+                None if self.models.is_some() => Focus::Models,
                 None => Focus::Input {
                     empty: self.input.is_empty(),
                     completing: self.completion.is_some(),
@@ -152,7 +156,7 @@ impl ScreenState {
         let dialog = self.questions.shown();
         let is_empty = |text: Option<&TextInput>| text.is_none_or(TextInput::is_empty);
         let nothing_is_typed = match focus {
-            Focus::Picker | Focus::Rewind => false,
+            Focus::Picker | Focus::Rewind | Focus::Models => false,
             Focus::Saying => is_empty(dialog.and_then(|dialog| dialog.saying.as_ref())),
             Focus::Key => is_empty(self.offer.as_ref().and_then(LoginOffer::typed)),
             _ => true,
@@ -164,7 +168,9 @@ impl ScreenState {
     /// Restarts the grace period of an open question or offer while the user types elsewhere, so that no key answers it
     /// by mistake.
     pub(super) fn defer_dialog(&mut self, focus: Focus, now: Millis) {
-        if !matches!(focus, Focus::Input { .. } | Focus::Picker | Focus::Rewind) {
+        let is_elsewhere =
+            matches!(focus, Focus::Input { .. } | Focus::Picker | Focus::Rewind | Focus::Models);
+        if !is_elsewhere {
             return;
         }
         match (self.questions.shown_mut(), &mut self.offer) {

@@ -93,6 +93,39 @@ async fn an_ollama_that_runs_is_offered_and_taken_for_good() {
     terminal.text("1");
     terminal.until("› /model set ollama:qwen3:8b");
     terminal.until("ollama:qwen3:8b · default");
+    let told = terminal.until("New sessions begin with `ollama:qwen3:8b`");
+    assert!(told.contains("(~/.config/tandem/models.json)"), "{told}");
+    let stored = terminal.file(".config/tandem/models.json").unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&stored).unwrap(),
+        json!({ "default": "ollama:qwen3:8b" })
+    );
+    terminal.line("/quit");
+    terminal.check_given_back();
+    terminal.agent(&format!("OLLAMA_HOST={}", server.address()), "");
+    terminal.until(HINT);
+    terminal.until("ollama:qwen3:8b · default");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_of_a_server_of_this_machine_are_chosen_from_a_list() {
+    let list = json!({ "object": "list", "data": [{ "id": "smol" }, { "id": "large" }] });
+    let server = Server::with_pages(Vec::new(), &[("/v1/models", list)]).await;
+    let Some(terminal) = Terminal::open() else { return };
+    let settings =
+        json!({ "modelServers": { "llamacpp": { "url": format!("{}/v1", server.address()) } } });
+    std::fs::create_dir(terminal.home.path().join(".gemini")).unwrap();
+    std::fs::write(terminal.home.path().join(".gemini/settings.json"), settings.to_string())
+        .unwrap();
+    terminal.agent(NO_NETWORK, "--model replay");
+    terminal.until(HINT);
+    terminal.line("/model");
+    terminal.until("llamacpp:large");
+    terminal.text("large");
+    terminal.until("› llamacpp:large");
+    terminal.keys(&["Enter"]);
+    terminal.until("› /model set llamacpp:large");
+    terminal.until("llamacpp:large · default");
 }
 
 /// Starts an agent whose key the API refuses.
