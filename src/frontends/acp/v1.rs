@@ -162,7 +162,7 @@ impl Editor {
             Ok((opened, setting.map_err(Error::invalid_params)?))
         });
         self.change(setting, responder, |opened| {
-            session_options(opened.session(), &opened.client.models).changed()
+            session_options(opened.session(), &opened.client.models()).changed()
         });
     }
 

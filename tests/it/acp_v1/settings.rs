@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Editor, text, updates};
 use crate::agent::Setup;
+use test_support::api_server::{Server, openai};
 
 fn editor_setup() -> Setup {
     Setup::answers(json!([[{ "text": "fine" }]]))
@@ -63,6 +64,33 @@ pub(super) async fn the_model_can_be_changed() {
             assert_eq!(value(&editor.update("config_option_update").await, "model"), model);
         }
     }
+}
+
+#[tokio::test]
+async fn models_of_this_machine_are_offered_after_the_session_is_open() {
+    let list = json!({ "object": "list", "data": [{ "id": "smol.gguf" }] });
+    let replies = vec![openai::text("I am here.")];
+    let server = Server::with_pages(replies, &[("/v1/models", list)]).await;
+    let url = format!("{}/v1", server.address());
+    let settings = json!({ "modelServers": { "llamacpp": { "url": url } } });
+    let setup = editor_setup().file("../.gemini/settings.json", &settings.to_string());
+    let mut editor = Editor::start(&setup).await;
+    let session = editor.session().await;
+    let models = |shown: &Value| {
+        let options = shown["configOptions"].as_array().unwrap();
+        let model = options.iter().find(|option| option["id"] == "model").unwrap();
+        let values = model["options"].as_array().unwrap().iter();
+        values.map(|value| value["value"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let update = editor.update("config_option_update").await;
+    assert_eq!(models(&update).last().unwrap(), "llamacpp:smol.gguf");
+    let params =
+        json!({ "sessionId": session, "configId": "model", "value": "llamacpp:smol.gguf" });
+    let set = editor.call("session/set_config_option", params).await;
+    assert_eq!(value(&set["result"], "model"), "llamacpp:smol.gguf");
+    assert_eq!(models(&set["result"])[0], "llamacpp:smol.gguf", "it is offered still");
+    editor.ask(&session, "hi").await;
+    assert_eq!(server.asked()[0].body["model"], "smol.gguf");
 }
 
 #[tokio::test]

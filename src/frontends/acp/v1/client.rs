@@ -41,8 +41,8 @@ pub(super) struct ClientKind {
 pub(super) struct SessionClient {
     /// Id of the session in the editor's messages.
     pub(super) id: String,
-    /// Ids of the models that are known by name.
-    pub(super) models: Vec<String>,
+    /// Ids of the models that can be chosen: those that are known by name, then those that were found on this machine.
+    models: Mutex<Vec<String>>,
     pub(super) kind: ClientKind,
     pub(super) peer: Peer,
     pub(super) origin: Origin,
@@ -64,7 +64,7 @@ impl SessionClient {
     pub(super) fn new(connection: &Connection, id: String, kind: ClientKind) -> Self {
         Self {
             id,
-            models: Vec::new(),
+            models: Mutex::default(),
             kind,
             peer: connection.peer.clone(),
             origin: connection.service.origin.clone(),
@@ -76,7 +76,24 @@ impl SessionClient {
 
     /// Sets the ids of the models that are known by name.
     pub(super) fn with_models(self, models: Vec<String>) -> Self {
-        Self { models, ..self }
+        Self { models: Mutex::new(models), ..self }
+    }
+
+    /// Returns the ids of the models that can be chosen.
+    pub(super) fn models(&self) -> Vec<String> {
+        self.models.lock().clone()
+    }
+
+    /// Adds models to those that can be chosen. Returns `true` if any of them is new.
+    pub(super) fn add_models(&self, ids: impl Iterator<Item = String>) -> bool {
+        let mut models = self.models.lock();
+        let before = models.len();
+        for id in ids {
+            if !models.contains(&id) {
+                models.push(id);
+            }
+        }
+        models.len() > before
     }
 
     /// Begins a turn for a prompt. The view answers the prompt when the turn ends; if the editor cancels the request,

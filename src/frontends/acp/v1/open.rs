@@ -16,13 +16,13 @@ use super::terminals::EditorTerminals;
 use super::view::{Start, View};
 use crate::servers::{EditorServer, config};
 use crate::{Connection, EditorService};
-use tandem_agent::session::{Origin, ServerConfig, Session, StoreError};
+use tandem_agent::session::{Origin, ServerConfig, ServerScope, Session, StoreError};
 use tandem_agent::sessions::{
     CreateError, Leased, LoadError, LoadedSession, SessionRequest, stored_id,
 };
 use tandem_wire::acp::v1::{
     Empty, LOAD_SESSION, McpServer, NamedValue, OpenSessionParams, RESUME_SESSION, SessionIdParams,
-    SessionSetup,
+    SessionSetup, SessionUpdate,
 };
 use tandem_wire::jsonrpc::{Error, Params};
 use tandem_wire::rpc::Responder;
@@ -176,18 +176,29 @@ impl Opener {
         let view = connection.spawn(async move {
             view.replay().await;
             let new_id = (start == Start::New).then(|| shown.id.clone());
-            let options = session_options(&session, &shown.models).opened(new_id);
+            let options = session_options(&session, &shown.models()).opened(new_id);
             responder.send(Ok(options));
             drop(lock);
             // The servers start only after the answer, which nothing may delay.
             session.start_servers();
-            view.run().await;
+            tokio::join!(view.run(), offer_found_models(&session, &shown));
         });
         let opening =
             OpenedSession { loaded, client, _view: view, _buffers: buffers, _terminals: terminals };
         let before = opened.insert(id, Arc::new(opening));
         drop(opened);
         drop(before);
+    }
+}
+
+/// Looks for models on this machine, and shows the editor the options anew if there are some. The editor has its answer
+/// by then.
+async fn offer_found_models(session: &Session, client: &SessionClient) {
+    let found = session.served_models(ServerScope::ThisMachine).await;
+    let ids = found.into_iter().flat_map(|group| group.models).map(|model| model.id);
+    if client.add_models(ids) {
+        let config_options = session_options(session, &client.models()).options();
+        client.update(SessionUpdate::ConfigOptionUpdate { config_options });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Options of a session that an editor can set: the approval mode, the model, and the model's level of thinking.
 
-use tandem_agent::session::{DEFAULT_THINKING, Mode, Session, ThinkingLevels};
+use tandem_agent::session::{DEFAULT_THINKING, Mode, Session, ThinkingLevels, shown_id};
 use tandem_wire::acp::v1::{ConfigOption, ConfigValue, SessionMode, SessionModes, SessionOptions};
 
 /// Id of the option that is the approval mode.
@@ -47,7 +47,7 @@ pub(super) struct Choices {
     options: Vec<ConfigOption>,
 }
 
-/// Returns the options of a session. `known` are the ids of the models that are known by name.
+/// Returns the options of a session. `known` are the ids of the models that can be chosen.
 pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
     let option = |id, name, category, current_value, options| ConfigOption {
         id,
@@ -70,7 +70,7 @@ pub(super) fn session_options(session: &Session, known: &[String]) -> Choices {
     let others = known.iter().filter(|id| **id != current);
     let ids = std::iter::once(&current).chain(others).map(|id| ConfigValue {
         value: id.clone(),
-        name: id.clone(),
+        name: shown_id(id),
         description: None,
     });
     let mut options = vec![

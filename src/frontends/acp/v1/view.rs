@@ -395,7 +395,7 @@ impl View {
 
     fn show_options(&self) {
         if !self.calls.replays {
-            let config_options = session_options(&self.session, &self.client.models).options();
+            let config_options = session_options(&self.session, &self.client.models()).options();
             self.client.update(SessionUpdate::ConfigOptionUpdate { config_options });
         }
     }
