@@ -79,6 +79,16 @@ impl Model for Lazy {
         self.get().ok()?.input_limit()
     }
 
+    fn learn_window(&self) -> BoxFuture<'static, ()> {
+        match self.get() {
+            Ok(model) if model.input_limit().is_none() => {
+                let (prepared, model) = ((self.prepare)(), Arc::clone(model));
+                prepared.then(move |()| model.learn_window()).boxed()
+            }
+            _ => std::future::ready(()).boxed(),
+        }
+    }
+
     fn thinking(&self) -> ThinkingLevels {
         self.get().map(|model| model.thinking()).unwrap_or_default()
     }

@@ -83,6 +83,12 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// Finds out the size of the context window, if a server tells it before the first request. Takes a short time at
+    /// most, and only once: afterwards [`Self::input_limit`] has the size.
+    fn learn_window(&self) -> BoxFuture<'static, ()> {
+        std::future::ready(()).boxed()
+    }
+
     /// Returns the levels of thinking that a prompt can ask for.
     fn thinking(&self) -> ThinkingLevels {
         ThinkingLevels::default()

@@ -6,9 +6,12 @@ mod messages;
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use self::answer::OllamaAnswer;
 use self::facts::{Facts, KEY_HEADER};
@@ -74,6 +77,18 @@ impl Model for Ollama {
 
     fn input_limit(&self) -> Option<u64> {
         self.api.facts.lock().as_ref()?.context
+    }
+
+    fn learn_window(&self) -> BoxFuture<'static, ()> {
+        let api = Arc::clone(&self.api);
+        let learn = async move {
+            let is_known = api.facts.lock().is_some();
+            if let (false, Ok(endpoint)) = (is_known, api.client.endpoint()) {
+                // After an error, the request itself asks again, and reports the error.
+                let _ = timeout(api.client.options.facts_wait, api.prepare(&endpoint)).await;
+            }
+        };
+        learn.boxed()
     }
 
     /// Returns the levels, unless Ollama has said that the model does not think.

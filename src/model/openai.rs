@@ -10,6 +10,8 @@ mod wires;
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use self::completions::CompletionsApi;
@@ -81,6 +83,16 @@ impl Model for OpenAi {
 
     fn input_limit(&self) -> Option<u64> {
         self.apis.server.known_window()
+    }
+
+    fn learn_window(&self) -> BoxFuture<'static, ()> {
+        let server = Arc::clone(&self.apis.server);
+        let learn = async move {
+            if let (None, Ok(endpoint)) = (server.known_window(), server.client.endpoint()) {
+                server.prepare(&endpoint).await;
+            }
+        };
+        learn.boxed()
     }
 
     fn thinking(&self) -> ThinkingLevels {

@@ -122,6 +122,14 @@ async fn the_context_is_known_once_it_was_asked_for() {
     assert_eq!(model.input_limit(), Some(32768));
 }
 
+#[tokio::test]
+async fn the_context_can_be_known_before_the_first_request() {
+    let server = start(vec![text("ok")]).await;
+    let model = model(&server);
+    model.learn_window().await;
+    assert_eq!(model.input_limit(), Some(32768));
+}
+
 /// Plays an answer with two calls. Returns the lines, the conversation after them, and the server.
 async fn with_calls() -> (Vec<String>, Prompt, Server) {
     let call = |name: &str, args: Value| json!({ "function": { "name": name, "arguments": args } });

@@ -30,6 +30,15 @@ async fn check(pages: &[(&str, Value)], expected: u64) {
     assert_eq!(model.input_limit(), Some(expected), "{pages:?}");
 }
 
+#[tokio::test]
+async fn a_local_server_says_it_before_the_first_request() {
+    let pages = [("/v1/models", list(json!({ "id": MODEL, "max_model_len": 8192 })))];
+    let server = Server::with_pages(Vec::new(), &pages).await;
+    let model = model(&server, options());
+    model.learn_window().await;
+    assert_eq!(model.input_limit(), Some(8192));
+}
+
 fn list(entry: Value) -> Value {
     json!({ "object": "list", "data": [{ "id": "another", "max_model_len": 1 }, entry] })
 }
