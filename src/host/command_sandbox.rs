@@ -394,6 +394,12 @@ impl CommandSandbox {
         self.setup.network
     }
 
+    /// Returns whether commands reach hosts through the proxy, because they cannot use the machine's network.
+    pub fn has_proxy(&self, probe: &Probe) -> bool {
+        let has_listener = |sandbox: &Sandbox| sandbox.listener().is_some();
+        !self.setup.network && probe.sandbox.as_ref().is_some_and(has_listener)
+    }
+
     /// Finds out which mechanism works. Later calls return the first result.
     pub async fn probe(&self) -> Arc<Probe> {
         let probe = self.probe.get_or_init(|| async {
@@ -467,8 +473,7 @@ impl CommandSandbox {
             return "Network: the machine's\n".to_owned();
         }
         let HostLists { allowed, denied, .. } = &self.setup.hosts.lists;
-        let has_proxy = probe.sandbox.as_ref().is_some_and(|sandbox| sandbox.listener().is_some());
-        if !has_proxy {
+        if !self.has_proxy(probe) {
             let why = if allowed.is_empty() {
                 ""
             } else {

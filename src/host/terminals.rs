@@ -72,6 +72,12 @@ impl Default for EnvironmentFilter {
     }
 }
 
+/// Returns the shell that runs command lines.
+pub fn shell_program() -> &'static Path {
+    let bash = Path::new("/bin/bash");
+    if bash.exists() { bash } else { Path::new("/bin/sh") }
+}
+
 /// A running command. The command is ended when this value is dropped.
 pub struct RunningCommand {
     /// Number of the command's process group.
@@ -361,8 +367,7 @@ impl Terminals {
         directory: &Path,
         confinement: Option<&Confinement>,
     ) -> io::Result<Command> {
-        let bash = Path::new("/bin/bash");
-        let program = if bash.exists() { bash } else { Path::new("/bin/sh") };
+        let program = shell_program();
         let mut shell = if let Some(confinement) = confinement {
             let words = [program.into(), "-c".into(), line.into()];
             Command::from(confinement.command(&words)?)
