@@ -14,6 +14,12 @@ pub trait Tool: Send + Sync {
     /// Returns the name, the schema and the kind of the tool.
     fn spec(&self) -> ToolSpec;
 
+    /// Returns the tool as a model with a small context window is told of it: without the arguments for what only other
+    /// tools can go on with.
+    fn short_spec(&self) -> ToolSpec {
+        self.spec()
+    }
+
     /// Returns the access that every call of the tool needs, if that is known without a call, as for tools of MCP
     /// servers.
     fn access(&self) -> Option<Access> {

@@ -253,6 +253,7 @@ impl SessionFactory {
             agents,
             host,
             mode,
+            short_tools: settings.tools.short_set,
             policy,
             consent,
             max_rounds: limits.rounds,

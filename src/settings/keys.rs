@@ -100,6 +100,7 @@ pub(super) const KEY_TABLE: &[Key] = &[
     key("tools.allowed", &["allowedTools"], Replace, No),
     key("tools.exclude", &["excludeTools"], Add, Counts),
     key("tools.confirmationRequired", &[], Add, Counts),
+    key("tools.shortSet", &[], Replace, Counts),
     key("tools.shell.inactivityTimeout", &[], Replace, Counts),
     key(SANDBOX_KEY, SANDBOX_OLD, Replace, If(stricter_sandbox)),
     key(NETWORK_ACCESS, &["tools.sandbox.networkAccess"], Replace, If(is_false)),

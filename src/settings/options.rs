@@ -292,6 +292,9 @@ pub struct ToolsSettings {
     pub exclude: Vec<String>,
     /// Tools for which each call needs an answer of the user.
     pub confirmation_required: Vec<String>,
+    /// `true` if the model is told of the short set of built-in tools, `false` if it is told of all. `None`: a model
+    /// with a small window is told of the short set. A key of tandem's own.
+    pub short_set: Option<bool>,
     /// Settings for shell commands.
     pub shell: ShellSettings,
     /// Sandbox of commands.

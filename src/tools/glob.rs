@@ -77,10 +77,6 @@ impl Tool for Glob {
                         "type": "boolean",
                         "description": "Whether upper and lower case differ. Default: false.",
                     },
-                    "respect_git_ignore": {
-                        "type": "boolean",
-                        "description": "Leave out what git ignores. Default: true.",
-                    },
                 },
                 "required": ["pattern"],
             }),

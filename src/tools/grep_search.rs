@@ -149,8 +149,6 @@ fn parameters() -> Value {
             "case_sensitive": flag("Whether upper and lower case differ. Default: false."),
             "fixed_strings": flag("The pattern is plain text. Default: false."),
             "context": number("Lines to show before and after each match."),
-            "after": number("Lines to show after each match."),
-            "before": number("Lines to show before each match."),
             "no_ignore": flag("Search what git ignores, too. Default: false."),
             "total_max_matches": number("Matches at most. Default: 100."),
         },

@@ -46,6 +46,12 @@ const ASKING_RECHECK: Duration = Duration::from_secs(1);
 const MAX_WATCH_TIME: Duration = Duration::from_millis(200);
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
 
+/// Description, and names of the parameters, for models that are told of no tools for commands in the background.
+const SHORT_DESCRIPTION: &str = "Runs a command line with `bash -c` and returns what it wrote (standard output and error \
+    together) and its exit code if that is not 0. It gets no input.";
+const SHORT_PARAMETERS: [&str; 6] =
+    ["command", "description", "dir_path", "timeout", "sandbox", "justification"];
+
 /// The tool `run_shell_command`.
 pub(super) struct RunShellCommand {
     /// `true` if commands may have a sandbox.
@@ -124,6 +130,17 @@ impl Tool for RunShellCommand {
         };
         if self.sandboxed {
             sandbox::describe(&mut spec);
+        }
+        spec
+    }
+
+    fn short_spec(&self) -> ToolSpec {
+        let mut spec = ToolSpec { description: SHORT_DESCRIPTION.to_owned(), ..self.spec() };
+        if self.sandboxed {
+            sandbox::describe(&mut spec);
+        }
+        if let Some(Value::Object(parameters)) = spec.parameters.get_mut("properties") {
+            parameters.retain(|name, _| SHORT_PARAMETERS.contains(&name.as_str()));
         }
         spec
     }

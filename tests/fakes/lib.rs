@@ -138,6 +138,7 @@ pub fn parts(model: Arc<dyn Model>) -> Parts {
         agents: Agents::none(),
         host: Host::new(workspace, terminals, Scratch::new(None), ToolLimits::default()),
         mode: Mode::Default,
+        short_tools: None,
         policy: PolicySetup::new(Arc::new(NoRules)),
         consent: Consent::not_needed(),
         max_rounds: 100,

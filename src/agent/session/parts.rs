@@ -50,6 +50,8 @@ pub struct Parts {
     pub host: Host,
     /// The approval mode to begin with.
     pub mode: Mode,
+    /// `true` if the model has the short set of tools, `false` if it has all; `None`: the model's window decides.
+    pub short_tools: Option<bool>,
     /// The policy's saved rules, secrets and options.
     pub policy: PolicySetup,
     /// The user's consent to what the project's own settings would run.
@@ -119,7 +121,7 @@ impl Parts {
             model: ActiveModel::new(self.model, self.models),
             spending: Mutex::default(),
             instructions,
-            tools: Toolbox::new(tools, Arc::clone(&hub), Arc::clone(&permissions), state.clone()),
+            tools: Toolbox::new(tools, &hub, &permissions, state.clone(), self.short_tools),
             servers: Servers::new(hub, Arc::clone(&consent), log.clone()),
             agents,
             host,

@@ -21,6 +21,25 @@ const PATCH_TOOL: &str = "apply_patch";
 /// Name of the tool that edits a file by replacing texts.
 const REPLACE_TOOL: &str = "replace";
 
+/// Built-in tools of the short set: those without which no work on code is possible.
+const SHORT_SET: [&str; 7] = [
+    "read_file",
+    "glob",
+    "grep_search",
+    "write_file",
+    REPLACE_TOOL,
+    PATCH_TOOL,
+    "run_shell_command",
+];
+
+/// Largest context window, in tokens, whose model is given the short set. All built-in tools would take a third of it.
+const MAX_SMALL_WINDOW_TOKENS: u64 = 8192;
+
+/// Returns `true` if a model's context window is known to be small.
+pub(crate) fn has_small_window(model: &dyn Model) -> bool {
+    model.input_limit().is_some_and(|window| window <= MAX_SMALL_WINDOW_TOKENS)
+}
+
 /// The tools of a session.
 pub(crate) struct Toolbox {
     built_in: Vec<Arc<dyn Tool>>,
@@ -28,6 +47,9 @@ pub(crate) struct Toolbox {
     permissions: Arc<Permissions>,
     /// State of the session, which may limit the tools.
     state: CurrentState,
+    /// `true` if models have the short set of built-in tools, `false` if they have all; `None`: a model's window
+    /// decides.
+    short: Option<bool>,
     /// The catalog that was built last; `None` while it is freed.
     last_catalog: Mutex<Option<Arc<ToolCatalog>>>,
 }
@@ -42,8 +64,8 @@ struct ToolCatalog {
     rules: Arc<LoadedRules>,
     /// Names of the tools to which the session is limited; `None` if it is not limited.
     limit: Option<Arc<[String]>>,
-    /// `true` if the model edits files by patches.
-    by_patch: bool,
+    /// Properties of the model on which the declarations depend.
+    model: ModelTraits,
     tools: Vec<Arc<dyn Tool>>,
     /// The specification of each tool, in the order of `tools`.
     specs: Vec<Arc<ToolSpec>>,
@@ -51,14 +73,25 @@ struct ToolCatalog {
     declarations: Arc<[ToolDeclaration]>,
 }
 
+/// Properties of a model on which the declarations of tools depend.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct ModelTraits {
+    /// `true` if the model edits files by patches.
+    by_patch: bool,
+    /// `true` if the model has the short set of built-in tools.
+    short: bool,
+}
+
 impl Toolbox {
     pub(crate) fn new(
         built_in: Vec<Arc<dyn Tool>>,
-        servers: Arc<Hub>,
-        permissions: Arc<Permissions>,
+        servers: &Arc<Hub>,
+        permissions: &Arc<Permissions>,
         state: CurrentState,
+        short: Option<bool>,
     ) -> Self {
-        Self { built_in, servers, permissions, state, last_catalog: Mutex::default() }
+        let (servers, permissions) = (Arc::clone(servers), Arc::clone(permissions));
+        Self { built_in, servers, permissions, state, short, last_catalog: Mutex::default() }
     }
 
     /// Returns the tool of a name, which may be an older name of the tool. Some models write no dots in names, so `_`
@@ -143,12 +176,14 @@ impl Toolbox {
 
     /// Returns the tool declarations for a model, always in the same order. A model is told of one tool to edit
     /// files: it has been trained either to write patches, or to replace texts. If it may not use that tool, it has
-    /// the other.
+    /// the other. A model with a small window is told of few built-in tools; a call of another works nevertheless.
     pub(crate) fn declarations(&self, model: &dyn Model) -> Arc<[ToolDeclaration]> {
+        let short = self.short.unwrap_or_else(|| has_small_window(model));
+        let model = ModelTraits { by_patch: model.edits_by_patch(), short };
         // The built-in tools are counted only here, and not for each call, because `Tool::is_offered` may read files.
-        let (offered, by_patch) = (self.available_tools().count(), model.edits_by_patch());
-        let is_good = |known: &ToolCatalog| known.offered == offered && known.by_patch == by_patch;
-        Arc::clone(&self.catalog_if(Some(by_patch), is_good).declarations)
+        let offered = self.available_tools().count();
+        let is_good = |known: &ToolCatalog| known.offered == offered && known.model == model;
+        Arc::clone(&self.catalog_if(Some(model), is_good).declarations)
     }
 
     /// Frees the catalog, which is built anew when it is needed next.
@@ -161,10 +196,10 @@ impl Toolbox {
     }
 
     /// Returns the current catalog if the servers' offers, the rules and the limit are the same and `is_good` accepts
-    /// it; otherwise builds a new one. With `None` for `by_patch`, the declarations are for the same model as before.
+    /// it; otherwise builds a new one. With `None` for `model`, the declarations are for the same model as before.
     fn catalog_if(
         &self,
-        by_patch: Option<bool>,
+        model: Option<ModelTraits>,
         is_good: impl Fn(&ToolCatalog) -> bool,
     ) -> Arc<ToolCatalog> {
         // The lock is held while a catalog is built, so that callers that come meanwhile share the catalog.
@@ -177,8 +212,9 @@ impl Toolbox {
         match &*known {
             Some(known) if same(known) && is_good(known) => Arc::clone(known),
             before => {
-                let before = before.as_ref().is_some_and(|before| before.by_patch);
-                let catalog = self.read(version, rules, limit, by_patch.unwrap_or(before));
+                let before = before.as_ref().map(|before| before.model);
+                let model = model.or(before).unwrap_or_default();
+                let catalog = self.read(version, rules, limit, model);
                 Arc::clone(known.insert(Arc::new(catalog)))
             }
         }
@@ -194,14 +230,17 @@ impl Toolbox {
         version: u64,
         rules: Arc<LoadedRules>,
         limit: Option<Arc<[String]>>,
-        by_patch: bool,
+        model: ModelTraits,
     ) -> ToolCatalog {
         let mut tools: Vec<_> = self.available_tools().map(Arc::clone).collect();
         let offered = tools.len();
         tools.extend(self.servers.tools());
         let specs: Vec<_> = tools.iter().map(|tool| Arc::new(tool.spec())).collect();
         let list = limit.as_ref().map(|names| ToolList::new(names));
-        let mut told: Vec<_> = tools.iter().zip(&specs).collect();
+        let is_short = |spec: &ToolSpec| SHORT_SET.contains(&spec.name.as_str());
+        let all = tools.iter().zip(&specs).enumerate();
+        let wanted = all.filter(|(at, (_, spec))| !model.short || *at >= offered || is_short(spec));
+        let mut told: Vec<_> = wanted.map(|(_, tool)| tool).collect();
         told.retain(|(tool, spec)| {
             let access = tool.access().unwrap_or(Access::Nothing);
             let request = request(spec, &access);
@@ -209,13 +248,16 @@ impl Toolbox {
                 && !self.permissions.removes(&request)
         });
         let (wanted, other) =
-            if by_patch { (PATCH_TOOL, REPLACE_TOOL) } else { (REPLACE_TOOL, PATCH_TOOL) };
+            if model.by_patch { (PATCH_TOOL, REPLACE_TOOL) } else { (REPLACE_TOOL, PATCH_TOOL) };
         if told.iter().any(|(_, spec)| spec.name == wanted) {
             told.retain(|(_, spec)| spec.name != other);
         }
-        let declarations =
-            told.into_iter().map(|(tool, spec)| declaration(&**tool, spec)).collect();
-        ToolCatalog { version, offered, rules, limit, by_patch, tools, specs, declarations }
+        let declared = told.into_iter().map(|(tool, spec)| {
+            let spec = if model.short { Arc::new(tool.short_spec()) } else { Arc::clone(spec) };
+            declaration(&**tool, &spec)
+        });
+        let declarations = declared.collect();
+        ToolCatalog { version, offered, rules, limit, model, tools, specs, declarations }
     }
 }
 

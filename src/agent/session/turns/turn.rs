@@ -115,6 +115,11 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>, mut check: AnswerCheck) -> 
     }
     engine.agents.start();
     engine.servers.settled(cancel).await;
+    // The set of tools depends on the window.
+    let learn_window = engine.model.get().learn_window();
+    if cancel.run_until_cancelled(learn_window).await.is_none() {
+        return StopReason::Cancelled { answering: true };
+    }
     let Some(mut system) = cancel.run_until_cancelled(engine.instructions.instruct()).await else {
         return StopReason::Cancelled { answering: true };
     };

@@ -18,6 +18,7 @@ mod patches;
 mod saved_workspace;
 mod session;
 mod sessions;
+mod short_tools;
 mod told;
 mod typed;
 mod undo;
