@@ -193,7 +193,7 @@ async fn a_program_that_never_reads_holds_nobody_up_and_what_it_took_is_counted(
 async fn a_program_that_has_closed_its_input_takes_nothing() {
     let shell = Shell::new(ToolLimits::default());
     let pid = start(&shell, "exec <&-; echo up; exec cat go").await;
-    look_until(&shell, pid, "up").await;
+    shell.read_until(pid, "up").await;
     let error = refused(&shell, json!({ "pid": pid, "chars": "x\n", "wait_ms": 1 })).await;
     assert_eq!(error.kind, "input_closed");
     let first = error.message.lines().next().unwrap();
@@ -295,7 +295,7 @@ async fn one_that_waits_for_input_ends_with_the_session() {
     let shell = Shell::new(ToolLimits::default());
     let family = pipe::OpenOptions::new().open_receiver(shell.path("family")).unwrap();
     let pid = start(&shell, "exec 3>family; echo up; cat").await;
-    look_until(&shell, pid, "up").await;
+    shell.read_until(pid, "up").await;
     shell.cx.host.background.end();
     is_gone(family).await;
 }
