@@ -102,7 +102,7 @@ async fn a_host_that_a_text_for_a_program_leads_to_is_asked_about_while_the_call
         return;
     }
     let stage = &mut stage(Mode::AutoEdit, |server| {
-        let line = format!("{}; echo over\n", curl("good.test", server));
+        let line = format!("said=$({}); echo \"$said over\"\n", curl("good.test", server));
         let text = json!({ "chars": line, "wait_ms": 300_000 });
         let writes = json!({ "call": { "name": "write_stdin", "args": text } });
         vec![with("sh", json!({ "stdin": true, "delay_ms": 1 })), writes]
