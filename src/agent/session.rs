@@ -35,7 +35,7 @@ pub use self::engine::{DEFAULT_THINKING, Upkeep};
 pub use self::events::event::{
     CallStarted, Caller, ClientName, Compressed, Event, FORMAT_VERSION, Masked, Origin, PromptFile,
     PromptPart, PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent,
-    ToolOutcome, TurnId, UnknownEvent, UnknownOutcome,
+    ToldFile, ToldInstructions, ToolOutcome, TurnId, UnknownEvent, UnknownOutcome,
 };
 pub use self::events::log::{Entry, Log, Millis, Reader, now};
 pub use self::events::principal::{PrincipalId, SessionAccess, ShareRole, Shares};

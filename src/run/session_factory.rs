@@ -253,6 +253,7 @@ impl SessionFactory {
             agents,
             host,
             mode,
+            is_attended: interactive,
             short_tools: settings.tools.short_set,
             policy,
             consent,

@@ -138,6 +138,7 @@ pub fn parts(model: Arc<dyn Model>) -> Parts {
         agents: Agents::none(),
         host: Host::new(workspace, terminals, Scratch::new(None), ToolLimits::default()),
         mode: Mode::Default,
+        is_attended: true,
         short_tools: None,
         policy: PolicySetup::new(Arc::new(NoRules)),
         consent: Consent::not_needed(),
@@ -255,7 +256,10 @@ pub fn command_output<'a>(
             |event: &Event| matches!(event, Event::TurnStarted { turn: it } if *it == turn);
         until(&mut log, started).await;
         let mut events = until(&mut log, is_end).await;
-        events.retain(|event| !matches!(**event, Event::AlwaysRemoved { .. }));
+        let is_told = |event: &Event| {
+            matches!(event, Event::AlwaysRemoved { .. } | Event::InstructionsTold(_))
+        };
+        events.retain(|event| !is_told(event));
         let [command, output, end] = &events[..] else { panic!("{at}: {events:?}") };
         assert!(matches!(**command, Event::CommandStarted { .. }), "{at}: {events:?}");
         let Event::TurnFinished { reason, .. } = &**end else { panic!("{at}: {events:?}") };

@@ -79,6 +79,7 @@ fn label(case: &Case) -> String {
     let label = match &case.event {
         Event::SessionStarted(_) => "`SessionStarted`".to_owned(),
         Event::SystemPrompt(_) => "`SystemPrompt`".to_owned(),
+        Event::InstructionsTold(_) => "`InstructionsTold`".to_owned(),
         Event::TurnQueued { .. } => "`TurnQueued`".to_owned(),
         Event::TurnStarted { .. } => "`TurnStarted`".to_owned(),
         Event::TurnResumed { .. } => "`TurnResumed`, after a part of the answer".to_owned(),

@@ -92,6 +92,8 @@ pub(crate) struct Engine {
     pub(super) workspace: Option<Arc<dyn SavedWorkspace>>,
     pub(crate) approvals: Approvals,
     pub(crate) modes: Modes,
+    /// `true` if a person can be asked.
+    pub(crate) is_attended: bool,
     pub(super) calls: OpenCalls,
     pub(super) compression: Compression,
     pub(super) upkeep: Upkeep,
@@ -230,12 +232,11 @@ impl Engine {
 
     /// Returns the estimated prompt size in tokens, without the results of calls that still run.
     pub(super) fn size(&self) -> u64 {
-        let beside = || {
+        let tools = || {
             let tools = self.tools.declarations(&*self.model.get());
-            let tools = tools.iter().map(tokens::of_tool);
-            self.instructions.tokens() + tools.sum::<u64>()
+            tools.iter().map(tokens::of_tool).sum::<u64>()
         };
-        self.transcript.lock().size(beside)
+        self.transcript.lock().size(tools)
     }
 }
 

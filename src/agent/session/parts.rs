@@ -50,6 +50,8 @@ pub struct Parts {
     pub host: Host,
     /// The approval mode to begin with.
     pub mode: Mode,
+    /// `true` if a person can be asked.
+    pub is_attended: bool,
     /// `true` if the model has the short set of tools, `false` if it has all; `None`: the model's window decides.
     pub short_tools: Option<bool>,
     /// The policy's saved rules, secrets and options.
@@ -102,22 +104,20 @@ impl Parts {
         }
         let (hub, consent, agents) = (self.servers, self.consent, self.agents);
         let tools = self.tools.into_iter().chain([call_agent(&agents)]).collect();
+        let transcript = Transcript::new(log.read(0), Arc::clone(&host.outputs));
+        let transcript = Arc::new(Mutex::new(transcript));
         let instructions = Instructions::new(InstructionSources {
             memory: self.memory,
-            workspace: Arc::clone(&host.workspace),
-            tree_entries: host.limits.tree_entries,
+            host: Arc::clone(&host),
             today: self.today,
             servers: Arc::clone(&hub),
             log: log.clone(),
-            state: state.clone(),
+            transcript: Arc::clone(&transcript),
         });
         let engine = Arc::new(Engine {
             id,
             store,
-            transcript: Arc::new(Mutex::new(Transcript::new(
-                log.read(0),
-                Arc::clone(&host.outputs),
-            ))),
+            transcript,
             model: ActiveModel::new(self.model, self.models),
             spending: Mutex::default(),
             instructions,
@@ -126,6 +126,7 @@ impl Parts {
             agents,
             host,
             workspace: self.workspace,
+            is_attended: self.is_attended,
             modes: Modes::new(Arc::clone(&permissions), log.clone(), state.clone()),
             approvals: Approvals::new(permissions, consent, log.clone()),
             calls: OpenCalls::new(log.clone(), state.clone()),

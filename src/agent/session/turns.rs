@@ -3,6 +3,7 @@
 pub(crate) mod answer_check;
 pub(crate) mod command;
 pub(crate) mod fill;
+mod instruct;
 pub(crate) mod loops;
 pub(crate) mod mention;
 pub(crate) mod queue;

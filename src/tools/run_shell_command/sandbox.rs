@@ -26,17 +26,12 @@ const MAX_NAMED: usize = 5;
 /// Adds the sandbox to the description of the tool for the model, and its arguments to the parameters.
 pub(super) fn describe(spec: &mut ToolSpec) {
     spec.description.push_str(
-        " It runs in a sandbox: it can read the workspace, the system, and of the home \
-         directory tool chains and package caches, as read_file, glob, grep_search and list_directory \
-         can; the rest of the home is hidden unless the command line names a file there and the user agrees; it \
-         can write /tmp and, as the user's settings have it, the workspace. What git keeps (`.git`) and files that editors and agents run by \
-         themselves cannot be written there. Files with secrets that git does not track (`.env`, keys) are \
-         hidden, unless the command line names them and the user agrees. If a command fails for that, or \
-         is bound to (`git commit`), say in `sandbox` what it needs, and why in `justification`: the \
-         user is asked. The \
-         network is not there but for a proxy, which `HTTP_PROXY` and its like name where there is one: \
-         package managers, curl and git over https go through it by themselves, and the user is asked \
-         about hosts that are not allowed yet.",
+        " It runs in a sandbox. What git keeps (`.git`), and files that editors and agents run by \
+         themselves, cannot be written there. Of the home directory it sees tool chains and package \
+         caches; the rest, and files with secrets that git does not track (`.env`, keys), are hidden \
+         unless the command line names them and the user agrees. If a command fails for that, or is \
+         bound to (`git commit`), say in `sandbox` what it needs, and why in `justification`: the \
+         user is asked.",
     );
     let more = json!({
         "sandbox": {

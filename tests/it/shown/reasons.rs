@@ -20,6 +20,7 @@ pub(super) fn of(case: &Case) -> Reasons {
     match &case.event {
         Event::SessionStarted(_) => vec![(ALL, "who opens a session is told of it by the answer")],
         Event::SystemPrompt(_)
+        | Event::InstructionsTold(_)
         | Event::Told { .. }
         | Event::ToldNext(_)
         | Event::Masked(_)

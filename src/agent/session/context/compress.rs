@@ -253,9 +253,6 @@ async fn take_effect(
     engine.log.append(Event::Compressed(Arc::clone(&short)));
     engine.retitle(&title);
     engine.compression.next_size.store(again, Ordering::Relaxed);
-    // The new beginning makes the provider's cache of the prompt useless. So the system instruction is made anew,
-    // too, with all instructions that people have written.
-    engine.instructions.begin_anew();
     Ok(short)
 }
 

@@ -1,26 +1,26 @@
-//! The instructions that people and MCP servers have written for the model, and the changes in them.
+//! The instructions that people and MCP servers have written for the model, the surroundings, and the changes in them.
 //!
-//! The system instruction has the instructions as they are at the start of a session. It does not change afterwards, so
-//! that the provider's cache of the conversation's beginning stays valid. The model is told changes, and files that are
-//! found later, with a call's result or with the next prompt. When the beginning of the conversation is made anew, as
-//! after a compression, the new system instruction has all instructions.
+//! The system instruction has all of them as they are at the first request of a conversation. It does not change
+//! afterwards, so that the provider's cache of the conversation's beginning stays valid. The model is told changes, and
+//! files that are found later, with a call's result or with its next message. What the model knows is folded from the
+//! log, so a session that is loaded goes on with the same system instruction. After a compression, the model is told
+//! again what differs from the system instruction.
 
 use std::collections::{BTreeMap, HashSet};
-use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::known_instructions::KnownInstructions;
 use super::memory::{Memory, MemoryFile};
-use super::prompt::system;
-use crate::session::events::event::Event;
+use super::prompt::{Place, system};
+use super::surroundings::{self, SurroundingLine};
+use super::transcript::Transcript;
+use crate::session::events::event::{Event, ToldFile, ToldInstructions, digest};
 use crate::session::events::log::Log;
-use crate::session::state::session_state::CurrentState;
 use parking_lot::Mutex;
 use tandem_content::blocking::blocking;
-use tandem_host::workspace::Workspace;
-use tandem_host::{Access, FileLocation, Invocation, ToolKind};
+use tandem_host::{Access, FileLocation, Host, Invocation, ToolKind};
 use tandem_mcp::Hub;
-use tandem_model::tokens;
 
 /// Function that returns the current day.
 pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
@@ -28,53 +28,47 @@ pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
 /// Sources of the instructions, and the log in which the model is told them.
 pub(crate) struct InstructionSources {
     pub(crate) memory: Memory,
-    pub(crate) workspace: Arc<Workspace>,
-    /// Maximum number of files and directories in the overview of the workspace in the system instruction.
-    pub(crate) tree_entries: usize,
+    pub(crate) host: Arc<Host>,
     pub(crate) today: Today,
     pub(crate) servers: Arc<Hub>,
     pub(crate) log: Log,
-    pub(crate) state: CurrentState,
+    /// The conversation, which has the instructions that the model knows.
+    pub(crate) transcript: Arc<Mutex<Transcript>>,
 }
 
 /// The instructions for the model, and the directories where more may be found.
 pub(crate) struct Instructions {
     sources: InstructionSources,
-    /// The instructions that the model knows. Files are read under the lock, because a second reader would only read
-    /// the same files at the same time.
-    known: Mutex<InstructionSnapshot>,
-    /// The values that `known` has had, oldest first, each with the number of events in the log when it was set.
-    earlier: Mutex<Vec<(usize, InstructionSnapshot)>>,
+    /// Lock that is held while changes are found and logged: the next change is found only once the log has the last.
+    telling: tokio::sync::Mutex<()>,
     /// Directories of the workspace that calls of this turn have touched.
     touched: Mutex<HashSet<PathBuf>>,
 }
 
-/// The instructions as the model has been told them.
-#[derive(Clone, Default, PartialEq)]
-struct InstructionSnapshot {
-    /// The system instruction; `None` before the first request.
-    system: Option<Arc<str>>,
-    /// The memory files, with their contents as the model has been told them.
+/// The instructions as they are written now.
+struct WrittenInstructions {
     files: Vec<MemoryFile>,
     /// Directories below the workspace's roots that have memory files.
-    below: Vec<PathBuf>,
-    /// The texts of MCP servers as the model has been told them, by the servers' names.
+    directories: Vec<PathBuf>,
+    /// The texts of MCP servers, by the servers' names.
     servers: BTreeMap<String, String>,
 }
 
-/// The changes since the model was last told the instructions.
-struct ContextUpdate {
-    system: Arc<str>,
-    /// Text that tells the model the changes; `None` if there are none.
-    told: Option<String>,
-    /// Notices for people on new files that the model is not told, with the reasons.
-    untold: Vec<String>,
+/// Occasion on which changes are found and told.
+struct NewsPlace {
+    /// Directories in which memory files are also looked for.
+    directories: Vec<PathBuf>,
+    /// Call with whose result the model is told; `None`: with the prompt.
+    call: Option<String>,
 }
 
 impl Instructions {
     pub(crate) fn new(sources: InstructionSources) -> Arc<Self> {
-        let (known, earlier, touched) = Default::default();
-        Arc::new(Self { sources, known, earlier, touched })
+        Arc::new(Self {
+            sources,
+            telling: tokio::sync::Mutex::default(),
+            touched: Mutex::default(),
+        })
     }
 
     /// Returns the reader of the memory files.
@@ -82,16 +76,21 @@ impl Instructions {
         &self.sources.memory
     }
 
-    /// Returns the number of tokens of the system instruction; 0 before the first request.
-    pub(crate) fn tokens(&self) -> u64 {
-        self.known.lock().system.as_deref().map_or(0, tokens::of_text)
-    }
-
-    /// Returns the system instruction for a turn that begins, or that goes on with a shortened conversation. The model
-    /// is told the changes since the last time with the prompt.
-    pub(crate) async fn instruct(self: &Arc<Self>) -> Arc<str> {
+    /// Returns the system instruction for a turn that begins, or that goes on with a shortened conversation. A new
+    /// system instruction has all instructions and these surroundings; else the model is told the changes since the
+    /// last time with the prompt.
+    pub(crate) async fn instruct(self: &Arc<Self>, surroundings: &[SurroundingLine]) -> Arc<str> {
         self.touched.lock().clear();
-        self.tell(Vec::new(), None).await
+        let _one_at_a_time = self.telling.lock().await;
+        let known = self.known();
+        match known.system() {
+            Some(system) => {
+                let place = NewsPlace { directories: Vec::new(), call: None };
+                self.tell(&known, place, surroundings).await;
+                Arc::clone(system)
+            }
+            None => self.begin(&known, surroundings).await,
+        }
     }
 
     /// Tells the model, with a call's result, the instructions that are written for the directories that the call is
@@ -99,124 +98,155 @@ impl Instructions {
     pub(crate) async fn instruct_about(self: &Arc<Self>, call: &str, places: &[PathBuf]) {
         let new = self.touch(places);
         if !new.is_empty() {
-            self.tell(new, Some(call.to_owned())).await;
+            let _one_at_a_time = self.telling.lock().await;
+            let place = NewsPlace { directories: new, call: Some(call.to_owned()) };
+            self.tell(&self.known(), place, &[]).await;
         }
+    }
+
+    /// Tells the model, with its next message, the surroundings that have changed since it was told them.
+    pub(crate) async fn tell_surroundings(&self, lines: &[SurroundingLine]) {
+        let _one_at_a_time = self.telling.lock().await;
+        let known = self.known();
+        let changed = surroundings::changed(lines, known.told());
+        if changed.is_empty() {
+            return;
+        }
+        let text = surroundings::tell(&changed, known.told());
+        if !text.is_empty() {
+            self.sources.log.append(Event::ToldNext(text));
+        }
+        let mut told = ToldInstructions { by_system: false, ..known.told().clone() };
+        told.surroundings.extend(by_subject(&changed));
+        self.sources.log.append(Event::InstructionsTold(Arc::new(told)));
     }
 
     /// Reads the memory files as they are now: the model is told them with the next prompt.
     pub(crate) async fn files(self: &Arc<Self>) -> Vec<MemoryFile> {
-        let instructions = Arc::clone(self);
+        let (instructions, below) = (Arc::clone(self), directories(self.known().told()));
         let read = move || {
-            let below = instructions.known.lock().below.clone();
-            instructions.sources.memory.read(&instructions.sources.workspace, &below)
+            let InstructionSources { memory, host, .. } = &instructions.sources;
+            memory.read(&host.workspace, &below)
         };
         blocking(read).await.unwrap_or_default()
     }
 
-    /// Lets the next request begin with a new system instruction that has all instructions as they are then, because
-    /// the conversation begins anew or people want the files read again.
-    pub(crate) fn begin_anew(&self) {
-        let mut known = self.known.lock();
-        known.system = None;
-        self.note(&known);
-    }
-
-    /// Forgets all instructions that the model was told, with the directories that its calls were about.
-    pub(crate) fn forget_places(&self) {
-        let mut known = self.known.lock();
-        *known = InstructionSnapshot::default();
-        self.note(&known);
-    }
-
-    /// Goes back to the instructions that the model knew at the event of an index. This process has no record of the
-    /// instructions before its start; for an earlier event, the model is told all instructions anew.
-    pub(crate) fn rewind(&self, index: usize) {
-        let mut known = self.known.lock();
-        let mut earlier = self.earlier.lock();
-        earlier.retain(|(from, _)| *from <= index);
-        *known = earlier.last().map(|(_, earlier)| earlier.clone()).unwrap_or_default();
-    }
-
-    /// Records the instructions that the model knows from now on, for [`Self::rewind`]. They change only during a turn,
-    /// and so after its first event.
-    fn note(&self, known: &InstructionSnapshot) {
-        let mut earlier = self.earlier.lock();
-        if earlier.last().is_none_or(|(_, last)| last != known) {
-            earlier.push((self.sources.log.len(), known.clone()));
+    /// Lets the model be told all memory files again with the next prompt.
+    pub(crate) async fn tell_files_again(&self) {
+        let _one_at_a_time = self.telling.lock().await;
+        let known = self.known();
+        let mut told = ToldInstructions { by_system: false, ..known.told().clone() };
+        if known.system().is_some() {
+            // No text has an empty digest, so each file counts as changed.
+            told.files.iter_mut().for_each(|file| file.digest.clear());
+            self.sources.log.append(Event::InstructionsTold(Arc::new(told)));
         }
     }
 
-    /// Reads the instructions again, also those in the directories `more`, and tells the model the changes with the
-    /// result of a call, or with the prompt if `call` is `None`. Returns the system instruction.
-    async fn tell(self: &Arc<Self>, more: Vec<PathBuf>, call: Option<String>) -> Arc<str> {
-        let Self { sources, .. } = &**self;
-        let (instructions, servers) = (Arc::clone(self), sources.servers.instructions());
-        let read = blocking(move || instructions.read(more, servers)).await;
-        let Ok(news) = read else {
-            // The reading has panicked, which is logged. An agent that follows fewer instructions is better than none.
-            return system(&sources.workspace, 0, (sources.today)()).into();
-        };
-        // A system instruction that is made anew after a compression is often the same as before.
-        let is_known = sources
-            .state
-            .with_state(|state| state.system.as_ref().is_some_and(|it| *it == news.system));
-        if !is_known {
-            sources.log.append(Event::SystemPrompt(Arc::clone(&news.system)));
-        }
-        for notice in news.untold {
-            sources.log.append(Event::Notice(notice));
-        }
-        if let Some(text) = news.told {
-            sources.log.append(Event::Told { call, text });
-        }
-        news.system
+    fn known(&self) -> KnownInstructions {
+        self.sources.transcript.lock().instructions().clone()
     }
-    /// Reads the files again, also those in the directories `more`. `servers`: the texts of the MCP servers, by name.
-    /// Blocks.
-    fn read(&self, more: Vec<PathBuf>, servers: BTreeMap<String, String>) -> ContextUpdate {
-        let mut known = self.known.lock();
-        let mut below = known.below.clone();
-        below.extend(more);
-        let files = self.sources.memory.read(&self.sources.workspace, &below);
-        below.retain(|dir| files.iter().any(|file| file.path.starts_with(dir)));
-        known.below = below;
-        let before = mem::replace(&mut known.files, files);
-        let new = known.files.iter().filter(|file| !before.contains(file));
-        let untold = new.filter_map(|file| {
-            let why = file.content.as_ref().err()?;
-            Some(format!("{} is not sent to the model: {why}", file.path.display()))
+
+    /// Makes the system instruction of a conversation that begins, and returns it.
+    async fn begin(
+        self: &Arc<Self>,
+        known: &KnownInstructions,
+        surroundings: &[SurroundingLine],
+    ) -> Arc<str> {
+        let sources = &self.sources;
+        let instructions = Arc::clone(self);
+        let (below, servers) = (directories(known.told()), sources.servers.instructions());
+        let read = blocking(move || {
+            let host = &instructions.sources.host;
+            let most = host.limits.tree_entries;
+            let tree = if most > 0 { host.workspace.tree(most) } else { String::new() };
+            (instructions.read(below, servers), tree)
         });
-        let untold = untold.collect();
-        let Some(system) = known.system.clone() else {
-            let beginning = self.beginning() + &written(&known.files) + &from_servers(&servers);
-            let system: Arc<str> = beginning.into();
-            known.system = Some(Arc::clone(&system));
-            known.servers = servers;
-            self.note(&known);
-            return ContextUpdate { system, told: None, untold };
+        let read = read.await;
+        let today = (sources.today)();
+        let Ok((written, tree)) = read else {
+            // The reading has panicked, which is logged. An agent that follows fewer instructions is better than none.
+            let place = Place { surroundings, tree: "", today };
+            return system(&place).into();
         };
-        let mut told = changes(&before, &known.files).unwrap_or_default();
-        let is_new = |(name, text): &(&String, &String)| known.servers.get(*name) != Some(*text);
-        let new = servers.iter().filter(is_new);
-        let new: BTreeMap<_, _> = new.map(|(name, text)| (name.clone(), text.clone())).collect();
-        if !new.is_empty() {
-            told.push_str(&format!("\n{}", from_servers(&new)));
+        let place = Place { surroundings, tree: &tree, today };
+        let text = system(&place) + &in_words(&written.files) + &from_servers(&written.servers);
+        let text: Arc<str> = text.into();
+        if !known.is_last(&text) {
+            sources.log.append(Event::SystemPrompt(Arc::clone(&text)));
         }
-        known.servers.extend(new);
-        self.note(&known);
-        ContextUpdate { system, told: Some(told).filter(|told| !told.is_empty()), untold }
+        self.log_untold(&written.files, known.told());
+        let surroundings = by_subject(surroundings).collect();
+        let told = ToldInstructions { by_system: true, surroundings, ..written.digests() };
+        sources.log.append(Event::InstructionsTold(Arc::new(told)));
+        text
     }
 
-    /// Returns the system instruction without the instructions of people and MCP servers.
-    fn beginning(&self) -> String {
-        let InstructionSources { workspace, tree_entries, today, .. } = &self.sources;
-        system(workspace, *tree_entries, today())
+    /// Reads the instructions again, and tells the model their changes and those of these surroundings.
+    async fn tell(
+        self: &Arc<Self>,
+        known: &KnownInstructions,
+        place: NewsPlace,
+        surroundings: &[SurroundingLine],
+    ) {
+        let told = known.told();
+        let (instructions, servers) = (Arc::clone(self), self.sources.servers.instructions());
+        let below = [directories(told), place.directories].concat();
+        let Ok(written) = blocking(move || instructions.read(below, servers)).await else { return };
+        self.log_untold(&written.files, told);
+        let mut text = changes(told, &written.files).unwrap_or_default();
+        let is_new =
+            |(name, text): &(&String, &String)| told.servers.get(*name) != Some(&digest(text));
+        let new: BTreeMap<_, _> = written.servers.iter().filter(is_new).collect();
+        let new: BTreeMap<_, _> =
+            new.into_iter().map(|(name, text)| (name.clone(), text.clone())).collect();
+        if !new.is_empty() {
+            text.push_str(&format!("\n{}", from_servers(&new)));
+        }
+        let changed = surroundings::changed(surroundings, told);
+        text.push_str(&surroundings::tell(&changed, told));
+        let mut now = written.digests();
+        now.surroundings =
+            told.surroundings.clone().into_iter().chain(by_subject(&changed)).collect();
+        // A server that has gone is told of again only if its text has changed when it is back.
+        now.servers = told.servers.clone().into_iter().chain(now.servers).collect();
+        now.by_system = told.by_system;
+        if now == *told {
+            return;
+        }
+        now.by_system = false;
+        if !text.is_empty() {
+            self.sources.log.append(Event::Told { call: place.call, text });
+        }
+        self.sources.log.append(Event::InstructionsTold(Arc::new(now)));
+    }
+
+    /// Tells people which files are new or changed and not sent to the model.
+    fn log_untold(&self, files: &[MemoryFile], told: &ToldInstructions) {
+        for file in files {
+            let is_known = told.file(&path(file)).is_some_and(|known| *known == digests(file));
+            if let (Err(why), false) = (&file.content, is_known) {
+                let notice = format!("{} is not sent to the model: {why}", file.path.display());
+                self.sources.log.append(Event::Notice(notice));
+            }
+        }
+    }
+
+    /// Reads the memory files, also those in the directories `below`. Blocks.
+    fn read(
+        &self,
+        mut below: Vec<PathBuf>,
+        servers: BTreeMap<String, String>,
+    ) -> WrittenInstructions {
+        let files = self.sources.memory.read(&self.sources.host.workspace, &below);
+        below.retain(|dir| files.iter().any(|file| file.path.starts_with(dir)));
+        WrittenInstructions { files, directories: below, servers }
     }
 
     /// Returns the directories below the workspace's roots that a call was about, with the directories above them,
     /// unless an earlier call of this turn was about them. Notes them for the rest of the turn.
     fn touch(&self, places: &[PathBuf]) -> Vec<PathBuf> {
-        let roots = self.sources.workspace.roots();
+        let roots = self.sources.host.workspace.roots();
         let mut touched = self.touched.lock();
         let mut new = Vec::new();
         for path in places {
@@ -248,8 +278,43 @@ pub(crate) fn touched_directories(kind: ToolKind, invocation: &Invocation) -> Ve
     places
 }
 
+impl WrittenInstructions {
+    /// Returns the instructions as the log keeps them, without surroundings.
+    fn digests(&self) -> ToldInstructions {
+        let directories = self.directories.iter().filter_map(|dir| dir.to_str());
+        let servers = self.servers.iter().map(|(name, text)| (name.clone(), digest(text)));
+        ToldInstructions {
+            files: self.files.iter().map(digests).collect(),
+            directories: directories.map(str::to_owned).collect(),
+            servers: servers.collect(),
+            ..ToldInstructions::default()
+        }
+    }
+}
+
+/// Returns a memory file as the log keeps it.
+fn digests(file: &MemoryFile) -> ToldFile {
+    let (Ok(text) | Err(text)) = &file.content;
+    ToldFile { path: path(file), digest: digest(text), told: file.content.is_ok() }
+}
+
+/// Returns the path of a memory file as the log keeps it.
+fn path(file: &MemoryFile) -> String {
+    file.path.display().to_string()
+}
+
+/// Returns the directories below the workspace's roots that are known to have memory files.
+fn directories(told: &ToldInstructions) -> Vec<PathBuf> {
+    told.directories.iter().map(PathBuf::from).collect()
+}
+
+/// Returns lines on the surroundings as the log keeps them.
+fn by_subject(lines: &[SurroundingLine]) -> impl Iterator<Item = (String, String)> {
+    lines.iter().map(|line| (line.subject.to_owned(), line.text.clone()))
+}
+
 /// Returns the memory files as text for the system instruction.
-fn written(files: &[MemoryFile]) -> String {
+fn in_words(files: &[MemoryFile]) -> String {
     let told: String = files.iter().filter_map(block).collect();
     if told.is_empty() { told } else { format!("{WRITTEN_HEADING}{told}") }
 }
@@ -266,17 +331,17 @@ fn from_servers(servers: &BTreeMap<String, String>) -> String {
 }
 
 /// Returns the text that tells the model which memory files are new, changed or gone; `None` if none is.
-fn changes(before: &[MemoryFile], now: &[MemoryFile]) -> Option<String> {
-    let told = |files: &[MemoryFile], path: &Path| {
-        files.iter().any(|file| file.path == path && file.content.is_ok())
-    };
+fn changes(before: &ToldInstructions, now: &[MemoryFile]) -> Option<String> {
+    let is_told = |path: &str| before.file(path).is_some_and(|file| file.told);
+    let is_told_now =
+        |path: &str| now.iter().any(|file| self::path(file) == path && file.content.is_ok());
     let (mut found, mut changed, mut gone) = (String::new(), String::new(), String::new());
-    for file in now.iter().filter(|file| !before.contains(file)) {
-        let text = if told(before, &file.path) { &mut changed } else { &mut found };
+    for file in now.iter().filter(|file| before.file(&path(file)) != Some(&digests(file))) {
+        let text = if is_told(&path(file)) { &mut changed } else { &mut found };
         text.extend(block(file));
     }
-    for file in before.iter().filter(|file| file.content.is_ok() && !told(now, &file.path)) {
-        gone.push_str(&format!("- {}\n", file.path.display()));
+    for file in before.files.iter().filter(|file| file.told && !is_told_now(&file.path)) {
+        gone.push_str(&format!("- {}\n", file.path));
     }
     let parts = [(FOUND_HEADING, found), (CHANGED_HEADING, changed), (GONE_HEADING, gone)];
     let parts = parts.iter().filter(|(_, text)| !text.is_empty());

@@ -22,8 +22,6 @@ pub struct EarlierPrompt {
     pub at: Millis,
     /// Number of files that calls have changed since the turn began, without the files that are restored.
     pub changed_files: usize,
-    /// Index in the log where the turn began.
-    pub(crate) started: usize,
 }
 
 /// The prompts that the conversation can go back to, folded from the log.
@@ -40,7 +38,6 @@ struct StartedTurn {
     id: TurnId,
     prompt: Arc<[PromptPart]>,
     at: Millis,
-    started: usize,
     /// `true` if the turn changes the model's messages, as a prompt does, and a few commands do.
     is_told: bool,
 }
@@ -61,8 +58,8 @@ impl EarlierPrompts {
         let told = match &*entry.event {
             Event::TurnStarted { turn } => {
                 let prompt = self.changes.prompt(*turn);
-                let (id, at, started) = (*turn, entry.at, entry.index);
-                return self.turns.push(StartedTurn { id, prompt, at, started, is_told: true });
+                let (id, at) = (*turn, entry.at);
+                return self.turns.push(StartedTurn { id, prompt, at, is_told: true });
             }
             Event::Rewound { turn } => return self.turns.retain(|earlier| earlier.id < *turn),
             Event::CommandStarted { .. } => false,
@@ -93,7 +90,6 @@ impl EarlierPrompts {
                 text: prompt_text(&turn.prompt),
                 at: turn.at,
                 changed_files: files.len(),
-                started: turn.started,
             }));
         }
         prompts.reverse();

@@ -12,6 +12,7 @@ use super::answer_schema::{self, instruction};
 use super::compress::beginning::BEGINNING_MESSAGES;
 use super::compress::record::WorkRecord;
 use super::conversation::MessageHistory;
+use super::known_instructions::KnownInstructions;
 use super::rewind::RewoundParts;
 use crate::session::events::event::{
     CallStarted, Caller, Compressed, Event, Masked, PromptFile, PromptPart, StopReason,
@@ -19,7 +20,6 @@ use crate::session::events::event::{
 };
 use crate::session::events::log::Reader;
 use crate::session::persistence::recover::AFTER_PAUSE;
-use crate::session::state::modes::told_plan_mode;
 use tandem_approval::{Answer, Decision};
 use tandem_host::Access;
 use tandem_host::outputs::Outputs;
@@ -39,8 +39,8 @@ pub(crate) struct Transcript {
     answers: usize,
     /// Ids of the model's calls since the model last forgot the conversation.
     known_calls: HashSet<String>,
-    /// `true` if the model was last told that plan mode is on.
-    plan_told: bool,
+    /// The system instruction, and the instructions that the model knows.
+    instructions: KnownInstructions,
     /// Prompts of the turns that have not begun.
     queued: HashMap<TurnId, Vec<PromptPart>>,
     /// The turn that runs, and the position of its first message in the conversation.
@@ -95,7 +95,7 @@ impl Transcript {
             record: WorkRecord::default(),
             answers: 0,
             known_calls: HashSet::new(),
-            plan_told: false,
+            instructions: KnownInstructions::default(),
             queued: HashMap::new(),
             running: None,
             user: Vec::new(),
@@ -140,11 +140,11 @@ impl Transcript {
         last.zip(self.cut_off.as_ref()).is_some_and(|(last, cut_off)| Arc::ptr_eq(last, cut_off))
     }
 
-    /// Returns the size of the prompt in tokens. `beside` returns the number of tokens of the system instruction and
-    /// the tools. An answer that is still being streamed does not count.
-    pub(crate) fn size(&mut self, beside: impl FnOnce() -> u64) -> u64 {
+    /// Returns the size of the prompt in tokens. `tools` returns the number of tokens of the tools. An answer that is
+    /// still being streamed does not count.
+    pub(crate) fn size(&mut self, tools: impl FnOnce() -> u64) -> u64 {
         self.catch_up();
-        self.conversation.size(beside)
+        self.conversation.size(|| self.instructions.tokens() + tools())
     }
 
     /// Returns the files, todos and open calls of the conversation.
@@ -159,10 +159,10 @@ impl Transcript {
         self.answers
     }
 
-    /// Returns `true` if the model was last told that plan mode is on.
-    pub(crate) fn plan_told(&mut self) -> bool {
+    /// Returns the system instruction, and the instructions that the model knows.
+    pub(crate) fn instructions(&mut self) -> &KnownInstructions {
         self.catch_up();
-        self.plan_told
+        &self.instructions
     }
 
     /// Folds in all events that the log has now. Called after each chunk of an answer, so that no long backlog is
@@ -178,6 +178,7 @@ impl Transcript {
                 self.fold_rewound(&entry.event);
             } else {
                 self.record.fold(&entry.event);
+                self.instructions.fold(&entry.event);
                 self.fold(&entry.event);
             }
         }
@@ -195,6 +196,7 @@ impl Transcript {
     /// or which files are restored. If the session had a pause, the model must still be told, because files may have
     /// changed during the pause.
     fn fold_rewound(&mut self, event: &Event) {
+        self.instructions.fold_rewound(event);
         match event {
             Event::TurnQueued { turn, prompt, .. } => {
                 self.queued.insert(*turn, prompt.clone());
@@ -225,10 +227,7 @@ impl Transcript {
                 self.user_index = self.index;
             }
             Event::Told { call, text } => self.tell(call.as_deref(), text),
-            Event::ToldNext(text) => {
-                self.plan_told = told_plan_mode(text).unwrap_or(self.plan_told);
-                self.next.push(text.clone());
-            }
+            Event::ToldNext(text) => self.next.push(text.clone()),
             Event::MessageCompleted => self.flush(),
             Event::Compressed(short) => self.compress(short),
             Event::Masked(masked) => self.mask(masked),
@@ -248,6 +247,7 @@ impl Transcript {
             Event::TurnFinished { turn, reason } => self.turn_finished(*turn, reason),
             Event::SessionStarted(_)
             | Event::SystemPrompt(_)
+            | Event::InstructionsTold(_)
             | Event::Thought(_)
             | Event::Retry(_)
             | Event::Notice(_)
@@ -374,8 +374,6 @@ impl Transcript {
 
     fn compress(&mut self, short: &Arc<Compressed>) {
         self.flush();
-        // The text that told the model of plan mode may be among the messages that are replaced.
-        self.plan_told = false;
         let (before, now) = self.conversation.compress(short, &self.outputs);
         if let Some((_, begins)) = &mut self.running {
             // If the turn's first message is replaced, the prompt is repeated right after the new beginning.
@@ -407,7 +405,6 @@ impl Transcript {
         self.restored.clear();
         self.known_calls.clear();
         self.next.clear();
-        self.plan_told = false;
         if let Some((_, begins)) = &mut self.running {
             *begins = 0;
         }

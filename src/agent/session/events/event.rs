@@ -5,6 +5,7 @@
 //! that this version does not know is read as [`Event::Unknown`], and written again exactly as it was.
 
 mod compressed;
+mod told_instructions;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,6 +27,8 @@ use tandem_model::{self as model, Call, FinishReason, Native, Part, Retry, Usage
 
 pub(crate) use self::compressed::tokens;
 pub use self::compressed::{Compressed, Masked, QuotedMessage};
+pub(crate) use self::told_instructions::digest;
+pub use self::told_instructions::{ToldFile, ToldInstructions};
 
 /// A turn's number, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -193,6 +196,9 @@ pub enum Event {
     /// The system instruction, as the model is told it from now on. Appended when the instruction is first made, which
     /// is when a turn first asks the model, and when the instruction has changed.
     SystemPrompt(Arc<str>),
+    /// The instructions and surroundings that the model knows from now on, by the system instruction and the texts that
+    /// were added since. Appended after these, so that a later process tells the model only changes.
+    InstructionsTold(Arc<ToldInstructions>),
     /// A prompt has come, and its turn waits until the turns before it have ended.
     TurnQueued {
         turn: TurnId,

@@ -168,6 +168,7 @@ impl Projection {
             | Event::Masked(_)
             | Event::SessionStarted(_)
             | Event::SystemPrompt(_)
+            | Event::InstructionsTold(_)
             | Event::MessageCompleted
             | Event::AlwaysAllowed { .. }
             | Event::AlwaysRemoved { .. }

@@ -9,15 +9,6 @@ use crate::session::events::log::Log;
 use parking_lot::Mutex;
 use tandem_approval::{Mode, Permissions};
 
-/// Text that tells the model that plan mode is on.
-const PLAN_MODE_BEGUN: &str = "\n\n[Plan mode is on: only calls that read are allowed, and \
-    all others are refused. Explore, then answer with a plan of what you would change; it begins when \
-    the user ends plan mode.]";
-
-/// Text that tells the model that plan mode has ended.
-const PLAN_MODE_ENDED: &str = "\n\n[Plan mode has ended: other calls than those that read \
-    are allowed again, or the user is asked about them.]";
-
 /// The approval mode, and its changes.
 pub struct Modes {
     permissions: Arc<Permissions>,
@@ -49,15 +40,6 @@ impl Modes {
         self.change(mode, None)
     }
 
-    /// Tells the model that plan mode has begun or ended, if that differs from `was_on`, which the model was told last.
-    pub(crate) fn tell_plan_mode(&self, was_on: bool) {
-        let is_on = self.current() == Mode::Plan;
-        if was_on != is_on {
-            let told = if is_on { PLAN_MODE_BEGUN } else { PLAN_MODE_ENDED };
-            self.log.append(Event::ToldNext(told.to_owned()));
-        }
-    }
-
     /// Begins plan mode. Returns `false` if it was on.
     pub(crate) fn begin_plan(&self) -> Result<bool, String> {
         let _one_at_a_time = self.changes.lock();
@@ -84,15 +66,5 @@ impl Modes {
         self.permissions.set_mode(mode)?;
         self.log.append(Event::ModeChanged { mode, before_plan });
         Ok(())
-    }
-}
-
-/// Returns `true` for a text that tells the model that plan mode is on, `false` for a text that plan mode has ended,
-/// and `None` for any other text.
-pub(crate) fn told_plan_mode(text: &str) -> Option<bool> {
-    match text {
-        PLAN_MODE_BEGUN => Some(true),
-        PLAN_MODE_ENDED => Some(false),
-        _ => None,
     }
 }

@@ -34,8 +34,6 @@ pub struct SessionState {
     pub mode: Mode,
     /// The mode to return to at the end of plan mode, if a command has begun plan mode.
     pub before_plan: Option<Mode>,
-    /// The system instruction that the model was told last.
-    pub system: Option<Arc<str>>,
     /// The scopes that the user has always allowed, in the order of the answers.
     pub always: Vec<Scope>,
     /// Title that the session was given, else the first line of the first prompt that is no command, cut off if it is
@@ -97,7 +95,6 @@ impl SessionState {
                 self.title.clone_from(title);
                 self.is_named |= !by_model;
             }
-            Event::SystemPrompt(system) => self.system = Some(Arc::clone(system)),
             Event::ModelChanged { model } => self.model.clone_from(model),
             Event::ThinkingChanged { level } => self.thinking.clone_from(level),
             Event::ToolsLimited { tools } => self.tools = Some(tools.as_slice().into()),

@@ -182,7 +182,6 @@ impl CommandTurn<'_> {
     /// Makes the model forget the conversation up to now. The log itself stays.
     pub(crate) fn forget(&self) {
         self.engine.log.append(Event::Forgotten);
-        self.engine.instructions.forget_places();
         self.engine.compression.reset();
     }
 
@@ -196,7 +195,6 @@ impl CommandTurn<'_> {
     /// and so do files and settings.
     pub(crate) async fn rewind(&self, prompt: &EarlierPrompt) -> Result<(), String> {
         self.engine.log.append(Event::Rewound { turn: prompt.turn });
-        self.engine.instructions.rewind(prompt.started);
         self.engine.compression.reset();
         // The transcript folds the whole log again, which takes long for a long log, so this is done off the runtime's
         // threads.
@@ -230,10 +228,9 @@ impl CommandTurn<'_> {
         self.engine.instructions.files().await
     }
 
-    /// Tells the model the current content of all memory files anew, at the beginning of the conversation. Returns the
-    /// files.
+    /// Tells the model the current content of all memory files again with the next prompt. Returns the files.
     pub(crate) async fn refresh_memory(&self) -> Vec<MemoryFile> {
-        self.engine.instructions.begin_anew();
+        self.engine.instructions.tell_files_again().await;
         self.memory().await
     }
 

@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 
 use super::answer_check::AnswerCheck;
 use super::command::{CommandEnd, Commands, NotForModel};
+use super::instruct::{instruct, tell_surroundings};
 use super::loops::{Loop, LoopDetector};
 use super::{command, mention, resources, spans};
 use crate::session::calls::call;
@@ -115,12 +116,7 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>, mut check: AnswerCheck) -> 
     }
     engine.agents.start();
     engine.servers.settled(cancel).await;
-    // The set of tools depends on the window.
-    let learn_window = engine.model.get().learn_window();
-    if cancel.run_until_cancelled(learn_window).await.is_none() {
-        return StopReason::Cancelled { answering: true };
-    }
-    let Some(mut system) = cancel.run_until_cancelled(engine.instructions.instruct()).await else {
+    let Some(mut system) = cancel.run_until_cancelled(instruct(engine)).await else {
         return StopReason::Cancelled { answering: true };
     };
     let mut loops = LoopDetector::new(engine);
@@ -181,10 +177,9 @@ async fn answer(
     loops: &mut LoopDetector,
     cancel: &CancellationToken,
 ) -> Option<Result<ModelAnswer, model::Error>> {
-    let plan_told = engine.transcript.lock().plan_told();
-    engine.modes.tell_plan_mode(plan_told);
+    tell_surroundings(engine).await;
     if compress::if_needed(engine, cancel).await {
-        *system = engine.instructions.instruct().await;
+        *system = instruct(engine).await;
     }
     let mut tried = 0;
     loop {
@@ -196,7 +191,7 @@ async fn answer(
         if !is_too_long || !compress::as_needed(engine, &mut tried, cancel).await? {
             return Some(answer);
         }
-        *system = engine.instructions.instruct().await;
+        *system = instruct(engine).await;
     }
 }
 

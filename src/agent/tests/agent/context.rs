@@ -130,16 +130,16 @@ async fn the_model_is_told_the_day_on_which_the_conversation_began() {
     });
     let session = Session::new(parts);
     for (prompt, expected) in
-        [("one", "Tuesday, 2026-02-03."), ("two", "Tuesday, 2026-02-03."), ("/memory refresh", "")]
+        [("one", "Tuesday, 2026-02-03."), ("two", "Tuesday, 2026-02-03."), ("/clear", "")]
     {
         turn(&session, text(prompt)).await;
         let system = spy.system.lock().unwrap().clone();
         let told =
-            system.contains(&format!("\nDate when the conversation began, in UTC: {expected}"));
+            system.contains(&format!("\n- Date when the conversation began, in UTC: {expected}"));
         assert!(told, "{system}");
         day.store(4, std::sync::atomic::Ordering::Relaxed);
     }
-    // `/memory refresh` made the system instruction anew, with the new date.
+    // After `/clear` another conversation begins, with the new date.
     turn(&session, text("three")).await;
     assert!(spy.system.lock().unwrap().contains("Wednesday, 2026-02-04.\n"));
 }

@@ -15,8 +15,8 @@ use tandem_agent::session::{
     FileLocation, Masked, Mode, Origin, PrincipalId, PromptFile, PromptPart, PromptTags,
     PushConfig, Question, QuestionSubject, QuotedMessage, ResultContent, RuleName, SavedPlace,
     Scope, ServerAnswer, Session, SessionStarted, SessionState, ShareRole, StopReason, Summary,
-    TaskEvent, Todo, TodoStatus, ToolKind, ToolOutcome, ToolOutput, TurnId, UnknownOutcome,
-    WebSource, explain_unknown_outcome,
+    TaskEvent, Todo, TodoStatus, ToldFile, ToldInstructions, ToolKind, ToolOutcome, ToolOutput,
+    TurnId, UnknownOutcome, WebSource, explain_unknown_outcome,
 };
 use tandem_content::media::Media;
 use tandem_host::preimages::{ContentId, FileChange, Preimage};
@@ -54,6 +54,7 @@ fn is_listed(event: &Event) -> bool {
     match event {
         Event::SessionStarted(_) => true,
         Event::SystemPrompt(_) => true,
+        Event::InstructionsTold(_) => true,
         Event::TurnQueued { .. } => true,
         Event::TurnStarted { .. } => true,
         Event::TurnResumed { .. } => true,
@@ -675,6 +676,20 @@ fn every() -> Vec<Event> {
     let (title, name) = ("`a.zip`".to_owned(), "outputs/attachment.a.0f.zip".to_owned());
     let file = PromptPart::File(PromptFile { title, name, bytes: 22 });
     all.push(queued(vec![file], Origin::Editor, plain()));
+    let pair = |name: &str, text: &str| [(name.to_owned(), text.to_owned())].into();
+    let file = ToldFile {
+        path: "/p/AGENTS.md".to_owned(),
+        digest: "6-85944171f73967e8".to_owned(),
+        told: true,
+    };
+    all.push(Event::InstructionsTold(Arc::new(ToldInstructions {
+        by_system: true,
+        files: vec![file],
+        directories: vec!["/p/sub".to_owned()],
+        servers: pair("git", "0-cbf29ce484222325"),
+        surroundings: pair("model", "Your model id: `m`."),
+    })));
+    all.push(Event::InstructionsTold(Arc::default()));
     all
 }
 

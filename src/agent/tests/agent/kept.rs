@@ -74,8 +74,17 @@ fn registry(
     answers: Answers,
     tools: Vec<Fake>,
 ) -> (Arc<Sessions>, Arc<Mutex<Vec<String>>>) {
+    registry_in(Arc::new(tempfile::tempdir().unwrap()), store, answers, tools)
+}
+
+/// Returns such a registry, whose sessions work in a directory that also others work in.
+fn registry_in(
+    project: Arc<tempfile::TempDir>,
+    store: Arc<dyn Store>,
+    answers: Answers,
+    tools: Vec<Fake>,
+) -> (Arc<Sessions>, Arc<Mutex<Vec<String>>>) {
     let (model, told) = Spy::new(answers);
-    let project = tempfile::tempdir().unwrap();
     let make = move |_: &SessionRequest, storage| {
         let tool = |fake: &Fake| -> Arc<dyn Tool> { Arc::new(fake.clone()) };
         let tools = tools.iter().map(tool).collect();
@@ -149,16 +158,17 @@ async fn a_session_without_a_prompt_leaves_nothing() {
 /// Returns the messages of the last request in a conversation of two prompts, without the notice of a restart.
 /// `restarts`: a restart comes between the prompts.
 async fn told_at_the_end(restarts: bool) -> Vec<String> {
-    let place = Place::new();
+    let (place, project) = (Place::new(), Arc::new(tempfile::tempdir().unwrap()));
     let before = vec![calls(&["a", "b"]), says("done")];
     if restarts {
-        let (sessions, _) = registry(place.store(), before, vec![look()]);
+        let (sessions, _) = registry_in(Arc::clone(&project), place.store(), before, vec![look()]);
         let loaded = create(&sessions);
         let id = loaded.id().to_owned();
         ask(&loaded, "one").await;
         end(&sessions).await;
         drop(loaded);
-        let (sessions, told) = registry(place.store(), vec![says("again")], vec![look()]);
+        let again = vec![says("again")];
+        let (sessions, told) = registry_in(project, place.store(), again, vec![look()]);
         let loaded = load(&sessions, &id).await;
         ask(&loaded, "two").await;
         end(&sessions).await;

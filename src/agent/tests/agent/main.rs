@@ -19,6 +19,7 @@ mod saved_workspace;
 mod session;
 mod sessions;
 mod short_tools;
+mod surroundings;
 mod told;
 mod typed;
 mod undo;

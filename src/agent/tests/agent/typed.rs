@@ -50,9 +50,8 @@ async fn a_command_line_runs_unasked_and_the_model_sees_its_output_with_the_next
 
         --- I ran this myself; its output ---
         Output: 42
-        user: what was that?
-
-        [Plan mode is on: only calls that read are allowed, and all others are refused. Explore, then answer with a plan of what you would change; it begins when the user ends plan mode.]"#]].assert_eq(&told);
+        user: what was that?"#]]
+    .assert_eq(&told);
 }
 
 #[tokio::test]

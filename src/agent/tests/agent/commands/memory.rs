@@ -77,16 +77,22 @@ async fn a_change_is_told_with_the_next_prompt_and_the_beginning_stays() {
 }
 
 #[tokio::test]
-async fn refresh_puts_what_is_written_now_at_the_beginning() {
-    let stage = Stage::new(vec![says("1"), says("2")]);
+async fn after_a_refresh_all_files_are_told_again_and_the_beginning_stays() {
+    let stage = Stage::new(vec![says("1"), says("2"), says("3")]);
     fs::write(stage.project("GEMINI.md"), "old").unwrap();
+    fs::write(stage.project("AGENTS.md"), "stays").unwrap();
     stage.turn("one").await;
+    let system = stage.system();
     fs::write(stage.project("GEMINI.md"), "new!").unwrap();
     contains(&stage.output("/memory refresh").await, &["GEMINI.md`: 4 characters"]);
     stage.turn("two").await;
-    let system = stage.system();
-    assert!(system.contains(&block(&stage.project("GEMINI.md"), "new!")), "{system}");
-    assert_eq!(stage.told().last().unwrap(), "user: two");
+    assert_eq!(stage.system(), system);
+    let blocks =
+        block(&stage.project("GEMINI.md"), "new!") + &block(&stage.project("AGENTS.md"), "stays");
+    let note = "[What is written down for you has changed; this takes the place of what it said.]";
+    assert_eq!(stage.told().last().unwrap(), &format!("user: two\n\n{note}\n{blocks}"));
+    stage.turn("three").await;
+    assert_eq!(stage.told().last().unwrap(), "user: three");
 }
 
 #[tokio::test]

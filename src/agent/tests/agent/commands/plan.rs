@@ -1,11 +1,12 @@
 //! `/plan`.
 
 use serde_json::json;
-use tandem_agent::session::{Event, ToolOutcome};
+use tandem_agent::session::{Answer, Event, Origin, ToolOutcome};
 use tandem_approval::Mode;
 use tandem_tools as tools;
 
 use super::{Stage, calls, says};
+use test_fakes::{is_end, text, until};
 
 /// Returns all outputs of a command.
 async fn said(stage: &Stage, command: &str) -> String {
@@ -87,19 +88,34 @@ async fn the_model_is_told_when_plan_mode_begins_and_ends_and_nothing_between() 
     stage.session.modes().set(Mode::Plan).unwrap();
     stage.turn("/clear").await;
     stage.turn("sixth").await;
-    assert_eq!(told_of_plan(&stage), [("user: sixth".to_owned(), true)]);
+    // The conversation begins anew, so its system instruction has the mode.
+    assert_eq!(told_of_plan(&stage), []);
+    assert!(stage.system().contains("\n- Plan mode is on: "), "{}", stage.system());
 }
 
 #[tokio::test]
-async fn a_change_of_the_mode_in_the_middle_of_a_turn_is_told_with_the_next_results() {
-    let read = calls("list_directory", json!({ "path": "." }));
-    let stage = Stage::with(vec![read, says("done")], |parts| tandem_agent::session::Parts {
-        tools: tools::all(),
-        mode: Mode::Plan,
-        ..parts
-    });
-    stage.turn("go").await;
+async fn a_change_of_the_mode_in_the_middle_of_a_turn_is_told_once_with_the_next_results() {
+    let read = || calls("list_directory", json!({ "path": "." }));
+    let write = || calls("write_file", json!({ "file_path": "a.txt", "content": "a" }));
+    let answers = vec![read(), write(), read(), says("done"), says("again")];
+    let stage =
+        Stage::with(answers, |parts| tandem_agent::session::Parts { tools: tools::all(), ..parts });
+    // The mode changes while the call waits for the answer to its question.
+    let mut log = stage.session.events(0);
+    stage.session.prompt(text("go"), Origin::Editor);
+    let asked = until(
+        &mut log,
+        |event| matches!(event, Event::CallStarted(started) if started.question.is_some()),
+    );
+    let asked = asked.await;
+    let Event::CallStarted(asked) = &**asked.last().unwrap() else { unreachable!() };
+    stage.session.modes().set(Mode::AutoEdit).unwrap();
+    stage.session.answer(&asked.call.id, Answer::Once { edited: None }, Origin::Editor).unwrap();
+    until(&mut log, is_end).await;
+    stage.turn("and now?").await;
     let told = stage.told();
-    assert!(told[0].starts_with("user: go\n\n[Plan mode is on"), "{told:?}");
-    assert_eq!(told_of_plan(&stage).len(), 1);
+    let says_it = |line: &&String| line.contains("[Approval mode `auto_edit`: ");
+    let saying: Vec<_> = told.iter().filter(says_it).collect();
+    assert!(saying.len() == 1 && saying[0].starts_with("results: write_file-2 "), "{told:#?}");
+    assert!(stage.system().contains("\n- Approval mode `default`: "), "{}", stage.system());
 }

@@ -30,14 +30,14 @@ fn cut_before(place: &Place, id: &str, kind: &str) {
 /// Returns the messages that the model is told after `/continue`, in a session whose agent was killed. The log ends
 /// before the first line that contains `cut`.
 async fn told_when_going_on(answers: Answers, cut: &str) -> Vec<String> {
-    let place = Place::new();
-    let (sessions, _) = registry(place.store(), answers, vec![look()]);
+    let (place, project) = (Place::new(), Arc::new(tempfile::tempdir().unwrap()));
+    let (sessions, _) = registry_in(Arc::clone(&project), place.store(), answers, vec![look()]);
     let loaded = create(&sessions);
     ask(&loaded, "one").await;
     let id = loaded.id().to_owned();
     end(&sessions).await;
     cut_before(&place, &id, cut);
-    let (sessions, told) = registry(place.store(), vec![says("on")], vec![look()]);
+    let (sessions, told) = registry_in(project, place.store(), vec![says("on")], vec![look()]);
     let loaded = load(&sessions, &id).await;
     ask(&loaded, "/continue").await;
     let reason = events(loaded.session()).pop().unwrap().1;

@@ -182,9 +182,14 @@ async fn what_people_have_written_is_never_summed_up() {
         turn(&session, prompt).await;
     }
     let told = model.told.lock().unwrap();
-    let system = told.last().unwrap().system.to_string();
-    assert!(!told[0].system.contains(of_sub));
-    assert!(system.contains(of_project) && system.contains(of_sub), "{system}");
+    let (first, last) = (&told[0], told.last().unwrap());
+    assert_eq!(first.system, last.system);
+    assert!(first.system.contains(of_project) && !first.system.contains(of_sub));
+    // What was told with a call's result is told again, after the summary that stands for the result.
+    let prompt = last.messages.iter().rev().find(|message| matches!(***message, Message::User(_)));
+    let prompt = user(prompt.unwrap());
+    assert!(prompt.starts_with("three\n\n[More that the user and the project have"), "{prompt}");
+    assert_eq!(all_text(last).matches(of_sub).count(), 1);
 }
 
 /// Returns a session whose model reads one file in each turn, with a text, and then ends the turn.
