@@ -19,6 +19,7 @@ const NOT_FOR_PEOPLE: &[(&str, &str)] = &[
     ("src/agent/session/context/compress/summary.rs", "the model, which writes a summary"),
     ("src/agent/session/context/instructions.rs", "the model: its instructions"),
     ("src/agent/session/context/prompt.rs", "the model: its instructions"),
+    ("src/agent/session/context/repository.rs", "the model: the state of git"),
     ("src/agent/session/context/surroundings.rs", "the model: its surroundings"),
     ("src/agent/sessions/export/html.rs", "a browser: HTML"),
     ("src/frontends/tui/highlight.rs", "the program: keywords of languages"),

@@ -9,6 +9,7 @@ pub(crate) mod instructions;
 pub(crate) mod known_instructions;
 pub(crate) mod memory;
 pub(crate) mod prompt;
+mod repository;
 pub(crate) mod rewind;
 pub(crate) mod surroundings;
 pub(crate) mod transcript;

@@ -109,6 +109,7 @@ impl Parts {
         let instructions = Instructions::new(InstructionSources {
             memory: self.memory,
             host: Arc::clone(&host),
+            permissions: Arc::clone(&permissions),
             today: self.today,
             servers: Arc::clone(&hub),
             log: log.clone(),

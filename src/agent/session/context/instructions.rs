@@ -13,11 +13,13 @@ use std::sync::Arc;
 use super::known_instructions::KnownInstructions;
 use super::memory::{Memory, MemoryFile};
 use super::prompt::{Place, system};
+use super::repository::RepositoryReader;
 use super::surroundings::{self, SurroundingLine};
 use super::transcript::Transcript;
 use crate::session::events::event::{Event, ToldFile, ToldInstructions, digest};
 use crate::session::events::log::Log;
 use parking_lot::Mutex;
+use tandem_approval::Permissions;
 use tandem_content::blocking::blocking;
 use tandem_host::{Access, FileLocation, Host, Invocation, ToolKind};
 use tandem_mcp::Hub;
@@ -29,6 +31,7 @@ pub type Today = Arc<dyn Fn() -> jiff::civil::Date + Send + Sync>;
 pub(crate) struct InstructionSources {
     pub(crate) memory: Memory,
     pub(crate) host: Arc<Host>,
+    pub(crate) permissions: Arc<Permissions>,
     pub(crate) today: Today,
     pub(crate) servers: Arc<Hub>,
     pub(crate) log: Log,
@@ -162,14 +165,15 @@ impl Instructions {
             let tree = if most > 0 { host.workspace.tree(most) } else { String::new() };
             (instructions.read(below, servers), tree)
         });
-        let read = read.await;
+        let repository = RepositoryReader::new(Arc::clone(&sources.permissions), &sources.host);
+        let (read, repository) = tokio::join!(read, repository.describe());
         let today = (sources.today)();
         let Ok((written, tree)) = read else {
             // The reading has panicked, which is logged. An agent that follows fewer instructions is better than none.
-            let place = Place { surroundings, tree: "", today };
+            let place = Place { surroundings, repository: &repository, tree: "", today };
             return system(&place).into();
         };
-        let place = Place { surroundings, tree: &tree, today };
+        let place = Place { surroundings, repository: &repository, tree: &tree, today };
         let text = system(&place) + &in_words(&written.files) + &from_servers(&written.servers);
         let text: Arc<str> = text.into();
         if !known.is_last(&text) {
