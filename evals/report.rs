@@ -190,3 +190,41 @@ pub(crate) fn list(tasks: &[Task]) -> String {
 pub(crate) fn dollars(amount: f64) -> String {
     format!("${amount:.4}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_as_they_were_written() {
+        let why = || "because".to_owned();
+        let verdicts = [
+            Verdict::Solved,
+            Verdict::NotSolved { why: why() },
+            Verdict::Skipped { why: why() },
+            Verdict::Broken { why: why(), fatal: true },
+        ];
+        let run =
+            |verdict| Attempt { verdict, rounds: 3, cost_usd: Some(0.25), ..Attempt::default() };
+        let runs: Vec<_> = verdicts.into_iter().map(run).collect();
+        let (model, arguments) = ("m".to_owned(), vec!["--thinking".to_owned()]);
+        let totals = Totals::of(&runs);
+        let results = Results { model, arguments, max_rounds: 50, sandbox: true, totals, runs };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        results.write(file.path()).unwrap();
+        let read = Results::read(file.path()).unwrap();
+        let json = |results: &Results| serde_json::to_value(results).unwrap();
+        assert_eq!(json(&read), json(&results));
+        assert_eq!((read.totals.solved, read.totals.skipped, read.totals.broken), (1, 1, 1));
+    }
+
+    #[test]
+    fn the_cost_is_known_if_that_of_each_run_is() {
+        let run = |verdict, cost_usd| Attempt { verdict, cost_usd, ..Attempt::default() };
+        let skipped = || Verdict::Skipped { why: String::new() };
+        let runs = [run(Verdict::Solved, Some(0.5)), run(skipped(), None)];
+        assert_eq!(Totals::of(&runs).cost_usd, Some(0.5));
+        let runs = [run(Verdict::Solved, Some(0.5)), run(Verdict::Solved, None)];
+        assert_eq!(Totals::of(&runs).cost_usd, None);
+    }
+}

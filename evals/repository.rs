@@ -13,6 +13,7 @@ use super::task::Task;
 /// Settings of git for the agent and for the commits that a repository begins with.
 const GIT_CONFIG: &str = "[user]\n\tname = Robin Doe\n\temail = robin@example.org\n\
     [init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n";
+
 /// Time of the commits that a repository begins with.
 const COMMIT_TIME: &str = "2026-01-05T09:00:00Z";
 
@@ -30,7 +31,8 @@ pub(crate) struct Arena {
 impl Arena {
     /// Makes the folders, and the repository in them.
     pub(crate) fn new(task: &Task) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("evals-").tempdir()?;
+        // The model sees this name, too: it should not tell the model that its work is measured.
+        let folder = tempfile::Builder::new().prefix("robin-").tempdir()?;
         let mut arena = Self { folder, base_commit: String::new() };
         for folder in [arena.home(), arena.project()] {
             fs::create_dir_all(folder)?;
