@@ -38,8 +38,12 @@ impl ModelApi {
         match provider {
             Provider::Vertex if vertex::is_claude(id) => Self::Anthropic,
             Provider::Gemini | Provider::Vertex => Self::Gemini,
-            Provider::OpenAi | Provider::Azure | Provider::Named(_) => Self::OpenAi(None),
-            Provider::LlamaCpp | Provider::LmStudio | Provider::Vllm => Self::OpenAi(None),
+            Provider::OpenAi
+            | Provider::LlamaCpp
+            | Provider::LmStudio
+            | Provider::Vllm
+            | Provider::Azure
+            | Provider::Named(_) => Self::OpenAi(None),
             Provider::Anthropic => Self::Anthropic,
             Provider::Bedrock => match BedrockDoor::of(id) {
                 BedrockDoor::Messages | BedrockDoor::AreaMessages => Self::Anthropic,

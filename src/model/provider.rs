@@ -57,12 +57,13 @@ impl Provider {
     ];
 
     /// Programs that people run on their own machine, each with an address of its own there.
-    pub const LOCAL: [Self; 4] = [Self::Ollama, Self::LlamaCpp, Self::LmStudio, Self::Vllm];
+    pub const LOCAL_PROGRAMS: [Self; 4] =
+        [Self::Ollama, Self::LlamaCpp, Self::LmStudio, Self::Vllm];
 
     /// Returns `true` for a program that people run on their own machine. It needs no key, and has the models that they
     /// have given it.
     pub fn is_local(self) -> bool {
-        Self::LOCAL.contains(&self)
+        Self::LOCAL_PROGRAMS.contains(&self)
     }
 
     /// Returns the name used in ids, on the command line, in the settings and in the key file.
@@ -111,8 +112,14 @@ impl Provider {
             Self::Anthropic => Some("api.anthropic.com"),
             Self::OpenRouter => Some("openrouter.ai"),
             Self::GitHub => Some("models.github.ai"),
-            Self::Ollama | Self::LlamaCpp | Self::LmStudio | Self::Vllm => None,
-            Self::Azure | Self::Bedrock | Self::Vertex | Self::Named(_) => None,
+            Self::Ollama
+            | Self::LlamaCpp
+            | Self::LmStudio
+            | Self::Vllm
+            | Self::Azure
+            | Self::Bedrock
+            | Self::Vertex
+            | Self::Named(_) => None,
         }
     }
 

@@ -154,7 +154,7 @@ impl Credentials {
     /// Returns the provider that is used if the user asks for none: the first provider that is set up.
     pub fn first_set_up(&self) -> Option<Provider> {
         let order = [Provider::Gemini, Provider::Anthropic, Provider::OpenAi];
-        let mut order = order.into_iter().chain(Provider::LOCAL);
+        let mut order = order.into_iter().chain(Provider::LOCAL_PROGRAMS);
         order.find(|provider| self.is_set_up(*provider))
     }
 

@@ -126,11 +126,11 @@ impl Env {
     /// Returns the programs on this machine that are asked for their models: those that `TANDEM_LOCAL_SERVERS` names,
     /// none if it is set and empty, else all known ones.
     pub fn local_servers(&self) -> Vec<Provider> {
-        let Some(names) = self.vars.get(LOCAL_SERVERS_VARIABLE) else {
-            return Provider::LOCAL.to_vec();
+        let Some(wanted) = self.vars.get(LOCAL_SERVERS_VARIABLE) else {
+            return Provider::LOCAL_PROGRAMS.to_vec();
         };
-        let named: Vec<_> = names.split(',').map(str::trim).collect();
-        Provider::LOCAL.into_iter().filter(|it| named.contains(&it.name())).collect()
+        let wanted: Vec<_> = wanted.split(',').map(str::trim).collect();
+        Provider::LOCAL_PROGRAMS.into_iter().filter(|it| wanted.contains(&it.name())).collect()
     }
 
     /// Returns the user's `.gemini` directory.

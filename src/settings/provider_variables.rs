@@ -134,15 +134,9 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
             get_a_key: "https://ollama.com/settings/keys",
             ..NO_VARIABLES
         },
-        Provider::LlamaCpp => {
-            &ProviderVariables { url: "http://127.0.0.1:8080/v1", bearer: true, ..NO_VARIABLES }
-        }
-        Provider::LmStudio => {
-            &ProviderVariables { url: "http://127.0.0.1:1234/v1", bearer: true, ..NO_VARIABLES }
-        }
-        Provider::Vllm => {
-            &ProviderVariables { url: "http://127.0.0.1:8000/v1", bearer: true, ..NO_VARIABLES }
-        }
+        Provider::LlamaCpp => &LLAMA_CPP_VARIABLES,
+        Provider::LmStudio => &LM_STUDIO_VARIABLES,
+        Provider::Vllm => &VLLM_VARIABLES,
         Provider::OpenRouter => &ProviderVariables {
             keys: &["OPENROUTER_API_KEY"],
             url: "https://openrouter.ai/api/v1",
@@ -158,6 +152,20 @@ pub(super) fn provider_variables(provider: Provider) -> &'static ProviderVariabl
         Provider::Vertex => &VERTEX_VARIABLES,
         Provider::Named(_) => &NO_VARIABLES,
     }
+}
+
+/// Usual address of the server of llama.cpp.
+const LLAMA_CPP_VARIABLES: ProviderVariables = local_program("http://127.0.0.1:8080/v1");
+
+/// Usual address of LM Studio.
+const LM_STUDIO_VARIABLES: ProviderVariables = local_program("http://127.0.0.1:1234/v1");
+
+/// Usual address of vLLM.
+const VLLM_VARIABLES: ProviderVariables = local_program("http://127.0.0.1:8000/v1");
+
+/// Returns the facts on a program at its usual address of this machine. The settings alone give it another address.
+const fn local_program(url: &'static str) -> ProviderVariables {
+    ProviderVariables { url, bearer: true, ..NO_VARIABLES }
 }
 
 /// Variables of GitHub Models.

@@ -211,9 +211,7 @@ impl Ui {
             }
             Some((Local::Mode, name)) => self.name_mode(&name),
             Some((Local::Model, _)) => self.offer_models(),
-            Some((Local::Thinking, _)) if self.offer_levels() => {}
-            // The session's own command says why there is nothing to choose.
-            Some((Local::Thinking, _)) => self.send(&typed),
+            Some((Local::Thinking, _)) => self.offer_levels(&typed),
             Some((Local::Resume, filter)) => self.offer_sessions(&filter),
             Some((Local::Rewind, _)) => self.offer_rewind(),
             Some((Local::Quit, _)) => self.quits = Some(Quit::Wanted),

@@ -76,14 +76,13 @@ impl ModelMenu {
             items.extend(group.models.into_iter().map(|model| (place.clone(), model)));
         }
         let CurrentModel { id, thinking, .. } = &self.current;
-        match items.iter_mut().find(|(_, model)| model.id == *id) {
-            // The model itself may know more of its levels than the catalog.
-            Some((_, model)) => model.thinking = thinking.clone(),
-            None => {
-                let thinking = thinking.clone();
-                let model = OfferedModel { id: id.clone(), window: None, price: None, thinking };
-                items.insert(0, (String::new(), model));
-            }
+        // The model itself may know more of its levels than the catalog.
+        let thinking = thinking.clone();
+        if let Some((_, model)) = items.iter_mut().find(|(_, model)| model.id == *id) {
+            model.thinking = thinking;
+        } else {
+            let model = OfferedModel { id: id.clone(), window: None, price: None, thinking };
+            items.insert(0, (String::new(), model));
         }
         let at = items.iter().position(|(_, model)| model.id == *id);
         let rows = items.into_iter().map(|(place, model)| {

@@ -22,10 +22,13 @@ impl Ui {
         });
     }
 
-    /// Offers the levels of thinking of the model that answers. Returns `false` if it offers none.
-    pub(super) fn offer_levels(&mut self) -> bool {
+    /// Offers the levels of thinking of the model that answers. If it offers none, the session gets the typed command,
+    /// and says so.
+    pub(super) fn offer_levels(&mut self, typed: &str) {
         self.state.models = self.current_model().and_then(ModelMenu::of_levels);
-        self.state.models.is_some()
+        if self.state.models.is_none() {
+            self.send(typed);
+        }
     }
 
     fn current_model(&self) -> Option<CurrentModel> {

@@ -7,7 +7,7 @@ use tandem_model::endpoint::Endpoint;
 use tandem_model::model_api::ModelApi;
 use tandem_model::provider::Provider;
 use tandem_model::server_default::ServerDefault;
-use tandem_model::{Error, Model, ServerModel};
+use tandem_model::{Error, Model as _, ServerModel};
 use test_support::api_server::{Reply, Server};
 
 /// Returns the model of a server. Opening one fails, and notes the id.

@@ -268,7 +268,7 @@ fn a_program_of_this_machine_has_its_usual_address_and_needs_no_key() {
     check("lmstudio", "http://127.0.0.1:1234/v1");
     check("vllm", "http://127.0.0.1:8000/v1");
     let credentials = Place::new().credentials(&[]);
-    for provider in Provider::LOCAL {
+    for provider in Provider::LOCAL_PROGRAMS {
         assert!(!credentials.is_set_up(provider), "{provider}: no address says that it runs");
     }
 }
@@ -306,7 +306,7 @@ fn programs_of_this_machine_are_looked_for_as_a_variable_says() {
         let credentials = Place::new().credentials(vars.as_slice());
         assert_eq!(credentials.env().local_servers(), expected, "{value:?}");
     };
-    check(None, &Provider::LOCAL);
+    check(None, &Provider::LOCAL_PROGRAMS);
     check(Some(""), &[]);
     check(Some("vllm, ollama"), &[Provider::Ollama, Provider::Vllm]);
     check(Some("openai"), &[]);
