@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::endpoint::Endpoint;
 use super::http::{self, Http};
@@ -88,7 +88,8 @@ impl Lister {
                 ModelApi::Gemini | ModelApi::Anthropic => Ok(Vec::new()),
             }
         };
-        let mut listed = timeout(limit, list).await.map_err(|_| {
+        let deadline = Instant::now() + limit;
+        let mut listed = timeout_at(deadline, list).await.map_err(|_| {
             let address = shown_address(&endpoint.url);
             Error::Unavailable(format!("{address} does not list its models soon. Try again."))
         })??;
@@ -98,9 +99,9 @@ impl Lister {
             && only.window.is_none()
             && is_local
         {
-            // llama.cpp has one model, and tells its window at another path.
+            // LM Studio, and llama.cpp before the list had it, tell the window at another path.
             let window = openai::window(http, endpoint, &only.id);
-            only.window = timeout(limit, window).await.ok().flatten();
+            only.window = timeout_at(deadline, window).await.ok().flatten();
         }
         Ok(listed)
     }

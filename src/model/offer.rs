@@ -34,7 +34,7 @@ pub struct OfferedModel {
     pub window: Option<u64>,
     /// Price of the model's tokens today, if it is known.
     pub price: Option<TokenPrice>,
-    /// Levels of thinking that the model offers.
+    /// Levels of thinking that the model is known to offer.
     pub thinking: ThinkingLevels,
 }
 

@@ -91,9 +91,10 @@ impl ServerChoice {
         let listed = match Lister::patient().list(self.api, &endpoint, ListForm::Any).await {
             Ok(listed) => listed,
             Err(error) => {
+                let is_down = matches!(error, Error::Unavailable(_));
                 return match (&self.usual, error) {
                     // A gateway may list nothing, and have the usual models.
-                    (Some(usual), _) if !http::is_self_hosted(&endpoint.url) => {
+                    (Some(usual), _) if !is_down || !http::is_self_hosted(&endpoint.url) => {
                         Ok(found(usual, false))
                     }
                     (_, Error::Unavailable(_)) if http::is_local(&endpoint.url) => {

@@ -118,11 +118,13 @@ const MODEL_LIST: ModelList = ModelList {
     classify: |report, info| report.classify(info),
     max_body: MAX_LIST_BODY,
     read: |list| {
-        let names = list.get("models")?.as_array()?.iter();
-        let names = names.filter_map(|model| model.get("name")?.as_str());
+        let models = list.get("models")?.as_array()?;
+        let names = models.iter().filter_map(|model| model.get("name")?.as_str());
         // Ollama itself assumes the tag `latest`.
         let short = |name: &str| name.strip_suffix(":latest").unwrap_or(name).to_owned();
-        Some(names.map(short).collect())
+        let names: Vec<_> = names.map(short).collect();
+        // Another program may list its own things under this name.
+        (!names.is_empty() || models.is_empty()).then_some(names)
     },
 };
 

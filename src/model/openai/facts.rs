@@ -186,7 +186,9 @@ fn ids(list: &Value) -> Option<Vec<String>> {
 fn listed(list: &Value) -> Option<Vec<ListedModel>> {
     let model = |item: &Value| {
         let id = item.get("id")?.as_str()?.to_owned();
-        Some(ListedModel { id, window: offered_window(item) })
+        // The list of llama.cpp has the window with which it runs the model.
+        let running = || number(item.get("meta")?, "n_ctx");
+        Some(ListedModel { id, window: offered_window(item).or_else(running) })
     };
     Some(items(list)?.iter().filter_map(model).collect())
 }

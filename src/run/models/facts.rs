@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use super::properties;
 use super::served::AskedServer;
+use tandem_model::ThinkingLevels;
 use tandem_model::catalog::Catalog;
+use tandem_model::listing::ListedModel;
 use tandem_model::offer::{ModelGroup, OfferedModel};
 use tandem_settings::Credentials;
 
@@ -35,8 +37,12 @@ impl ModelFacts {
     /// Returns the models of a server as people are offered them; `None` if no model server has answered.
     pub(in super::super) fn group(&self, server: AskedServer) -> Option<ModelGroup> {
         let AskedServer { provider, address, models } = server;
-        let models = models?.into_iter();
-        let models = models.map(|it| self.offered(provider.qualify(&it.id), it.window)).collect();
+        let model = |listed: ListedModel| OfferedModel {
+            // The catalog has levels for any model of an API, and does not know which of them this model takes.
+            thinking: ThinkingLevels::default(),
+            ..self.offered(provider.qualify(&listed.id), listed.window)
+        };
+        let models = models?.into_iter().map(model).collect();
         Some(ModelGroup { provider, address: Some(address), models })
     }
 }

@@ -38,11 +38,13 @@ pub(super) fn to_ask(
         let endpoint = credentials.endpoint(provider).ok()?;
         let api = servers.providers().api(provider, "");
         let listed = servers.get(provider).map(|server| server.models.clone()).unwrap_or_default();
-        Some(ModelServerToAsk { endpoint, api, form, listed })
+        // Of other APIs, the catalog has the models.
+        let lists = matches!(api, ModelApi::OpenAi(_) | ModelApi::Ollama);
+        (lists || !listed.is_empty()).then_some(ModelServerToAsk { endpoint, api, form, listed })
     };
     let is_chosen = |provider: &Provider| match provider {
         Provider::Named(_) => true,
-        Provider::OpenAi => !credentials.is_own(*provider),
+        Provider::OpenAi => !credentials.has_usual_server(*provider),
         provider if provider.is_local() && credentials.is_set_up(*provider) => true,
         // All other providers list hundreds of models.
         provider => Some(*provider) == current,

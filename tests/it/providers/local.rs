@@ -129,6 +129,7 @@ async fn models_are_listed_by_their_providers_and_servers() {
     assert_eq!(row("llamacpp:smol.gguf"), "llamacpp:smol.gguf 32,768 tokens");
     assert!(row("anthropic:claude-opus-5-5").contains(" out for a million tokens"));
     assert!(!stdout.contains("gemini"), "there is no key for Gemini\n{stdout}");
+    assert!(!stdout.contains("no model that can chat"), "{stdout}");
     let json: Value =
         serde_json::from_str(&run(&settings, &vars, &["models", "list", "--json"]).await.stdout)
             .unwrap();

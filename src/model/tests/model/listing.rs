@@ -22,7 +22,7 @@ async fn list(provider: Provider, server: &Server) -> Option<Vec<ListedModel>> {
     let endpoint = Endpoint::new(provider, url);
     let listed = Lister::default();
     let listed = listed.list(api, &endpoint, ListForm::Documented);
-    timeout(LOCAL_LIST_TIMEOUT * 2 + SLACK, listed).await.expect("the limit does not hold").ok()
+    timeout(LOCAL_LIST_TIMEOUT + SLACK, listed).await.expect("the limit does not hold").ok()
 }
 
 /// Checks the models that are found behind an answer; `None`: no model server is found.
@@ -50,8 +50,10 @@ async fn a_server_of_openais_api_lists_its_models_with_the_windows_that_it_tells
         { "id": "Qwen/Qwen3-8B", "object": "model", "max_model_len": 32_768 },
         { "id": "text-embedding-nomic", "object": "model" },
         { "id": "gpt-oss-20b", "object": "model" },
+        { "id": "smol.gguf", "meta": { "n_ctx": 8192, "n_ctx_train": 131_072 } },
     ]);
-    let expected = [("Qwen/Qwen3-8B", Some(32_768)), ("gpt-oss-20b", None)];
+    let expected =
+        [("Qwen/Qwen3-8B", Some(32_768)), ("gpt-oss-20b", None), ("smol.gguf", Some(8192))];
     check(Provider::Vllm, openai(&data), Some(&expected)).await;
     check(Provider::LmStudio, openai(&json!([])), Some(&[])).await;
 }
@@ -65,6 +67,7 @@ async fn ollama_lists_its_models() {
 
 #[tokio::test]
 async fn of_an_only_model_of_llama_cpp_the_window_is_asked_for() {
+    // The list of an older llama.cpp has the window of the model alone.
     let data = json!([{ "id": "smol.gguf", "meta": { "n_ctx_train": 131_072 } }]);
     let list = json!({ "object": "list", "data": data });
     let props = json!({ "default_generation_settings": { "n_ctx": 8192 } });
@@ -92,7 +95,8 @@ async fn a_program_that_is_no_model_server_is_none() {
     ] {
         check(Provider::LlamaCpp, reply, None).await;
     }
-    for reply in [html(), Reply::error(200, "{}"), Reply::error(200, r#"{"models":{}}"#)] {
+    let json = ["{}", r#"{"models":{}}"#, r#"{"models":[{"id":"x"}]}"#];
+    for reply in json.map(|json| Reply::error(200, json)).into_iter().chain([html()]) {
         check(Provider::Ollama, reply, None).await;
     }
 }
