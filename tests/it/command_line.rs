@@ -33,7 +33,7 @@ async fn what_other_programs_know_and_this_one_does_not_is_said_to_be_so() {
         &["doctor"],
         &["version"],
         &["init"],
-        &["models"],
+        &["model", "list"],
         &["exec"],
         &["exec", "--json", "go"],
         &["auth", "login"],

@@ -373,6 +373,15 @@ mod tests {
     }
 
     #[test]
+    fn in_the_list_of_models_the_filter_is_typed_and_rows_are_marked() {
+        check(plain('y'), Focus::Models, Some(Intent::Edit(Edit::Insert("y".to_owned()))));
+        check(KeyPress::new(Code::Down), Focus::Models, Some(Intent::Down));
+        check(KeyPress::new(Code::Tab), Focus::Models, None);
+        check(control('r'), Focus::Models, None);
+        check(control('c'), Focus::Models, Some(Intent::Interrupt));
+    }
+
+    #[test]
     fn nothing_is_typed_into_the_menu_of_earlier_prompts() {
         check(plain('y'), Focus::Rewind, None);
         check(KeyPress::new(Code::Tab), Focus::Rewind, None);
