@@ -812,7 +812,6 @@ async fn the_state_of_a_session_is_folded_from_what_was_recorded_of_it() {
     assert_eq!((live.turns, live.running, live.waiting.len()), (1, None, 0));
     assert_eq!(live.calls.len(), 2, "{live:?}");
     assert!(live.open_calls.is_empty() && live.open_questions.is_empty(), "{live:?}");
-    assert!(live.system.is_some());
     let mut log = session.events(0);
     let events = std::iter::from_fn(|| log.try_next());
     let recorded: Vec<String> =
