@@ -3,6 +3,10 @@
 //! The parser follows bash character by character, and refuses a text unless it knows that the text can be read in one
 //! way only.
 
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::agree;
 use super::line::{
     Assignment, MAX_DEPTH, MAX_STEPS, Read, ReadContext, Redirect, RedirectKind, SimpleCommand,
     Step, brief,
@@ -25,8 +29,12 @@ pub(super) struct Parser<'a> {
     text: &'a str,
     /// Byte offset of the text that is still to be read.
     at: usize,
+    /// Ranges of the texts between backquotes, which have been read as texts of their own.
+    apart: Vec<Range<usize>>,
     steps: Vec<Step>,
     around: ReadContext,
+    /// Offsets at which commands and redirections begin, for the comparison with the second reading.
+    begins: HashSet<usize>,
     /// Here-documents whose text follows after the next line break.
     documents: Vec<Document>,
     /// Number of here-documents so far.
@@ -58,8 +66,10 @@ impl<'a> Parser<'a> {
         let mut parser = Self {
             text,
             at: 0,
+            apart: Vec::new(),
             steps: Vec::new(),
             around,
+            begins: HashSet::new(),
             documents: Vec::new(),
             document_count: 0,
         };
@@ -71,6 +81,9 @@ impl<'a> Parser<'a> {
         parser.read_nested(|parser| parser.list(&[]))?;
         if !parser.documents.is_empty() {
             return Err("the text of a here-document is missing".to_owned());
+        }
+        if !agree::agrees(text, &parser.begins, &parser.apart) {
+            return Err("it can be read in more than one way".to_owned());
         }
         Ok(parser.steps)
     }
@@ -280,7 +293,9 @@ impl Parser<'_> {
     fn pipeline(&mut self) -> Read<()> {
         loop {
             self.blanks();
+            let begin = self.at;
             if self.take_word("time") {
+                self.begins.insert(begin);
                 self.blanks();
                 self.take_word("-p");
             } else if !self.take_word("!") {
@@ -489,6 +504,7 @@ impl Parser<'_> {
 
     /// Reads `[[ … ]]`. Its operators are skipped, since only the words matter.
     fn condition(&mut self) -> Read<()> {
+        self.begins.insert(self.at);
         self.at += 2;
         let mut words = vec![Word { source: "[[".into(), text: "[[".into(), ..Word::default() }];
         loop {
@@ -564,6 +580,7 @@ impl Parser<'_> {
                 self.at = begin;
                 return Err(self.unexpected());
             }
+            self.begins.insert(begin);
             command.words.push(word);
             self.blanks();
             if begin == start && self.take_token("(") {
@@ -646,6 +663,7 @@ impl Parser<'_> {
         if number > 1 && self.around.plain_shell {
             return Err("a redirection that `sh` may read as a word".to_owned());
         }
+        self.begins.insert(self.at + number);
         self.at += number + operator.len();
         self.blanks();
         let target = match *operator {
@@ -965,6 +983,7 @@ impl Parser<'_> {
         while let Some((at, c)) = chars.next() {
             if c == '`' {
                 self.at = start + 1 + at + 1;
+                self.apart.push(start..self.at);
                 self.push(Step::Enter)?;
                 self.read_in_turn(&inner)?;
                 return self.push(Step::Leave);
