@@ -8,7 +8,7 @@ use tandem_content::json_schema::{JsonSchema, subschemas};
 pub(super) const SCHEMA_NAME: &str = "answer";
 
 /// Keywords that only inform, in every API.
-const ANNOTATIONS: [&str; 2] = ["title", "description"];
+const ANNOTATION_KEYWORDS: [&str; 2] = ["title", "description"];
 
 /// JSON Schema that the last message of a turn fits.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ pub(super) struct SchemaDialect {
 }
 
 /// `OpenAI`'s strict schemas, as its guide to structured outputs lists them.
-pub(super) const OPENAI_STRICT: SchemaDialect = SchemaDialect {
+pub(super) const OPENAI_STRICT_DIALECT: SchemaDialect = SchemaDialect {
     keywords: &[
         "type",
         "properties",
@@ -55,7 +55,7 @@ pub(super) const OPENAI_STRICT: SchemaDialect = SchemaDialect {
 };
 
 /// Schemas of Anthropic's structured outputs, as its guide lists them.
-pub(super) const ANTHROPIC: SchemaDialect = SchemaDialect {
+pub(super) const ANTHROPIC_DIALECT: SchemaDialect = SchemaDialect {
     keywords: &[
         "type",
         "properties",
@@ -78,7 +78,7 @@ pub(super) const ANTHROPIC: SchemaDialect = SchemaDialect {
 };
 
 /// Schemas of `responseJsonSchema`, as the reference of the Gemini API lists them.
-pub(super) const GEMINI: SchemaDialect = SchemaDialect {
+pub(super) const GEMINI_DIALECT: SchemaDialect = SchemaDialect {
     keywords: &[
         "type",
         "properties",
@@ -145,7 +145,8 @@ impl AnswerSchema {
     pub(super) fn openai_format(&self) -> Map<String, Value> {
         let mut format = Map::new();
         format.insert("name".to_owned(), json!(SCHEMA_NAME));
-        format.insert("strict".to_owned(), json!(self.in_dialect(&OPENAI_STRICT).is_some()));
+        format
+            .insert("strict".to_owned(), json!(self.in_dialect(&OPENAI_STRICT_DIALECT).is_some()));
         format.insert("schema".to_owned(), self.sent());
         format
     }
@@ -159,7 +160,7 @@ impl SchemaDialect {
         };
         let is_known = |keyword: &String| {
             let keyword = keyword.as_str();
-            self.keywords.contains(&keyword) || ANNOTATIONS.contains(&keyword)
+            self.keywords.contains(&keyword) || ANNOTATION_KEYWORDS.contains(&keyword)
         };
         members.keys().all(is_known)
             && self.has_object(members)
@@ -253,7 +254,8 @@ mod tests {
     #[track_caller]
     fn check(value: Value, expected: [bool; 3]) {
         let schema = schema(value);
-        let found = [&OPENAI_STRICT, &ANTHROPIC, &GEMINI].map(|it| schema.in_dialect(it).is_some());
+        let found = [&OPENAI_STRICT_DIALECT, &ANTHROPIC_DIALECT, &GEMINI_DIALECT]
+            .map(|it| schema.in_dialect(it).is_some());
         assert_eq!(found, expected, "{:?}", schema.value());
     }
 

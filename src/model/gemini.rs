@@ -170,7 +170,11 @@ impl GeminiApi {
     /// Returns the schema of an answer for the server to enforce, if the model is known to take one beside tools.
     fn answer_schema(&self, prompt: &Prompt) -> Option<Value> {
         let is_taken = self.model.answer_schema && !self.no_answer_schema.load(Relaxed);
-        prompt.answer_schema.as_ref().filter(|_| is_taken)?.in_dialect(&answer_schema::GEMINI)
+        prompt
+            .answer_schema
+            .as_ref()
+            .filter(|_| is_taken)?
+            .in_dialect(&answer_schema::GEMINI_DIALECT)
     }
 
     /// Leaves out the conversation's signatures from now on. If none of them is new, they cannot be the reason for

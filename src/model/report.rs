@@ -244,7 +244,7 @@ impl Report {
 
     /// Returns `true` if the server refuses the schema of an answer, or any schema of an answer beside tools.
     pub(super) fn is_about_answer_schema(&self) -> bool {
-        const NAMES: [&str; 10] = [
+        const SCHEMA_NAMES: [&str; 10] = [
             "response_format",
             "text.format",
             "output_config.format",
@@ -256,7 +256,7 @@ impl Report {
             "response mime type",
             "too many states",
         ];
-        matches!(self.status, 400 | 422) && (self.says(&NAMES) || self.is(&NAMES))
+        matches!(self.status, 400 | 422) && (self.says(&SCHEMA_NAMES) || self.is(&SCHEMA_NAMES))
     }
 
     /// Returns advice, if the server or the model cannot call tools.

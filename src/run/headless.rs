@@ -99,7 +99,7 @@ pub(crate) async fn headless(agent: &AgentArgs, prompt: &str) -> anyhow::Result<
     Ok(end)
 }
 
-/// What a run begins with.
+/// The session, the prompt and the schema that a run begins with.
 struct Prepared {
     opened: OpenedSession,
     prompt: Vec<PromptPart>,

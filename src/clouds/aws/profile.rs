@@ -36,13 +36,13 @@ pub(super) struct AssumedRole {
 /// Credentials with which a role is assumed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RoleSource {
-    /// Those of a profile.
+    /// Credentials of a profile.
     Profile(Box<ProfileCredentials>),
-    /// The keys of the environment.
+    /// Keys in environment variables.
     Environment,
-    /// Those of the container.
+    /// Credentials of the container.
     Container,
-    /// Those of the machine.
+    /// Credentials of the machine.
     Instance,
 }
 

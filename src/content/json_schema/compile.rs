@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-use super::keywords::{Form, TYPES, form};
+use super::keywords::{Form, TYPE_NAMES, form};
 use super::resolve;
 
 /// Maximum size of a compiled regular expression in bytes.
@@ -138,7 +138,7 @@ fn inside<'a>(
 fn has_form(form: Form, value: &Value) -> bool {
     let texts =
         |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
-    let is_type = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
+    let is_type = |value: &Value| value.as_str().is_some_and(|name| TYPE_NAMES.contains(&name));
     match form {
         Form::Types => match value {
             Value::Array(names) => !names.is_empty() && names.iter().all(is_type),

@@ -37,7 +37,7 @@ pub(super) enum Form {
     Unknown,
 }
 
-const KEYWORDS: [(&str, Form); 50] = [
+const KNOWN_KEYWORDS: [(&str, Form); 50] = [
     ("$ref", Form::Reference),
     ("$defs", Form::SchemaMap),
     ("definitions", Form::SchemaMap),
@@ -91,10 +91,10 @@ const KEYWORDS: [(&str, Form); 50] = [
 ];
 
 /// Names of types.
-pub(super) const TYPES: [&str; 7] =
+pub(super) const TYPE_NAMES: [&str; 7] =
     ["null", "boolean", "object", "array", "number", "string", "integer"];
 
 /// Returns the form of a keyword's value. Other members of a schema only inform.
 pub(super) fn form(keyword: &str) -> Form {
-    KEYWORDS.iter().find(|(name, _)| *name == keyword).map_or(Form::Any, |(_, form)| *form)
+    KNOWN_KEYWORDS.iter().find(|(name, _)| *name == keyword).map_or(Form::Any, |(_, form)| *form)
 }

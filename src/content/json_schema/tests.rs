@@ -1,3 +1,5 @@
+//! Tests of the schema checker: documents that fit or do not fit, and faulty schemas.
+
 #![expect(clippy::needless_pass_by_value, reason = "a case reads better as a value")]
 
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{self, AnthropicTarget, CacheControl, Turn};
 use super::thinking::{self, ThinkingMode};
-use crate::answer_schema::{ANTHROPIC, AnswerSchema};
+use crate::answer_schema::{ANTHROPIC_DIALECT, AnswerSchema};
 use crate::vertex::CLAUDE_VERSION;
 use crate::{Error, Message, Prompt, ToolDeclaration, history, names};
 
@@ -112,7 +112,7 @@ impl MessagesRequest<'_> {
         let effort = self.thinking.effort.as_deref();
         // The API has no format for the rest of an answer whose beginning is sent.
         let schema = self.answer_schema.filter(|_| self.so_far.is_empty());
-        let format = schema.and_then(|schema| schema.in_dialect(&ANTHROPIC));
+        let format = schema.and_then(|schema| schema.in_dialect(&ANTHROPIC_DIALECT));
         let format = format.map(|schema| json!({ "type": "json_schema", "schema": schema }));
         (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
     }

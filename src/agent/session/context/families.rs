@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-static FAMILIES: LazyLock<FamilyTable> = LazyLock::new(|| {
+static FAMILY_TABLE: LazyLock<FamilyTable> = LazyLock::new(|| {
     // A test reads the table, so a table that cannot be read is not built.
     toml::from_str(include_str!("families.toml")).unwrap_or_default()
 });
@@ -46,7 +46,7 @@ pub(super) fn notes(model: &str, is_small: bool) -> String {
     let fits = |family: &&Family| {
         (family.window && is_small) || family.names.iter().any(|name| id.contains(name.as_str()))
     };
-    let family = FAMILIES.family.iter().find(fits);
+    let family = FAMILY_TABLE.family.iter().find(fits);
     let notes: Vec<_> =
         family.iter().flat_map(|family| &family.notes).map(|note| note.text.as_str()).collect();
     notes.join(" ")
@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn names_in_the_table_are_in_small_letters() {
-        assert!(FAMILIES.family.len() > 3);
-        for name in FAMILIES.family.iter().flat_map(|family| &family.names) {
+        assert!(FAMILY_TABLE.family.len() > 3);
+        for name in FAMILY_TABLE.family.iter().flat_map(|family| &family.names) {
             assert_eq!(*name, name.to_lowercase());
         }
     }

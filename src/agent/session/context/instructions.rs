@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::known_instructions::KnownInstructions;
 use super::memory::{Memory, MemoryFile};
-use super::prompt::{Place, system};
+use super::prompt::{ConversationStart, system};
 use super::repository::RepositoryReader;
 use super::surroundings::{self, SurroundingLine};
 use super::transcript::Transcript;
@@ -170,10 +170,11 @@ impl Instructions {
         let today = (sources.today)();
         let Ok((written, tree)) = read else {
             // The reading has panicked, which is logged. An agent that follows fewer instructions is better than none.
-            let place = Place { surroundings, repository: &repository, tree: "", today };
+            let place =
+                ConversationStart { surroundings, repository: &repository, tree: "", today };
             return system(&place).into();
         };
-        let place = Place { surroundings, repository: &repository, tree: &tree, today };
+        let place = ConversationStart { surroundings, repository: &repository, tree: &tree, today };
         let text = system(&place) + &in_words(&written.files) + &from_servers(&written.servers);
         let text: Arc<str> = text.into();
         if !known.is_last(&text) {

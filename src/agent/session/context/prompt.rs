@@ -52,7 +52,7 @@ checked; not what the user has just seen. Refer to code as `path:line`.
 ";
 
 /// Facts on the place where a conversation begins.
-pub(super) struct Place<'a> {
+pub(super) struct ConversationStart<'a> {
     /// Lines on the surroundings, which can change later.
     pub(super) surroundings: &'a [SurroundingLine],
     /// Lines on the git repository of the workspace.
@@ -64,7 +64,7 @@ pub(super) struct Place<'a> {
 }
 
 /// Returns the system instruction of a conversation that begins, without the instructions of people and servers.
-pub(super) fn system(place: &Place<'_>) -> String {
+pub(super) fn system(place: &ConversationStart<'_>) -> String {
     let lines = place.surroundings.iter().filter(|line| !line.text.is_empty());
     let lines: Vec<_> = lines.flat_map(|line| ["- ", &line.text, "\n"]).collect();
     let lines = lines.concat();
@@ -106,7 +106,12 @@ mod tests {
         let surroundings = surroundings::tests::longest_lines();
         let repository = repository::tests::longest();
         let today = date(2026, 9, 30);
-        let place = Place { surroundings: &surroundings, repository: &repository, tree: "", today };
+        let place = ConversationStart {
+            surroundings: &surroundings,
+            repository: &repository,
+            tree: "",
+            today,
+        };
         let text = system(&place);
         assert!(text.len() < 6000, "{} bytes: {text}", text.len());
     }

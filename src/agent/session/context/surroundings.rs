@@ -9,13 +9,13 @@ use crate::session::events::event::ToldInstructions;
 use tandem_approval::Mode;
 
 /// Subjects of the lines, as the log has them.
-const MODEL: &str = "model";
-const NOTES: &str = "notes";
-const MODE: &str = "mode";
-const SANDBOX: &str = "sandbox";
-const NETWORK: &str = "network";
-const PEOPLE: &str = "people";
-const WORKSPACE: &str = "workspace";
+const MODEL_LINE: &str = "model";
+const NOTES_LINE: &str = "notes";
+const MODE_LINE: &str = "mode";
+const SANDBOX_LINE: &str = "sandbox";
+const NETWORK_LINE: &str = "network";
+const PEOPLE_LINE: &str = "people";
+const WORKSPACE_LINE: &str = "workspace";
 
 /// A line on one part of the surroundings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,13 +107,13 @@ impl Surroundings {
         };
         let line = |subject, text: &str| SurroundingLine { subject, text: text.to_owned() };
         vec![
-            line(MODEL, &format!("Your model id: `{}`.", self.model)),
-            line(NOTES, &families::notes(&self.model, self.has_small_window)),
-            line(MODE, mode),
-            line(SANDBOX, self.commands.sandbox_text()),
-            line(NETWORK, self.commands.network_text()),
-            line(PEOPLE, people),
-            line(WORKSPACE, &workspace),
+            line(MODEL_LINE, &format!("Your model id: `{}`.", self.model)),
+            line(NOTES_LINE, &families::notes(&self.model, self.has_small_window)),
+            line(MODE_LINE, mode),
+            line(SANDBOX_LINE, self.commands.sandbox_text()),
+            line(NETWORK_LINE, self.commands.network_text()),
+            line(PEOPLE_LINE, people),
+            line(WORKSPACE_LINE, &workspace),
         ]
     }
 }
@@ -180,8 +180,8 @@ pub(super) mod tests {
         let told = ToldInstructions { surroundings, ..ToldInstructions::default() };
         assert_eq!(changed(&before, &told), []);
         let now = |line: &SurroundingLine| match line.subject {
-            MODE => SurroundingLine { text: YOLO_MODE.to_owned(), ..line.clone() },
-            NETWORK => SurroundingLine { text: String::new(), ..line.clone() },
+            MODE_LINE => SurroundingLine { text: YOLO_MODE.to_owned(), ..line.clone() },
+            NETWORK_LINE => SurroundingLine { text: String::new(), ..line.clone() },
             _ => line.clone(),
         };
         let now: Vec<_> = before.iter().map(now).collect();
