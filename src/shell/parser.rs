@@ -160,10 +160,22 @@ impl<'a> Parser<'a> {
 
     /// Skips blanks, continued lines and a comment.
     fn blanks(&mut self) {
-        while self.take_token(" ") || self.take_token("\t") || self.take_token("\\\n") {}
+        while self.take_token(" ")
+            || self.take_token("\t")
+            || (self.is_between_blanks() && self.take_token("\\\n"))
+        {}
         if self.rest().starts_with('#') {
             self.at += self.rest().find('\n').unwrap_or(self.rest().len());
         }
+    }
+
+    /// Returns whether a continued line that is next has a blank before or after it. Bash removes a continued line
+    /// before it looks for words and operators, so that one without a blank joins them: `(\⏎(` is `((`.
+    fn is_between_blanks(&self) -> bool {
+        let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n');
+        let before = self.text[..self.at].chars().next_back();
+        let after = self.rest().strip_prefix("\\\n").and_then(|after| after.chars().next());
+        before.is_none_or(is_blank) || after.is_none_or(is_blank)
     }
 
     /// Skips blanks and line breaks, and reads the here-documents whose text follows a line break.
@@ -297,7 +309,10 @@ impl Parser<'_> {
             if self.take_word("time") {
                 self.begins.insert(begin);
                 self.blanks();
-                self.take_word("-p");
+                if self.take_word("-p") {
+                    self.blanks();
+                }
+                self.take_word("--");
             } else if !self.take_word("!") {
                 break;
             }
@@ -743,10 +758,13 @@ impl Parser<'_> {
 
     fn escape(&mut self, word: &mut Partial) -> Read<()> {
         let next = self.rest()[1..].chars().next().ok_or("`\\` at the end")?;
-        self.at += 1 + next.len_utf8();
-        if next != '\n' {
-            word.text.push(next);
+        // Bash removes a continued line before it looks for names, quotes and delimiters: `EO\⏎F` is `EOF`, and nothing
+        // in it is quoted.
+        if next == '\n' {
+            return Err("a continued line within a word".to_owned());
         }
+        self.at += 1 + next.len_utf8();
+        word.text.push(next);
         Ok(())
     }
 

@@ -259,7 +259,9 @@ fn no_line_leaves_without_a_question_and_none_is_asked_about_that_was_not_before
             let lines = &lines;
             scope.spawn(move || {
                 let session = Session::new(mode);
-                lines.iter().for_each(|line| does_not_leave(&session, mode, line));
+                for line in lines {
+                    does_not_leave(&session, mode, line);
+                }
             });
         }
     });
