@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::input::CommandInput;
-pub use self::input::{InputState, MAX_INPUT_BYTES, WriteEnd, Written};
+use self::input::InputPipe;
+pub use self::input::{InputState, MAX_INPUT_BYTES, WriteEnd, WriteOutcome};
 use super::limits::ToolLimits;
 use super::network::{Connect, NetworkAccess};
 use super::output::ToolError;
@@ -60,7 +60,7 @@ pub struct Job {
     /// Mode of the sandbox that the command runs in.
     pub sandbox: SandboxMode,
     /// Standard input of the command.
-    pub input: CommandInput,
+    pub input: InputPipe,
     /// Network of the command, if it has one of its own.
     network: Option<Arc<NetworkAccess>>,
     began: Instant,
@@ -253,7 +253,7 @@ impl Background {
             command: command.line.to_owned(),
             directory: command.directory.to_owned(),
             sandbox: command.sandbox,
-            input: CommandInput::new(running.input.take()),
+            input: InputPipe::new(running.input.take()),
             network: running.network.clone(),
             began: Instant::now(),
             output: Mutex::new(JobOutput {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use tandem_content::shorten::{first_chars, one_line};
 use tandem_content::visible::visible_line;
-use tandem_host::background::{InputState, Job, JobState, MAX_INPUT_BYTES, WriteEnd, Written};
+use tandem_host::background::{InputState, Job, JobState, MAX_INPUT_BYTES, WriteEnd, WriteOutcome};
 use tandem_host::{
     Access, Invocation, ProgramInput, ResultContent, Summary, Tool, ToolContext, ToolError,
     ToolKind, ToolOutput, ToolSpec, args, parse,
@@ -264,7 +264,7 @@ async fn wait_for_answer(job: &Job, mut bytes: u64, wait: Duration) {
 }
 
 /// Returns the error of a write of which the command has not taken everything.
-fn incomplete(written: &Written, text: &str, closes: bool) -> Option<ToolError> {
+fn incomplete(written: &WriteOutcome, text: &str, closes: bool) -> Option<ToolError> {
     let taken = format!("{} of {} bytes were written", written.bytes, text.len());
     match written.end {
         WriteEnd::Complete => None,

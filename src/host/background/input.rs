@@ -16,7 +16,7 @@ pub const MAX_INPUT_BYTES: usize = 64 << 10;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Standard input of a command.
-pub struct CommandInput {
+pub struct InputPipe {
     /// `true` if the command was started with a pipe as its standard input.
     is_pipe: bool,
     /// Open end of the pipe. The lock is held while a text is written, so that texts do not mix.
@@ -38,7 +38,7 @@ pub enum InputState {
 
 /// Result of a write to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteOutcome {
     /// Number of bytes that the pipe has taken.
     pub bytes: usize,
     /// Reason for the end of the write.
@@ -56,7 +56,7 @@ pub enum WriteEnd {
     Closed,
 }
 
-impl CommandInput {
+impl InputPipe {
     pub(super) fn new(pipe: Option<ChildStdin>) -> Self {
         Self { is_pipe: pipe.is_some(), pipe: AsyncMutex::new(pipe), unfinished: Mutex::default() }
     }
@@ -78,7 +78,7 @@ impl CommandInput {
 
     /// Writes bytes until all are written, or the command does not read or has closed its standard input. If the
     /// future is dropped, the bytes that were written until then stay written.
-    pub async fn write(&self, bytes: &[u8]) -> Written {
+    pub async fn write(&self, bytes: &[u8]) -> WriteOutcome {
         let mut pipe = self.pipe.lock().await;
         let deadline = Instant::now() + WRITE_TIMEOUT;
         let mut rest = bytes;
@@ -98,7 +98,7 @@ impl CommandInput {
                 () = sleep_until(deadline) => break WriteEnd::NotRead,
             }
         };
-        Written { bytes: bytes.len() - rest.len(), end }
+        WriteOutcome { bytes: bytes.len() - rest.len(), end }
     }
 
     /// Closes the standard input, so that the command reads its end.
@@ -122,11 +122,11 @@ impl CommandInput {
 
 #[cfg(test)]
 mod tests {
-    use super::CommandInput;
+    use super::InputPipe;
 
     #[track_caller]
     fn check(texts: &[&str], expected: &str) {
-        let input = CommandInput::new(None);
+        let input = InputPipe::new(None);
         for text in texts {
             input.note(text.as_bytes());
         }
