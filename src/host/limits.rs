@@ -58,6 +58,8 @@ pub struct ToolLimits {
     pub undo_bytes: u64,
     /// Number of files and directories of the workspace that the model is told of at the start; 0 for none.
     pub tree_entries: usize,
+    /// Time for git to tell the state of the workspace's repository at the start. It delays the first request.
+    pub git_state_time: Duration,
 }
 
 impl Default for ToolLimits {
@@ -89,6 +91,7 @@ impl Default for ToolLimits {
             sandbox_temporary_bytes: 2 << 30,
             undo_bytes: 512 << 20,
             tree_entries: 200,
+            git_state_time: Duration::from_millis(500),
         }
     }
 }

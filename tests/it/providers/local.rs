@@ -38,9 +38,13 @@ async fn run_in(home: &Path, settings: &Value, vars: &[(&str, &str)], args: &[&s
 
 /// Starts a stand-in for llama.cpp with these models, which answers one prompt.
 async fn llama_cpp(ids: &[&str]) -> Server {
+    llama_cpp_with_window(ids, 32_768).await
+}
+
+async fn llama_cpp_with_window(ids: &[&str], window: u64) -> Server {
     let data: Vec<_> = ids.iter().map(|id| json!({ "id": id, "object": "model" })).collect();
     let list = json!({ "object": "list", "data": data });
-    let props = json!({ "default_generation_settings": { "n_ctx": 32_768 } });
+    let props = json!({ "default_generation_settings": { "n_ctx": window } });
     Server::with_pages(vec![text("I am here.")], &[("/v1/models", list), ("/props", props)]).await
 }
 
@@ -69,6 +73,29 @@ async fn with_the_address_of_a_server_alone_its_first_model_answers_and_a_notice
         server.address()
     );
     assert!(stderr.contains(&notice), "{stderr}");
+}
+
+#[tokio::test]
+async fn the_first_request_to_a_small_model_has_few_tools_and_says_where_the_model_is() {
+    let server = llama_cpp_with_window(&["smol.gguf"], 8192).await;
+    let vars = [("OPENAI_BASE_URL", &*url(&server))];
+    let Output { stdout, stderr } = run(&json!({}), &vars, &["-p", "hi"]).await;
+    assert_eq!(stdout, "I am here.\n", "{stderr}");
+    let body = &server.asked()[0].body;
+    let tools = body["tools"].as_array().unwrap().iter();
+    let names: Vec<_> = tools.map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
+    let short = ["read_file", "glob", "grep_search", "write_file", "replace", "run_shell_command"];
+    assert_eq!(names, short);
+    let system = body["messages"][0]["content"].as_str().unwrap();
+    for line in [
+        "\n- Your model id: `openai:smol.gguf`.\n- Make one call in each answer",
+        "\n- Approval mode `default`: ",
+        "\n- Commands ",
+        "\n- Nobody can be asked in this run: ",
+        "\nGit: the workspace is not in a git repository.\n",
+    ] {
+        assert!(system.contains(line), "{line:?} is not in {system}");
+    }
 }
 
 #[tokio::test]

@@ -19,9 +19,6 @@ use tandem_host::{Access, Host};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 
-/// Maximum time for all of git's commands. It delays the first request of a conversation.
-const GIT_STATE_TIME: Duration = Duration::from_millis(500);
-
 /// Maximum number of bytes of a command's output that are read.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
@@ -41,18 +38,22 @@ const LOG_ARGS: [&str; 5] = ["--no-pager", "log", "-3", "--no-color", "--format=
 
 const NO_REPOSITORY: &str = "Git: the workspace is not in a git repository.\n";
 const NOT_READ: &str = "Git: the workspace is in a git repository. Its state was not read.\n";
+const TOO_SLOW: &str =
+    "Git: the state of the workspace's repository was not read, as it took too long.\n";
 
 /// Reader of the workspace's repository.
 pub(super) struct RepositoryReader {
     permissions: Arc<Permissions>,
     terminals: Arc<Terminals>,
     workspace: Arc<Workspace>,
+    /// Maximum time for all of git's commands.
+    time: Duration,
 }
 
 impl RepositoryReader {
     pub(super) fn new(permissions: Arc<Permissions>, host: &Host) -> Self {
         let (terminals, workspace) = (Arc::clone(&host.terminals), Arc::clone(&host.workspace));
-        Self { permissions, terminals, workspace }
+        Self { permissions, terminals, workspace, time: host.limits.git_state_time }
     }
 
     /// Returns lines on the repository of the workspace's first directory. A repository that cannot be read in a short
@@ -65,7 +66,7 @@ impl RepositoryReader {
             }
             self.read().await.unwrap_or_else(|| NOT_READ.to_owned())
         };
-        timeout(GIT_STATE_TIME, read).await.unwrap_or_else(|_| NOT_READ.to_owned())
+        timeout(self.time, read).await.unwrap_or_else(|_| TOO_SLOW.to_owned())
     }
 
     async fn read(&self) -> Option<String> {

@@ -4,17 +4,20 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use tandem_agent::session::{Origin, Parts, Session};
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions, fork};
 use tandem_approval::Mode;
+use tandem_host::Host;
 use tandem_model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem_store::FileStore;
 use tandem_tools as tools;
 use tempfile::TempDir;
 
 use test_fakes::{host, is_end, parts, text, until};
+use test_support::limit::HANG;
 
 /// Prompts that models were sent, in order.
 type Prompts = Arc<Mutex<Vec<Prompt>>>;
@@ -162,7 +165,7 @@ fn maker(
     let (model, directory) = (Arc::clone(model), directory.to_owned());
     Arc::new(move |_: &SessionRequest, storage| {
         let model: Arc<dyn Model> = Arc::clone(&model) as _;
-        let (tools, host) = (tools::all(), host(&directory));
+        let (tools, host) = (tools::all(), patient_host(&directory));
         Ok(Session::new(Parts { tools, storage, host, is_attended, ..parts(model) }))
     })
 }
@@ -244,9 +247,16 @@ fn repository(directory: &Path) {
     git(directory, &["commit", "--quiet", "--message=The first\n\nand more"]);
 }
 
+/// Returns a host whose git has much time: this machine may have other work.
+fn patient_host(directory: &Path) -> Host {
+    let mut host = host(directory);
+    host.limits.git_state_time = HANG;
+    host
+}
+
 /// Returns the lines on git that the model is told in a directory.
 async fn told_of_git(directory: &Path) -> String {
-    let system = first_system(|parts| Parts { host: host(directory), ..parts }).await;
+    let system = first_system(|parts| Parts { host: patient_host(directory), ..parts }).await;
     let (_, told) = system.split_once("\nGit").unwrap();
     told.split("\nWhat was in").next().unwrap().to_owned()
 }
@@ -283,6 +293,16 @@ async fn a_repository_without_a_commit_is_told() {
     git(dir.path(), &["init", "--quiet", "--initial-branch=trunk"]);
     let told = told_of_git(dir.path()).await;
     contains(&told, &["\n  Branch: No commits yet on trunk\n", "\n  Last commits: none"]);
+}
+
+#[tokio::test]
+async fn a_repository_that_takes_too_long_is_only_mentioned() {
+    let dir = TempDir::new().unwrap();
+    repository(dir.path());
+    let mut host = host(dir.path());
+    host.limits.git_state_time = Duration::ZERO;
+    let system = first_system(|parts| Parts { host, ..parts }).await;
+    contains(&system, &["\nGit: the state of the workspace's repository was not read, as it took"]);
 }
 
 #[tokio::test]
