@@ -78,16 +78,17 @@ async fn a_session_that_is_loaded_forked_or_rewound_sends_what_it_would_have_sen
     let server = start(replies.collect()).await;
     let home = TempDir::new().unwrap();
     let home = home.path();
+    // The mode is the same in all runs: a change of it would be told.
     assert!(run(&server, home, &["-y", "-p", "write hi"]).await.ends_with("Written."));
-    assert_eq!(run(&server, home, &["-c", "-p", "loaded"]).await, "two");
+    assert_eq!(run(&server, home, &["-y", "-c", "-p", "loaded"]).await, "two");
     let listed = run(&server, home, &["sessions", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let id =
         listed.pointer("/0/id").or(listed.pointer("/sessions/0/id")).unwrap().as_str().unwrap();
     let fork = run(&server, home, &["sessions", "fork", id]).await;
-    assert_eq!(run(&server, home, &["-r", &fork, "-p", "forked"]).await, "three");
-    run(&server, home, &["-r", id, "-p", "/rewind conversation 2"]).await;
-    assert_eq!(run(&server, home, &["-r", id, "-p", "rewound"]).await, "four");
+    assert_eq!(run(&server, home, &["-y", "-r", &fork, "-p", "forked"]).await, "three");
+    run(&server, home, &["-y", "-r", id, "-p", "/rewind conversation 2"]).await;
+    assert_eq!(run(&server, home, &["-y", "-r", id, "-p", "rewound"]).await, "four");
 
     let prompt = |text: &str| {
         json!({ "type": "message", "role": "user",
