@@ -534,7 +534,7 @@ async fn a_file_of_the_home_is_not_read_without_a_person_unless_the_settings_nam
     }
 }
 
-const SCHEMA: &str = r#"{"type": "object", "properties": {"files": {"type": "integer"}},
+const FILES_SCHEMA: &str = r#"{"type": "object", "properties": {"files": {"type": "integer"}},
     "required": ["files"], "additionalProperties": false}"#;
 
 #[tokio::test]
@@ -545,7 +545,7 @@ async fn with_a_schema_the_json_alone_is_written() {
         json!({ "answers": [[{ "text": "Let me see." }, look], [{ "text": "{\"files\": \"one\"}" }]] }),
         json!({ "answers": [[{ "text": "{\"files\": 1}\n" }]] }),
     ]);
-    let setup = setup.file("schema.json", SCHEMA).arg("--output-schema").arg("schema.json");
+    let setup = setup.file("schema.json", FILES_SCHEMA).arg("--output-schema").arg("schema.json");
     let ran = ran(setup, "count").await;
     assert_eq!((&*ran.stdout, ran.status.code()), ("{\"files\":1}\n", Some(0)));
     let note = "tandem: The answer does not fit the schema (`/files` must be of the type integer, and is of the type \
@@ -557,7 +557,7 @@ async fn with_a_schema_the_json_alone_is_written() {
 async fn an_answer_that_never_fits_the_schema_has_an_exit_code_of_its_own() {
     let setup =
         Setup::script(["a", "b", "c"].map(|it| json!({ "answers": [[{ "text": it }]] })).into());
-    let setup = setup.file("schema.json", SCHEMA).arg("--output-schema").arg("schema.json");
+    let setup = setup.file("schema.json", FILES_SCHEMA).arg("--output-schema").arg("schema.json");
     let ran = ran(setup.arg("-o").arg("json"), "count").await;
     let result: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((ran.status.code(), &result["error"]["code"]), (Some(5), &json!(5)));

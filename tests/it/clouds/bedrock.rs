@@ -352,14 +352,14 @@ fn as_sts(asked: &Asked, _: &[Vec<u8>]) -> Option<Reply> {
     })
 }
 
-const ROLE: &str =
+const ROLE_SETTINGS: &str =
     "role_arn = arn:aws:iam::123456789012:role/dev\nexternal_id = x=1\nduration_seconds = 900\n";
 
 #[tokio::test]
 async fn a_role_is_assumed_with_the_keys_of_another_profile() {
     let (server, sts) =
         (strict(message(), signed_for_a_session).await, Server::checked(as_sts).await);
-    let config = format!("[default]\nregion = eu-west-1\n{ROLE}source_profile = base\n");
+    let config = format!("[default]\nregion = eu-west-1\n{ROLE_SETTINGS}source_profile = base\n");
     let [id, secret] = BASE_KEYS;
     let keys = format!("[base]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
     let files = [(".aws/config", config.as_str()), (".aws/credentials", keys.as_str())];
@@ -377,7 +377,8 @@ async fn a_role_is_assumed_with_the_keys_of_another_profile() {
 async fn a_role_is_assumed_with_the_keys_of_the_environment_where_the_profile_says_so() {
     let (server, sts) =
         (strict(message(), signed_for_a_session).await, Server::checked(as_sts).await);
-    let config = format!("[default]\nregion = eu-west-1\n{ROLE}credential_source = Environment\n");
+    let config =
+        format!("[default]\nregion = eu-west-1\n{ROLE_SETTINGS}credential_source = Environment\n");
     let [id, secret] = BASE_KEYS;
     let vars = [
         ("AWS_ENDPOINT_URL_STS", sts.address()),

@@ -7,7 +7,7 @@ use tandem_agent::session::{Access, Event, Origin, PromptPart, Session, StopReas
 use tandem_model::{Chunk, Finish, FinishReason};
 use test_fakes::{Chunks, Fake, Spy, calls, is_end, other, says, text, until, with_model};
 
-const FITTING: &str = "{\"files\": 3}";
+const FITTING_ANSWER: &str = "{\"files\": 3}";
 
 fn schema() -> Value {
     json!({ "type": "object", "properties": { "files": { "type": "integer" } }, "required": ["files"] })
@@ -59,14 +59,14 @@ fn asked() -> String {
 async fn the_model_is_told_the_schema_and_works_with_tools_and_words_until_its_last_message() {
     let mut look = calls("look", json!({}));
     look.insert(0, says("Let me see.").remove(0));
-    let ran = run("count", vec![look, says(FITTING)]).await;
+    let ran = run("count", vec![look, says(FITTING_ANSWER)]).await;
     assert_eq!((ran.reason, ran.notices), (StopReason::EndTurn, vec![]));
     assert_eq!(ran.told[0], format!("user: count{}", asked()));
 }
 
 #[tokio::test]
 async fn a_message_that_does_not_fit_is_asked_for_again_with_its_faults() {
-    let answers = vec![says("Three files."), says("{\"files\": \"3\"}"), says(FITTING)];
+    let answers = vec![says("Three files."), says("{\"files\": \"3\"}"), says(FITTING_ANSWER)];
     let ran = run("count", answers).await;
     assert_eq!(ran.reason, StopReason::EndTurn);
     let type_fault = "`/files` must be of the type integer, and is of the type string";
@@ -102,14 +102,14 @@ async fn an_answer_that_was_cut_is_no_answer_of_the_wrong_form() {
 
 #[tokio::test]
 async fn the_prompt_of_a_command_asks_for_the_schema_as_well() {
-    let ran = run("/init", vec![says(FITTING)]).await;
+    let ran = run("/init", vec![says(FITTING_ANSWER)]).await;
     assert_eq!(ran.reason, StopReason::EndTurn);
     assert!(ran.told[0].starts_with("user: Write `") && ran.told[0].ends_with(&asked()));
 }
 
 #[tokio::test]
 async fn the_next_prompt_is_free_again_and_people_are_shown_the_words_alone() {
-    let (spy, told) = Spy::new(vec![says(FITTING), says("Good.")]);
+    let (spy, told) = Spy::new(vec![says(FITTING_ANSWER), says("Good.")]);
     let session = with_model(spy, vec![]);
     run_in(&session, "count").await;
     let mut log = session.events(session.position());
