@@ -22,10 +22,11 @@ pub(super) fn instruction(schema: &Value) -> String {
     )
 }
 
-/// Returns the text that tells the model why its last message does not fit the schema.
-pub(in crate::session) fn correction(faults: &str) -> String {
+/// Returns the text that tells the model why its last message does not fit the schema. It has the schema again: a
+/// compression may have cut the prompt.
+pub(in crate::session) fn correction(schema: &Value, faults: &str) -> String {
     format!(
         "{BY_THE_AGENT}your last message does not fit the JSON Schema of the answer: {faults}. Answer again: the whole \
-         JSON, corrected, and nothing else.]"
+         JSON, corrected, and nothing else. The schema:\n{schema}]"
     )
 }

@@ -51,7 +51,8 @@ impl AnswerCheck {
             "The answer does not fit the schema ({faults}); tandem asks the model again ({retries} of \
              {MAX_SCHEMA_RETRIES})."
         )));
-        engine.log.append(Event::Told { call: None, text: correction(&faults) });
+        let text = correction(schema.value(), &faults);
+        engine.log.append(Event::Told { call: None, text });
         None
     }
 }

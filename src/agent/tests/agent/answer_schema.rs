@@ -74,7 +74,8 @@ async fn a_message_that_does_not_fit_is_asked_for_again_with_its_faults() {
         ran.told[4],
         format!(
             "user: [From the agent, not the user: your last message does not fit the JSON Schema of the answer: \
-             {type_fault}. Answer again: the whole JSON, corrected, and nothing else.]"
+             {type_fault}. Answer again: the whole JSON, corrected, and nothing else. The schema:\n{}]",
+            schema()
         )
     );
     let again = |faults: &str, n: usize| {

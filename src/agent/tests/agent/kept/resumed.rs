@@ -477,8 +477,10 @@ async fn an_answer_whose_check_was_cut_off_is_checked_after_the_restart() {
         [From the agent, not the user: a program reads your answer. Work as usual, with tools. Your last message, when you are done, is JSON that fits this JSON Schema, and nothing else: no words around it, no Markdown.
         {"type":"object"}]
         assistant: No JSON. []
-        user: [From the agent, not the user: your last message does not fit the JSON Schema of the answer: the message is not JSON alone: expected value at line 1 column 1. Answer again: the whole JSON, corrected, and nothing else.]
+        user: [From the agent, not the user: your last message does not fit the JSON Schema of the answer: the message is not JSON alone: expected value at line 1 column 1. Answer again: the whole JSON, corrected, and nothing else. The schema:
+        {"type":"object"}]
         assistant: Whole. []
-        user: [From the agent, not the user: your last message does not fit the JSON Schema of the answer: the message is not JSON alone: expected value at line 1 column 1. Answer again: the whole JSON, corrected, and nothing else.]
+        user: [From the agent, not the user: your last message does not fit the JSON Schema of the answer: the message is not JSON alone: expected value at line 1 column 1. Answer again: the whole JSON, corrected, and nothing else. The schema:
+        {"type":"object"}]
     "#]]).await;
 }
