@@ -33,8 +33,9 @@ pub struct Endpoint {
 }
 
 /// A function that looks up the endpoint. It is called for each request, so that a login has an effect at once. The
-/// error says what is missing and what to do about it.
-pub type Connect = Arc<dyn Fn() -> Result<Endpoint, String> + Send + Sync>;
+/// error says what is missing or wrong, and what to do about it. Only a missing key is [`Error::NotAuthenticated`]: a
+/// login helps with nothing else.
+pub type Connect = Arc<dyn Fn() -> Result<Endpoint, Error> + Send + Sync>;
 
 impl Endpoint {
     /// Returns an endpoint without a key.

@@ -105,13 +105,13 @@ impl ApiClient {
     }
 
     /// Looks up the current endpoint. The error says what is missing and what to do.
-    pub(super) fn endpoint(&self) -> Result<Endpoint, String> {
+    pub(super) fn endpoint(&self) -> Result<Endpoint, Error> {
         (self.connect)()
     }
 
     /// Checks, without the network, that requests can be sent.
     pub(super) fn ready(&self) -> Result<(), Error> {
-        self.endpoint().map_err(Error::NotAuthenticated)?.check()
+        self.endpoint()?.check()
     }
 }
 
@@ -285,9 +285,7 @@ impl<A: Api> Requests<'_, A> {
         let api = Arc::clone(&self.api);
         let ApiClient { options, http, .. } = api.client();
         // The endpoint is looked up for each request, so that a login in the meantime has an effect at once.
-        let endpoint = api.client().endpoint();
-        let endpoint =
-            endpoint.map_err(|why| RequestFailure::terminal(Error::NotAuthenticated(why)))?;
+        let endpoint = api.client().endpoint().map_err(RequestFailure::terminal)?;
         self.endpoint = Some(endpoint.clone());
         api.prepare(&endpoint).await.map_err(|failure| self.unanswered(failure, &endpoint))?;
         let request = api.request(&endpoint, &self.prompt, self.nudge, answer);

@@ -78,7 +78,7 @@ impl Model for ServerDefault {
 
 impl ServerChoice {
     fn endpoint(&self) -> Result<Endpoint, Error> {
-        (self.connect)().map_err(Error::NotAuthenticated)
+        (self.connect)()
     }
 
     async fn find(&self) -> Result<ServerModel, Error> {

@@ -98,8 +98,7 @@ impl ModelChoice {
                 let credentials = &ready.credentials;
                 let id = asked_id.as_deref().unwrap_or_default();
                 let own = credentials.servers().providers().parse_id(id, Provider::Gemini).1;
-                let endpoint = credentials.endpoint_of_model(provider_of(&ready), own);
-                endpoint.map(drop).map_err(Error::NotAuthenticated)
+                credentials.endpoint_of_model(provider_of(&ready), own).map(drop)
             },
             move || made.make(wanted.clone()),
         );

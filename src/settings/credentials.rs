@@ -16,10 +16,10 @@ use super::provider_variables::{AZURE_ENDPOINT, ProviderVariables, provider_vari
 use super::variables::Vars;
 use parking_lot::Mutex;
 use tandem_clouds::Authorizers;
-use tandem_model::Secret;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::provider::Provider;
 use tandem_model::redact::{has_secret, redact};
+use tandem_model::{Error, Secret};
 
 /// Lookup of keys for the work in one directory. No file is read before a key is asked for.
 pub struct Credentials {
@@ -96,7 +96,7 @@ impl Credentials {
     /// Returns the function that a model calls before each request to get the endpoint and key.
     pub fn connect(self: &Arc<Self>, provider: Provider) -> Connect {
         let credentials = Arc::clone(self);
-        Arc::new(move || credentials.endpoint(provider))
+        Arc::new(move || credentials.endpoint_of_model(provider, ""))
     }
 
     /// Returns the function that a model calls before each request, for the model of this id. In a cloud, the id decides
@@ -125,15 +125,19 @@ impl Credentials {
 
     /// Returns the endpoint and key of a provider. The error tells the user what to do.
     pub fn endpoint(&self, provider: Provider) -> Result<Endpoint, String> {
-        self.endpoint_of_model(provider, "")
+        self.endpoint_of_model(provider, "").map_err(|error| error.to_string())
     }
 
-    /// Returns the endpoint and key for one model of a provider. The error tells the user what to do.
-    pub fn endpoint_of_model(&self, provider: Provider, id: &str) -> Result<Endpoint, String> {
-        match self.resolve_for(provider, id) {
-            Ok(found) => Ok(found.endpoint),
-            Err(unusable) => Err(self.explain(provider, unusable)),
-        }
+    /// Returns the endpoint and key for one model of a provider. The error tells the user what to do. Only a missing key
+    /// is [`Error::NotAuthenticated`], for which front ends offer a login.
+    pub fn endpoint_of_model(&self, provider: Provider, id: &str) -> Result<Endpoint, Error> {
+        self.resolve_for(provider, id).map(|found| found.endpoint).map_err(|unusable| {
+            let kind = match unusable {
+                UnusableEndpoint::NoKey => Error::NotAuthenticated,
+                UnusableEndpoint::Wrong(_) => Error::Rejected,
+            };
+            kind(self.explain(provider, unusable))
+        })
     }
 
     /// Returns `true` if requests go to the provider itself, and neither to a gateway nor to another server.

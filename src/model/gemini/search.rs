@@ -44,7 +44,7 @@ pub(super) async fn search(
     let policy = RetryPolicy { attempts: MAX_ATTEMPTS, ..client.options.retry.clone() };
     let mut failed = 0;
     loop {
-        let endpoint = client.endpoint().map_err(Error::NotAuthenticated)?;
+        let endpoint = client.endpoint()?;
         let RequestFailure { mut error, advice, .. } =
             match ask(client, &endpoint, model, query).await {
                 Ok(answer) => return Ok(answer),

@@ -14,7 +14,7 @@ use tandem_model::catalog::Catalog;
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
-use tandem_model::{Prompt, Secret};
+use tandem_model::{Error, Prompt, Secret};
 use test_support::api_server::anthropic::says;
 use test_support::api_server::{Reply, Server};
 

@@ -15,7 +15,7 @@ use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::openai::{LearnedWires, OpenAi};
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
-use tandem_model::{Assistant, Call, Finish, Message, Prompt, Secret, ToolResult};
+use tandem_model::{Assistant, Call, Error, Finish, Message, Prompt, Secret, ToolResult};
 use test_support::api_server::responses::{
     answer, call, end, event, input, item_events, items, message, reasoning, refused, start, text,
 };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tandem_agent::session::{Event, Parts};
-use tandem_model::Model;
 use tandem_model::catalog::Catalog;
 use tandem_model::gemini::Gemini;
 use tandem_model::options::RequestOptions;
+use tandem_model::{Error, Model};
 
 use super::{Stage, contains};
 
@@ -14,7 +14,9 @@ use super::{Stage, contains};
 fn stage(set: Option<&str>) -> Stage {
     let options = RequestOptions { thinking: set.map(str::to_owned), ..RequestOptions::default() };
     let model = Catalog::embedded().lookup("gemini-2.5-flash");
-    let model = Gemini::new(model, Arc::new(|| Err(String::new())), options).unwrap();
+    let model =
+        Gemini::new(model, Arc::new(|| Err(Error::NotAuthenticated(String::new()))), options)
+            .unwrap();
     let model: Arc<dyn Model> = Arc::new(model);
     Stage::with(vec![], |parts| Parts { model, ..parts })
 }

@@ -61,7 +61,7 @@ async fn a_level_that_the_model_refuses_is_refused_here() {
         ("claude-sonnet-4-5", "64000", "must be from 1024 to 63999 tokens, or 0"),
         ("qwen3-coder", "high", "No thinking levels are known"),
     ] {
-        let connect: Connect = Arc::new(|| Err(String::new()));
+        let connect: Connect = Arc::new(|| Err(Error::NotAuthenticated(String::new())));
         let options = RequestOptions { thinking: Some(level.to_owned()), ..options() };
         let model = Catalog::embedded().lookup(&format!("anthropic:{id}"));
         let error = Anthropic::new(model, connect, options).err().unwrap().to_string();

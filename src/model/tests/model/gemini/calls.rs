@@ -72,7 +72,7 @@ async fn what_the_user_set_is_sent() {
 fn a_thinking_level_that_the_model_does_not_know_is_refused() {
     let options =
         RequestOptions { thinking: Some("minimal".to_owned()), ..RequestOptions::default() };
-    let connect: Connect = Arc::new(|| Err("unused".to_owned()));
+    let connect: Connect = Arc::new(|| Err(Error::NotAuthenticated("unused".to_owned())));
     let model = Catalog::embedded().lookup(MODEL);
     let error = Gemini::new(model, connect, options).err().unwrap();
     let why =

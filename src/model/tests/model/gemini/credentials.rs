@@ -113,9 +113,10 @@ async fn an_address_without_https_is_refused() {
 
 #[tokio::test]
 async fn a_missing_key_is_said_before_anything_is_sent() {
-    let connect: Connect = Arc::new(|| Err("Run `tandem login`.".to_owned()));
-    let gemini = Gemini::new(Catalog::embedded().lookup(MODEL), connect, options()).unwrap();
     let missing = Error::NotAuthenticated("Run `tandem login`.".to_owned());
+    let told = missing.clone();
+    let connect: Connect = Arc::new(move || Err(told.clone()));
+    let gemini = Gemini::new(Catalog::embedded().lookup(MODEL), connect, options()).unwrap();
     assert_eq!(gemini.ready(), Err(missing.clone()));
     assert_eq!(error_of(&gemini).await, missing);
 }

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use futures::StreamExt as _;
-use tandem_model::Model as _;
+use tandem_model::{Error, Model as _};
 use test_support::limit::HANG;
 use tokio::time::timeout;
 
@@ -92,7 +92,7 @@ async fn where_nobody_says_it_nothing_is_known_and_nobody_waits() {
 async fn what_the_file_of_models_says_counts() {
     let catalog = r#"{"models":[{"id":"openai:some/model*","inputTokens":5000}]}"#;
     let catalog = Catalog::embedded().clone().with_overrides(catalog).unwrap();
-    let connect: Connect = Arc::new(|| Err(String::new()));
+    let connect: Connect = Arc::new(|| Err(Error::NotAuthenticated(String::new())));
     let model = catalog.lookup(&format!("openai:{MODEL}"));
     assert_eq!(
         OpenAi::new(model, connect, options(), Arc::default()).unwrap().input_limit(),

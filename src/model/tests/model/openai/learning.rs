@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use expect_test::expect;
 use tandem_content::media::Media;
-use tandem_model::{Assistant, Call, Part, ToolResult};
+use tandem_model::{Assistant, Call, Error, Part, ToolResult};
 
 use super::*;
 
@@ -315,7 +315,7 @@ async fn how_much_it_thinks_is_said_if_the_user_says_so() {
     ask(&model(&server, options), plain()).await;
     assert_eq!(server.asked()[0].body["reasoning_effort"], "high");
     let options = RequestOptions { thinking: Some("LOUD".to_owned()), ..crate::api::options() };
-    let connect: Connect = Arc::new(|| Err(String::new()));
+    let connect: Connect = Arc::new(|| Err(Error::NotAuthenticated(String::new())));
     let model = Catalog::embedded().lookup("openai:x");
     let error = OpenAi::new(model, connect, options, Arc::default()).err();
     expect!["Unknown thinking level `LOUD` for `x`. Known levels: none, minimal, low, medium, high, xhigh."].assert_eq(&error.unwrap().to_string());

@@ -66,7 +66,7 @@ async fn a_level_that_the_model_does_not_have_is_refused_here() {
         ("openai:gpt-5.4", "max", "none, low, medium, high, xhigh"),
     ] {
         let options = RequestOptions { thinking: Some(level.to_owned()), ..options() };
-        let connect: Connect = Arc::new(|| Err(String::new()));
+        let connect: Connect = Arc::new(|| Err(Error::NotAuthenticated(String::new())));
         let model = Catalog::embedded().lookup(id);
         let own = model.id.clone();
         let error = OpenAi::new(model, connect, options, Arc::default()).err().unwrap();

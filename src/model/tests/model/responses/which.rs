@@ -122,7 +122,7 @@ async fn an_id_that_names_the_api_gets_no_other() {
         let ok = if path == CHAT { chat_text() } else { text("ok") };
         let said = "error: Rejected(\"Unknown model `";
         check(id, vec![refusal(), ok], said, &[path, path]).await;
-        let connect: Connect = Arc::new(|| Err(String::new()));
+        let connect: Connect = Arc::new(|| Err(Error::NotAuthenticated(String::new())));
         let model = Catalog::embedded().lookup(id);
         let model = OpenAi::new(model, connect, options(), Arc::default()).unwrap();
         assert_eq!(tandem_model::Model::id(&model), id, "a loaded session asks the same API");

@@ -1,5 +1,6 @@
 //! Each provider has its own key, and no key is sent to another provider.
 
+use tandem_model::Error;
 use tandem_model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
 
 use super::{Place, STORED, words};
@@ -157,4 +158,15 @@ fn programs_that_are_started_see_none_of_the_keys() {
         assert!(credentials.is_secret(name, value), "{name}={value}");
     }
     assert!(!credentials.is_secret("OPENAI_BASE_URL", "https://x.example"));
+}
+
+#[test]
+fn only_a_missing_key_is_answered_by_a_login() {
+    let place = Place::new();
+    let error = |vars: &[(&str, &str)]| {
+        place.credentials(vars).endpoint_of_model(Anthropic, "claude-opus-5").unwrap_err()
+    };
+    assert!(matches!(error(&[]), Error::NotAuthenticated(_)));
+    let wrong = error(&[("ANTHROPIC_BASE_URL", "not an address"), ("ANTHROPIC_API_KEY", "key")]);
+    assert!(matches!(wrong, Error::Rejected(_)), "{wrong:?}");
 }
