@@ -289,10 +289,10 @@ pub(crate) struct AgentArgs {
         help_heading = SCRIPTS_HEADING
     )]
     pub(crate) output_format: Format,
-    /// JSON Schema of the answer of -p: the last message is JSON that fits the schema in this file. With text it is all
-    /// that is written, the JSON formats have it as `structured_output`. An answer that does not fit is asked for again,
-    /// twice at most; then the run fails (exit code 5)
-    #[arg(long, value_name = "FILE", requires = "one_prompt")]
+    /// Answer with JSON that fits the JSON Schema in this file. As text, the JSON is all that -p writes; the JSON formats
+    /// have it as `structured_output`. An answer that does not fit is asked for again, twice at most. Then the run fails
+    /// (exit code 5)
+    #[arg(long, value_name = "FILE", requires = "one_prompt", help_heading = SCRIPTS_HEADING)]
     pub(crate) output_schema: Option<PathBuf>,
     /// Fail (exit code 4) if a tool call of -p was refused. Both JSON formats list such calls in
     /// `permission_denials`

@@ -85,10 +85,7 @@ pub(super) const ABSENT_FLAGS: &[(&[&str], &str)] = &[
         "for one prompt, use `-o json` (one object at the end) or `-o stream-json` (an object for each event).",
     ),
     (&["--output-last-message"], "redirect the output: `tandem -p PROMPT > FILE`."),
-    (
-        &["--json-schema", "--output-schema"],
-        "tandem has no schema for answers yet: say in the prompt which form the answer must have.",
-    ),
+    (&["--json-schema"], "use `--output-schema FILE`: the JSON Schema is in a file."),
     (
         &["--max-turns", "--max-budget-usd"],
         "use `--limit rounds=N`: the number of requests to the model in one turn. `/stats` shows the cost.",
