@@ -207,14 +207,11 @@ impl SessionFactory {
     ) -> anyhow::Result<Arc<Session>> {
         let limits = self.limits(settings);
         let terminals = Terminals::new(&self.supervisor, environment(&self.credentials, settings));
-        let (mut model, models) = self.model(settings)?;
+        let (model, models) = self.model(settings)?;
         // A stored session continues with the model that answered last, unless a flag names another model or the last
         // model cannot be opened any more.
-        if let Some(last) = storage.model().filter(|_| self.work.model.is_none())
-            && let Ok(last) = models.open(&last)
-        {
-            model = last;
-        }
+        let last = storage.model().filter(|_| self.work.model.is_none());
+        let model = last.and_then(|last| models.open(&last).ok()).unwrap_or(model);
         let scratch = storage
             .directory()
             .map_or_else(|| Scratch::new(self.credentials.env().state_dir()), Scratch::persistent)
@@ -224,8 +221,6 @@ impl SessionFactory {
         let sandbox = parts::sandbox(settings, self.env(), &limits.tools);
         let tools = parts::tools(settings, &memory, search, sandbox.is_some());
         let env = self.env().clone();
-        // `executables` lists all programs that a project's settings and commands can have the agent run. The user
-        // must agree to these programs first.
         let (factory, directory) = (self.clone(), self.directory().to_owned());
         // The settings are read anew for each use, so that changes in them count while the session lives.
         let again = Arc::new(move || read_settings(factory.env(), &factory.work, &directory));
@@ -235,14 +230,15 @@ impl SessionFactory {
             workspace.filtered(parts::filtering(settings)).with_secrets(policy.secrets.clone());
         let custom = Arc::new(parts::custom(env.clone(), workspace.root(), limits.commands));
         let (own, project) = (Arc::clone(&custom), workspace.root().to_owned());
+        // All programs that a project's settings and commands can have the agent run: the user must agree to these first.
         let executables = move || [look().executables(&project), own.executables()].concat();
         let consent = config::consent(env, workspace.root(), executables);
         let host = Host::new(workspace, terminals, scratch, limits.tools);
         let host = parts::configure_command_execution(host, settings, self.env().home(), sandbox);
         let servers = self.hub(settings, &host, again);
         let (load, agreed) = (Arc::new(move || agents::configs(&named())), Arc::clone(&consent));
-        let configs = agents::configs(settings);
-        let agents = Agents::new(configs, load, limits.agents, move || agreed.is_given());
+        let configured = agents::configs(settings);
+        let agents = Agents::new(configured, load, limits.agents, move || agreed.is_given());
         Ok(Session::new(Parts {
             model,
             models: Arc::new(models),
