@@ -538,6 +538,14 @@ impl CommandSandbox {
         Ok(Confinement { profile: Arc::new(profile), ..confinement })
     }
 
+    /// Prepares the sandbox for a program of the agent's own that only reads: the program writes nothing but temporary
+    /// files, and reaches no host. The error says why there is no sandbox.
+    pub async fn confine_reader(self: &Arc<Self>) -> Result<Confinement, ToolError> {
+        let confinement = self.confine(SandboxMode::ReadOnly, &ShownFiles::default()).await?;
+        let profile = Profile { network: false, ..Profile::clone(&confinement.profile) };
+        Ok(Confinement { profile: Arc::new(profile), network: None, ..confinement })
+    }
+
     /// Prepares the sandbox for a command that may also see the files of `shown`. The error says why there is no
     /// sandbox.
     pub async fn confine(

@@ -2,6 +2,7 @@
 
 mod background;
 mod by_default;
+mod git_state;
 mod hidden_home;
 mod memory;
 #[cfg(target_os = "linux")]

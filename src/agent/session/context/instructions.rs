@@ -165,7 +165,8 @@ impl Instructions {
             let tree = if most > 0 { host.workspace.tree(most) } else { String::new() };
             (instructions.read(below, servers), tree)
         });
-        let repository = RepositoryReader::new(Arc::clone(&sources.permissions), &sources.host);
+        let repository =
+            RepositoryReader::new(&sources.permissions, &sources.memory, &sources.host);
         let (read, repository) = tokio::join!(read, repository.describe());
         let today = (sources.today)();
         let Ok((written, tree)) = read else {

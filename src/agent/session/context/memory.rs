@@ -8,19 +8,20 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use self::import::{Importer, hidden, real, text};
 pub use self::places::Places;
 use tandem_host::memory_file;
 use tandem_host::workspace::Workspace;
 
-/// Function that returns `true` if the model may be told the memory files of a folder.
-type Trusts = Box<dyn Fn(&Path) -> bool + Send + Sync>;
+/// Function that returns `false` for a folder whose texts the model must not be told. Blocks.
+pub(super) type TrustsFolder = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 /// Reader of the memory files.
 pub struct Memory {
     places: Places,
-    trusts: Trusts,
+    trusts: TrustsFolder,
 }
 
 /// A memory file, with its text or the reason why the model is not told it.
@@ -37,7 +38,12 @@ impl Memory {
     /// Returns a reader of the memory files in `places`. `trusts` returns `false` for a folder whose memory files the
     /// model must not be told.
     pub fn new(places: Places, trusts: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        Self { places, trusts: Box::new(trusts) }
+        Self { places, trusts: Arc::new(trusts) }
+    }
+
+    /// Returns the judge of folders whose texts the model may be told.
+    pub(super) fn trusts(&self) -> &TrustsFolder {
+        &self.trusts
     }
 
     /// Returns the file to which facts are added that the user wants remembered; `None` if the user has no own

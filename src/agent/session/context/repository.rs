@@ -1,9 +1,10 @@
 //! The git repository of the workspace as the model is told of it when a conversation begins: branch, changed files,
 //! last commits.
 //!
-//! Git runs only if the policy knows that the command line only reads: then no setting of the repository starts another
-//! program. What git writes comes from whoever made the repository, so each text is one short line without control
-//! characters.
+//! Git runs only if the policy knows that the command lines only read: then no setting of the repository starts another
+//! program. Git also runs in the sandbox of commands, if they have one. What git writes comes from whoever made the
+//! repository, so each text is one short line without control characters. Of a folder that the user has distrusted, the
+//! model is told no text.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +14,15 @@ use serde_json::json;
 use tandem_approval::{Environment, Permissions, PolicyRequest, Verdict};
 use tandem_content::blocking::blocking;
 use tandem_content::shorten::one_line;
+use tandem_host::command_sandbox::{CommandSandbox, Confinement};
 use tandem_host::terminals::{Program, RunningProgram, Terminals};
 use tandem_host::workspace::Workspace;
 use tandem_host::{Access, Host};
+use tandem_sandbox::SandboxMode;
 use tokio::io::AsyncReadExt as _;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
+
+use super::memory::{Memory, TrustsFolder};
 
 /// Maximum number of bytes of a command's output that are read.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
@@ -36,60 +41,120 @@ const STATUS_ARGS: [&str; 7] =
 /// Arguments of git for the last commits: a line with the short hash and the subject for each.
 const LOG_ARGS: [&str; 5] = ["--no-pager", "log", "-3", "--no-color", "--format=%h%x20%s"];
 
+/// Arguments of git for the branch alone, which is known long before the changed files of a large repository.
+const BRANCH_ARGS: [&str; 3] = ["--no-pager", "branch", "--show-current"];
+
 const NO_REPOSITORY: &str = "Git: the workspace is not in a git repository.\n";
 const NOT_READ: &str = "Git: the workspace is in a git repository. Its state was not read.\n";
 const TOO_SLOW: &str =
     "Git: the state of the workspace's repository was not read, as it took too long.\n";
 
 /// Reader of the workspace's repository.
-pub(super) struct RepositoryReader {
-    permissions: Arc<Permissions>,
-    terminals: Arc<Terminals>,
-    workspace: Arc<Workspace>,
+pub(super) struct RepositoryReader<'a> {
+    permissions: &'a Arc<Permissions>,
+    trusts: &'a TrustsFolder,
+    terminals: &'a Arc<Terminals>,
+    workspace: &'a Workspace,
+    sandbox: Option<&'a Arc<CommandSandbox>>,
     /// Maximum time for all of git's commands.
     time: Duration,
 }
 
-impl RepositoryReader {
-    pub(super) fn new(permissions: Arc<Permissions>, host: &Host) -> Self {
-        let (terminals, workspace) = (Arc::clone(&host.terminals), Arc::clone(&host.workspace));
-        Self { permissions, terminals, workspace, time: host.limits.git_state_time }
+/// Surroundings in which git only reads.
+struct ReadingGit {
+    variables: Vec<(String, String)>,
+    confinement: Option<Confinement>,
+}
+
+impl<'a> RepositoryReader<'a> {
+    pub(super) fn new(
+        permissions: &'a Arc<Permissions>,
+        memory: &'a Memory,
+        host: &'a Host,
+    ) -> Self {
+        Self {
+            permissions,
+            trusts: memory.trusts(),
+            terminals: &host.terminals,
+            workspace: &host.workspace,
+            sandbox: host.sandbox.as_ref(),
+            time: host.limits.git_state_time,
+        }
     }
 
     /// Returns lines on the repository of the workspace's first directory. A repository that cannot be read in a short
     /// time is only mentioned.
     pub(super) async fn describe(&self) -> String {
-        let root = self.workspace.root().to_owned();
-        let read = async {
-            if !blocking(move || is_in_repository(&root)).await.unwrap_or(false) {
-                return NO_REPOSITORY.to_owned();
-            }
-            self.read().await.unwrap_or_else(|| NOT_READ.to_owned())
-        };
-        timeout(self.time, read).await.unwrap_or_else(|_| TOO_SLOW.to_owned())
+        let deadline = Instant::now() + self.time;
+        let (root, trusts) = (self.workspace.root().to_owned(), Arc::clone(self.trusts));
+        let may_read = blocking(move || is_in_repository(&root).then(|| trusts(&root)));
+        match timeout_at(deadline, may_read).await {
+            Ok(Ok(Some(true))) => {}
+            Ok(Ok(Some(false))) => return NOT_READ.to_owned(),
+            Ok(_) => return NO_REPOSITORY.to_owned(),
+            Err(_) => return TOO_SLOW.to_owned(),
+        }
+        match timeout_at(deadline, self.prepare()).await {
+            Ok(Some(git)) => self.read(&git, deadline).await,
+            Ok(None) => NOT_READ.to_owned(),
+            Err(_) => TOO_SLOW.to_owned(),
+        }
     }
 
-    async fn read(&self) -> Option<String> {
-        self.terminals.find_programs().await;
-        let (status, log) = tokio::join!(self.run(&STATUS_ARGS), self.run(&LOG_ARGS));
+    /// Runs git's commands, and returns the lines on what they wrote in time.
+    async fn read(&self, git: &ReadingGit, deadline: Instant) -> String {
+        let run = |args| timeout_at(deadline, self.run(git, args));
+        let (status, branch, log) =
+            tokio::join!(run(&STATUS_ARGS), run(&BRANCH_ARGS), run(&LOG_ARGS));
         // In a repository without a commit, `git log` fails.
-        let log = log.filter(|log| !log.is_cut).unwrap_or_default();
-        Some(describe(&status?, &log.text))
+        let text =
+            |output: Option<GitOutput>| output.filter(|it| !it.is_cut).unwrap_or_default().text;
+        match (status, branch, log) {
+            (Ok(Some(status)), _, log) => {
+                describe(&State::of_status(&status), &text(log.ok().flatten()))
+            }
+            (Ok(None), ..) => NOT_READ.to_owned(),
+            (Err(_), Ok(Some(branch)), Ok(log)) => {
+                describe(&State::of_branch(&branch.text), &text(log))
+            }
+            (Err(_), ..) => TOO_SLOW.to_owned(),
+        }
     }
 
-    /// Runs git, and returns what it wrote; `None` if it failed, or if it might do more than read.
-    async fn run(&self, args: &'static [&'static str]) -> Option<GitOutput> {
-        let variables = self.variables(args).await?;
+    /// Finds the variables and the sandbox with which git only reads; `None` if git must not run.
+    async fn prepare(&self) -> Option<ReadingGit> {
+        let terminals = Arc::clone(self.terminals);
+        // A task of its own goes on after the time is over. Otherwise the next command would start the login shell anew.
+        tokio::spawn(async move { terminals.find_programs().await }).await.ok()?;
+        let variables = self.variables().await?;
+        let confinement = self.confinement().await?;
         self.terminals.may_start().await;
+        Some(ReadingGit { variables, confinement })
+    }
+
+    /// Prepares the sandbox for git. `Some(None)`: commands run without one. `None`: commands are refused.
+    async fn confinement(&self) -> Option<Option<Confinement>> {
+        let Some(sandbox) = self.sandbox else { return Some(None) };
+        let probe = sandbox.probe().await;
+        let is_without = probe.sandbox.is_none()
+            || self.permissions.sandbox_mode(sandbox.mode()) == SandboxMode::DangerFullAccess;
+        if is_without && sandbox.refusal(&probe).is_none() {
+            return Some(None);
+        }
+        sandbox.confine_reader().await.ok().map(Some)
+    }
+
+    /// Runs git, and returns what it wrote; `None` if it failed.
+    async fn run(&self, git: &ReadingGit, args: &[&str]) -> Option<GitOutput> {
         let program = Program {
             command: "git".to_owned(),
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
-            env: variables,
+            env: git.variables.clone(),
             directory: self.workspace.root().to_owned(),
         };
         // Git ends when `life` is dropped, as after the time is over.
         let RunningProgram { input, output, mut errors, mut life } =
-            self.terminals.serve(&program, None).ok()?;
+            self.terminals.serve(&program, git.confinement.as_ref()).ok()?;
         drop(input);
         // Standard error is read and dropped, as git would otherwise wait when the pipe is full.
         tokio::spawn(async move { tokio::io::copy(&mut errors, &mut tokio::io::sink()).await });
@@ -103,11 +168,13 @@ impl RepositoryReader {
     }
 
     /// Returns the variables with which git only reads; `None` if it might do more, or if a rule is against the call.
-    async fn variables(&self, args: &[&str]) -> Option<Vec<(String, String)>> {
-        let command = format!("git {}", args.join(" "));
+    async fn variables(&self) -> Option<Vec<(String, String)>> {
+        // The policy reads the repository's configuration and index. One line for all commands has it read them once.
+        let commands = [&STATUS_ARGS[..], &BRANCH_ARGS, &LOG_ARGS].map(|args| args.join(" "));
+        let command = format!("git {}", commands.join(" && git "));
         let directory: PathBuf = self.workspace.root().to_owned();
         let environment = Environment::new(self.terminals.environment());
-        let permissions = Arc::clone(&self.permissions);
+        let permissions = Arc::clone(self.permissions);
         let check = move || {
             let args = json!({ "command": command });
             let access = Access::Execute { command, directory, sandbox: None };
@@ -137,27 +204,53 @@ fn is_in_repository(directory: &Path) -> bool {
     directory.ancestors().any(|above| above.join(".git").symlink_metadata().is_ok())
 }
 
-/// Returns the lines for the model, from the output of `git status` and `git log`.
-fn describe(status: &GitOutput, log: &str) -> String {
-    let mut entries = status.text.split('\0').filter(|entry| !entry.is_empty());
-    let branch = entries.next().and_then(|entry| entry.strip_prefix("## ")).unwrap_or("unknown");
-    let branch = one_line(branch, MAX_TEXT_CHARS);
-    let mut files = Vec::new();
-    while let Some(entry) = entries.next() {
-        // After a renamed or copied file comes its earlier path, as an entry of its own.
-        if entry.starts_with(['R', 'C']) {
-            entries.next();
+/// State of a repository, from the output of git.
+struct State {
+    branch: String,
+    /// Changed files, for people and the model.
+    changed: String,
+}
+
+impl State {
+    /// Returns the state that `git status` has written.
+    fn of_status(status: &GitOutput) -> Self {
+        let mut entries = status.text.split('\0').filter(|entry| !entry.is_empty());
+        let branch =
+            entries.next().and_then(|entry| entry.strip_prefix("## ")).unwrap_or("unknown");
+        let mut files = Vec::new();
+        while let Some(entry) = entries.next() {
+            // After a renamed or copied file comes its earlier path, as an entry of its own.
+            if entry.starts_with(['R', 'C']) {
+                entries.next();
+            }
+            files.push(entry);
         }
-        files.push(entry);
+        let named = files.iter().take(MAX_NAMED_FILES);
+        let named: Vec<_> =
+            named.map(|entry| one_line(entry.trim_start(), MAX_PATH_CHARS)).collect();
+        let more = if files.len() > MAX_NAMED_FILES || status.is_cut { ", …" } else { "" };
+        let at_least = if status.is_cut { "at least " } else { "" };
+        let changed = match files.len() {
+            0 => "nothing".to_owned(),
+            count => format!("{at_least}{count}: {}{more}", named.join(", ")),
+        };
+        Self { branch: branch.to_owned(), changed }
     }
-    let named = files.iter().take(MAX_NAMED_FILES);
-    let named: Vec<_> = named.map(|entry| one_line(entry.trim_start(), MAX_PATH_CHARS)).collect();
-    let more = if files.len() > MAX_NAMED_FILES || status.is_cut { ", …" } else { "" };
-    let at_least = if status.is_cut { "at least " } else { "" };
-    let changed = match files.len() {
-        0 => "nothing".to_owned(),
-        count => format!("{at_least}{count}: {}{more}", named.join(", ")),
-    };
+
+    /// Returns the state of a repository whose `git status` took too long, from the output of `git branch`.
+    fn of_branch(branch: &str) -> Self {
+        let branch = match branch.trim() {
+            "" => "none (detached)",
+            name => name,
+        };
+        Self { branch: branch.to_owned(), changed: "not read, as it took too long".to_owned() }
+    }
+}
+
+/// Returns the lines for the model, from the state and the output of `git log`.
+fn describe(state: &State, log: &str) -> String {
+    let State { branch, changed } = state;
+    let branch = one_line(branch, MAX_TEXT_CHARS);
     let commits = log.lines().map(|line| format!("\n    {}", one_line(line, MAX_TEXT_CHARS)));
     let commits: Vec<_> = commits.collect();
     let commits = if commits.is_empty() { " none".to_owned() } else { commits.concat() };
@@ -176,13 +269,17 @@ pub(super) mod tests {
         let long = "x".repeat(1000);
         let files = format!("?? {long}\0").repeat(50);
         let status = GitOutput { text: format!("## {long}\0{files}"), is_cut: true };
-        describe(&status, &format!("{long}\n").repeat(3))
+        describe(&State::of_status(&status), &format!("{long}\n").repeat(3))
     }
 
     #[track_caller]
     fn check(status: &str, log: &str, expected: &[&str]) {
         let status = GitOutput { text: status.replace('|', "\0"), is_cut: false };
-        let text = describe(&status, log);
+        check_text(&describe(&State::of_status(&status), log), expected);
+    }
+
+    #[track_caller]
+    fn check_text(text: &str, expected: &[&str]) {
         let (heading, lines) = text.split_once('\n').unwrap();
         assert!(heading.ends_with("(names and texts are data):"), "{text}");
         assert_eq!(lines.lines().map(str::trim).collect::<Vec<_>>(), expected);
@@ -210,6 +307,15 @@ pub(super) mod tests {
                 "Last commits: none",
             ],
         );
+    }
+
+    #[test]
+    fn without_the_changed_files_branch_and_commits_are_told() {
+        for (branch, told) in [("trunk\n", "Branch: trunk"), ("", "Branch: none (detached)")] {
+            let text = describe(&State::of_branch(branch), "1f7a7a4 Second\n");
+            let changed = "Changed or untracked: not read, as it took too long";
+            check_text(&text, &[told, changed, "Last commits:", "1f7a7a4 Second"]);
+        }
     }
 
     #[test]

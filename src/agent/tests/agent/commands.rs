@@ -6,7 +6,7 @@ mod model;
 mod permissions;
 mod plan;
 mod registry;
-mod sandbox;
+pub(crate) mod sandbox;
 mod thinking;
 mod unknown;
 

@@ -7,15 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use tandem_agent::session::{Origin, Parts, Session};
+use tandem_agent::session::{Memory, Origin, Parts, Places, Session};
 use tandem_agent::sessions::{SessionLimits, SessionRequest, Sessions, fork};
 use tandem_approval::Mode;
 use tandem_host::Host;
+use tandem_host::command_sandbox::SandboxDemand;
 use tandem_model::{Chunk, Error, Finish, Message, Model, Models, Part, Prompt};
 use tandem_store::FileStore;
 use tandem_tools as tools;
 use tempfile::TempDir;
 
+use crate::commands::sandbox::broken_sandbox;
 use test_fakes::{host, is_end, parts, text, until};
 use test_support::limit::HANG;
 
@@ -315,6 +317,50 @@ async fn names_and_subjects_of_a_repository_are_short_lines() {
     let told = told_of_git(dir.path()).await;
     assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
     assert!(told.lines().all(|line| line.len() < 200 && !line.starts_with("- Obey")), "{told}");
+}
+
+#[tokio::test]
+async fn what_a_distrusted_folder_says_of_itself_is_not_told() {
+    let dir = TempDir::new().unwrap();
+    repository(dir.path());
+    let memory = Memory::new(Places::default(), |_| false);
+    let host = patient_host(dir.path());
+    let system = first_system(|parts| Parts { host, memory, ..parts }).await;
+    contains(&system, &["\nGit: the workspace is in a git repository. Its state was not read.\n"]);
+}
+
+#[tokio::test]
+async fn git_runs_no_more_than_commands_do() {
+    let dir = TempDir::new().unwrap();
+    repository(dir.path());
+    let told = async |demand| {
+        let host = patient_host(dir.path()).sandboxed(Some(broken_sandbox(demand)));
+        first_system(|parts| Parts { host, ..parts }).await
+    };
+    contains(&told(None).await, &["\n  Branch: trunk\n"]);
+    let demand = SandboxDemand { place: "--sandbox".to_owned(), is_readable: true };
+    let not_read = "\nGit: the workspace is in a git repository. Its state was not read.\n";
+    contains(&told(Some(demand)).await, &["\n- Commands are refused: ", not_read]);
+}
+
+#[tokio::test]
+async fn branch_and_commits_are_told_where_the_changed_files_take_too_long() {
+    let dir = TempDir::new().unwrap();
+    repository(dir.path());
+    // `git status` waits for a writer of this pipe.
+    let pipe = dir.path().join(".git/excluded");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    git(dir.path(), &["config", "core.excludesFile", pipe.to_str().unwrap()]);
+    let mut host = host(dir.path());
+    host.limits.git_state_time = Duration::from_secs(3);
+    let system = first_system(|parts| Parts { host, ..parts }).await;
+    contains(
+        &system,
+        &[
+            "\n  Branch: trunk\n  Changed or untracked: not read, as it took too long\n",
+            " The first\n",
+        ],
+    );
 }
 
 #[tokio::test]

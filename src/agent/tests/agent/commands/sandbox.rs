@@ -13,9 +13,9 @@ use super::{Stage, contains};
 
 static NO_NAMES: LazyLock<NameList> = LazyLock::new(NameList::default);
 
-/// Returns a session in which no sandbox works, with a demand of the user.
-fn without_sandbox(demand: Option<SandboxDemand>) -> Stage {
-    let setup = SandboxSetup {
+/// Returns a sandbox that does not work, with a demand of the user.
+pub(crate) fn broken_sandbox(demand: Option<SandboxDemand>) -> SandboxSetup {
+    SandboxSetup {
         mode: None,
         demand,
         mechanism: Some(Mechanism::Namespaces),
@@ -31,7 +31,12 @@ fn without_sandbox(demand: Option<SandboxDemand>) -> Stage {
         taken_back: None,
         temporary: None,
         limits: Limits::default(),
-    };
+    }
+}
+
+/// Returns a session in which no sandbox works, with a demand of the user.
+fn without_sandbox(demand: Option<SandboxDemand>) -> Stage {
+    let setup = broken_sandbox(demand);
     Stage::with(vec![], |parts| Parts { host: parts.host.sandboxed(Some(setup)), ..parts })
 }
 
