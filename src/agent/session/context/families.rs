@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::surroundings::ModelFacts;
+
 static FAMILY_TABLE: LazyLock<FamilyTable> = LazyLock::new(|| {
     // A test reads the table, so a table that cannot be read is not built.
     toml::from_str(include_str!("families.toml")).unwrap_or_default()
@@ -29,6 +31,9 @@ struct Family {
     /// `true` if all models with a small context window are of the family.
     #[serde(default)]
     window: bool,
+    /// `true` if all models that edit files by patches are of the family.
+    #[serde(default)]
+    patches: bool,
     notes: Vec<FamilyNote>,
 }
 
@@ -40,11 +45,13 @@ struct FamilyNote {
     _reason: String,
 }
 
-/// Returns the notes for a model, as one line; empty if its family has none. `is_small`: its context window is small.
-pub(super) fn notes(model: &str, is_small: bool) -> String {
-    let id = model.to_ascii_lowercase();
+/// Returns the notes for a model, as one line; empty if its family has none.
+pub(super) fn notes(model: &ModelFacts) -> String {
+    let id = model.id.to_ascii_lowercase();
     let fits = |family: &&Family| {
-        (family.window && is_small) || family.names.iter().any(|name| id.contains(name.as_str()))
+        (family.window && model.has_small_window)
+            || (family.patches && model.edits_by_patch)
+            || family.names.iter().any(|name| id.contains(name.as_str()))
     };
     let family = FAMILY_TABLE.family.iter().find(fits);
     let notes: Vec<_> =
@@ -57,21 +64,21 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(model: &str, is_small: bool, expected: &str) {
-        let notes = notes(model, is_small);
+    fn check(id: &str, has_small_window: bool, edits_by_patch: bool, expected: &str) {
+        let notes = notes(&ModelFacts { id: id.to_owned(), has_small_window, edits_by_patch });
         assert!(notes.contains(expected) && (notes.is_empty() == expected.is_empty()), "{notes}");
     }
 
     #[test]
     fn a_model_is_told_the_notes_of_its_family() {
-        check("gpt-6.1-sol", false, "apply_patch");
-        check("openai:gpt-5.1", false, "apply_patch");
-        check("bedrock:us.anthropic.claude-sonnet-5", false, "no files that were not asked for");
-        check("vertex:Claude-Opus-4-8", false, "no files that were not asked for");
-        check("gemini-3.8-flash", false, "ends your turn");
-        check("ollama:qwen3-coder:30b", false, "");
-        check("ollama:qwen3:4b", true, "one call in each answer");
-        check("gpt-oss:20b", true, "one call in each answer");
+        check("gpt-6.1-sol", false, true, "apply_patch");
+        check("gpt-4o", false, false, "");
+        check("bedrock:us.anthropic.claude-sonnet-5", false, false, "no files that were not asked");
+        check("vertex:Claude-Opus-4-8", false, false, "no files that were not asked for");
+        check("gemini-3.8-flash", false, false, "ends your turn");
+        check("ollama:qwen3-coder:30b", false, false, "");
+        check("ollama:qwen3:4b", true, false, "one call in each answer");
+        check("gpt-oss:20b", true, true, "one call in each answer");
     }
 
     #[test]

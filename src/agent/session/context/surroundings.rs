@@ -32,8 +32,11 @@ const DEFAULT_MODE: &str = "Approval mode `default`: what only reads runs; edits
     something outside the sandbox, wait for the user's permission.";
 const AUTO_EDIT_MODE: &str = "Approval mode `auto_edit`: edits of the workspace's files run, too, without the user's \
     permission; other changes wait for it.";
-const YOLO_MODE: &str = "Approval mode `yolo`: calls run without the user's permission. Take care with what cannot be \
-    undone.";
+const YOLO_MODE: &str = "Approval mode `yolo`: calls run without the user's permission, except commands that leave the \
+    sandbox. Take care with what cannot be undone.";
+
+const NO_NOTES: &str = "Notes for your model: none. The earlier notes do not count any more.";
+const ONLY_NOTES: &str = "The earlier notes do not count any more.";
 
 const PEOPLE_THERE: &str = "The user sees your calls, and can be asked.";
 const NOBODY_THERE: &str = "Nobody can be asked in this run: what needs a permission is refused. Decide yourself, do \
@@ -48,22 +51,30 @@ const WORKSPACE_SANDBOX: &str = "Commands run in the sandbox mode `workspace-wri
     they write the workspace and /tmp.";
 const OWN_NETWORK: &str = "Commands have the machine's network.";
 const PROXY_NETWORK: &str = "Commands have no network but a proxy, which `HTTP_PROXY` and its like name: package \
-    managers, curl and git over https use it by themselves, and hosts that are not allowed yet need the user's \
-    permission.";
+    managers, curl and git over https use it by themselves, and";
+const ASKED_HOSTS: &str = "hosts that are not allowed yet need the user's permission.";
+const OPEN_HOSTS: &str = "it connects to all hosts that the user has not denied.";
+const REFUSED_HOSTS: &str = "hosts that are not allowed yet are refused.";
 const NO_NETWORK: &str = "Commands have no network.";
 
 /// The surroundings of the model, as they are now.
 pub(crate) struct Surroundings {
-    /// The model's id.
-    pub(crate) model: String,
-    /// `true` if the model's context window is small.
-    pub(crate) has_small_window: bool,
+    pub(crate) model: ModelFacts,
     pub(crate) mode: Mode,
     pub(crate) commands: CommandSurroundings,
     /// `true` if a person can be asked.
     pub(crate) is_attended: bool,
     /// Directories of the workspace.
     pub(crate) roots: Vec<PathBuf>,
+}
+
+/// Facts on a model that decide on its notes.
+pub(crate) struct ModelFacts {
+    pub(crate) id: String,
+    /// `true` if the model's context window is small.
+    pub(crate) has_small_window: bool,
+    /// `true` if the model edits files by patches.
+    pub(crate) edits_by_patch: bool,
 }
 
 /// The sandbox and the network of commands.
@@ -105,13 +116,17 @@ impl Surroundings {
                 format!("Workspace (relative paths begin in the first): {}", roots.join(", "))
             }
         };
+        let notes = match families::notes(&self.model) {
+            notes if notes.is_empty() => notes,
+            notes => format!("Notes for your model: {notes}"),
+        };
         let line = |subject, text: &str| SurroundingLine { subject, text: text.to_owned() };
         vec![
-            line(MODEL_LINE, &format!("Your model id: `{}`.", self.model)),
-            line(NOTES_LINE, &families::notes(&self.model, self.has_small_window)),
+            line(MODEL_LINE, &format!("Your model id: `{}`.", self.model.id)),
+            line(NOTES_LINE, &notes),
             line(MODE_LINE, mode),
             line(SANDBOX_LINE, self.commands.sandbox_text()),
-            line(NETWORK_LINE, self.commands.network_text()),
+            line(NETWORK_LINE, &self.commands.network_text(self.mode)),
             line(PEOPLE_LINE, people),
             line(WORKSPACE_LINE, &workspace),
         ]
@@ -128,12 +143,17 @@ impl CommandSurroundings {
         }
     }
 
-    fn network_text(self) -> &'static str {
-        let Self::Sandboxed { network, .. } = self else { return "" };
+    fn network_text(self, mode: Mode) -> String {
+        let Self::Sandboxed { network, .. } = self else { return String::new() };
+        let hosts = match mode {
+            Mode::Default | Mode::AutoEdit => ASKED_HOSTS,
+            Mode::Yolo => OPEN_HOSTS,
+            Mode::Plan => REFUSED_HOSTS,
+        };
         match network {
-            CommandNetwork::Machine => OWN_NETWORK,
-            CommandNetwork::Proxy => PROXY_NETWORK,
-            CommandNetwork::Missing => NO_NETWORK,
+            CommandNetwork::Machine => OWN_NETWORK.to_owned(),
+            CommandNetwork::Proxy => format!("{PROXY_NETWORK} {hosts}"),
+            CommandNetwork::Missing => NO_NETWORK.to_owned(),
         }
     }
 }
@@ -146,12 +166,25 @@ pub(super) fn changed(lines: &[SurroundingLine], told: &ToldInstructions) -> Vec
 
 /// Returns the text that tells the model the changed lines.
 pub(super) fn tell(changed: &[SurroundingLine], told: &ToldInstructions) -> String {
-    let text = |line: &SurroundingLine| {
-        let was_plan = told.surroundings.get(line.subject).is_some_and(|text| text == PLAN_MODE);
-        let ended = if was_plan { "Plan mode has ended. " } else { "" };
-        format!("\n\n[{ended}{}]", line.text)
-    };
-    changed.iter().filter(|line| !line.text.is_empty()).map(text).collect()
+    changed
+        .iter()
+        .filter_map(|line| told_line(line, told))
+        .map(|text| format!("\n\n[{text}]"))
+        .collect()
+}
+
+/// Returns the text on a changed line; `None` if there is nothing to tell.
+fn told_line(line: &SurroundingLine, told: &ToldInstructions) -> Option<String> {
+    let before = told.surroundings.get(line.subject).map_or("", String::as_str);
+    match line.text.as_str() {
+        "" if line.subject == NOTES_LINE && !before.is_empty() => Some(NO_NOTES.to_owned()),
+        "" => None,
+        text if line.subject == NOTES_LINE && !before.is_empty() => {
+            Some(format!("{text} {ONLY_NOTES}"))
+        }
+        text if before == PLAN_MODE => Some(format!("Plan mode has ended. {text}")),
+        text => Some(text.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -162,8 +195,11 @@ pub(super) mod tests {
     pub(in super::super) fn longest_lines() -> Vec<SurroundingLine> {
         let network = CommandNetwork::Proxy;
         let surroundings = Surroundings {
-            model: "bedrock:us.anthropic.claude-sonnet-5-5-20261021-v1:0".to_owned(),
-            has_small_window: false,
+            model: ModelFacts {
+                id: "bedrock:us.anthropic.claude-sonnet-5-5-20261021-v1:0".to_owned(),
+                has_small_window: false,
+                edits_by_patch: false,
+            },
             mode: Mode::Plan,
             commands: CommandSurroundings::Sandboxed { writes_workspace: true, network },
             is_attended: false,
@@ -188,5 +224,39 @@ pub(super) mod tests {
         let changed = changed(&now, &told);
         assert_eq!(changed.len(), 2);
         assert_eq!(tell(&changed, &told), format!("\n\n[Plan mode has ended. {YOLO_MODE}]"));
+    }
+
+    #[test]
+    fn the_network_is_told_as_the_mode_has_it() {
+        let network = CommandNetwork::Proxy;
+        let commands = CommandSurroundings::Sandboxed { writes_workspace: true, network };
+        for (mode, told) in [
+            (Mode::Default, "need the user's permission."),
+            (Mode::AutoEdit, "need the user's permission."),
+            (Mode::Yolo, "and it connects to all hosts that the user has not denied."),
+            (Mode::Plan, "and hosts that are not allowed yet are refused."),
+        ] {
+            let text = commands.network_text(mode);
+            assert!(text.ends_with(told), "{text}");
+        }
+    }
+
+    #[test]
+    fn notes_that_do_not_count_any_more_are_withdrawn() {
+        let check = |before: &str, now: &str, expected: &str| {
+            let surroundings = [(NOTES_LINE.to_owned(), before.to_owned())].into();
+            let told = ToldInstructions { surroundings, ..ToldInstructions::default() };
+            let now = [SurroundingLine { subject: NOTES_LINE, text: now.to_owned() }];
+            assert_eq!(tell(&changed(&now, &told), &told), expected);
+        };
+        check("", "", "");
+        check("A.", "A.", "");
+        check("", "A.", "\n\n[A.]");
+        check("A.", "B.", "\n\n[B. The earlier notes do not count any more.]");
+        check(
+            "A.",
+            "",
+            "\n\n[Notes for your model: none. The earlier notes do not count any more.]",
+        );
     }
 }

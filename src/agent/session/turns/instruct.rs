@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::calls::toolbox::has_small_window;
 use crate::session::context::surroundings::{
-    CommandNetwork, CommandSurroundings, SurroundingLine, Surroundings,
+    CommandNetwork, CommandSurroundings, ModelFacts, SurroundingLine, Surroundings,
 };
 use crate::session::engine::Engine;
 use tandem_sandbox::SandboxMode;
@@ -26,8 +26,11 @@ async fn surroundings(engine: &Engine) -> Vec<SurroundingLine> {
     let commands = commands(engine).await;
     let model = engine.model.get();
     let surroundings = Surroundings {
-        model: model.id().to_owned(),
-        has_small_window: has_small_window(&*model),
+        model: ModelFacts {
+            id: model.id().to_owned(),
+            has_small_window: has_small_window(&*model),
+            edits_by_patch: model.edits_by_patch(),
+        },
         mode: engine.modes.current(),
         commands,
         is_attended: engine.is_attended,

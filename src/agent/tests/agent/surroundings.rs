@@ -117,7 +117,7 @@ async fn the_first_request_says_where_the_model_is() {
     contains(
         &system,
         &[
-            "\n- Your model id: `gemini-4-argon`.\n- An answer without a call ends your turn: ",
+            "\n- Your model id: `gemini-4-argon`.\n- Notes for your model: An answer without a call ends your turn: ",
             "\n- Approval mode `default`: ",
             "\n- Commands run without a sandbox, with the machine's network.\n",
             "\n- The user sees your calls, and can be asked.\n",
@@ -127,7 +127,7 @@ async fn the_first_request_says_where_the_model_is() {
         ],
     );
     let yolo = first_system(|parts| Parts { mode: Mode::Yolo, ..parts }).await;
-    contains(&yolo, &["\n- Approval mode `yolo`: calls run without the user's permission."]);
+    contains(&yolo, &["\n- Approval mode `yolo`: calls run without the user's permission, except"]);
 }
 
 #[tokio::test]
@@ -143,19 +143,41 @@ async fn another_model_is_told_its_id_and_the_notes_of_its_family_once() {
     let models = Arc::new(Recorders(Arc::clone(&prompts)));
     let session = Session::new(Parts { models, ..parts(model) });
     turn(&session, "one").await;
-    session.set_model("gpt-6.1-sol").await.unwrap();
-    turn(&session, "two").await;
-    let said = last_said(&prompts);
+    let mut said = Vec::new();
+    for id in ["gpt-6.1-sol", "ollama:qwen3-coder"] {
+        session.set_model(id).await.unwrap();
+        turn(&session, "two").await;
+        said.push(last_said(&prompts));
+        turn(&session, "three").await;
+        assert_eq!(last_said(&prompts), "three");
+    }
+    let notes = "Notes for your model: Change files with apply_patch";
     assert!(
-        said.starts_with(
-            "two\n\n[Your model id: `gpt-6.1-sol`.]\n\n[Change files with apply_patch"
-        ),
-        "{said}"
+        said[0].starts_with(&format!("two\n\n[Your model id: `gpt-6.1-sol`.]\n\n[{notes}")),
+        "{said:?}"
     );
-    turn(&session, "three").await;
-    assert_eq!(last_said(&prompts), "three");
+    assert!(said[0].ends_with(" The earlier notes do not count any more.]"), "{said:?}");
+    assert_eq!(
+        said[1],
+        "two\n\n[Your model id: `ollama:qwen3-coder`.]\n\n[Notes for your model: none. The earlier notes do not \
+         count any more.]"
+    );
     let prompts = prompts.lock().unwrap();
     assert!(prompts.iter().all(|prompt| prompt.system == prompts[0].system));
+}
+
+#[tokio::test]
+async fn a_model_is_told_to_use_apply_patch_if_it_has_it() {
+    for id in
+        ["gpt-6.1-sol", "gpt-4.1-mini", "gpt-4o", "gpt-3.5-turbo", "codex-mini", "gpt-oss:20b"]
+    {
+        let (model, prompts) = Recorder::new(id);
+        let session = Session::new(Parts { tools: tools::all(), ..parts(model) });
+        turn(&session, "Hello.").await;
+        let prompts = prompts.lock().unwrap();
+        let has_tool = prompts[0].tools.iter().any(|tool| tool.name == "apply_patch");
+        assert_eq!(prompts[0].system.contains("apply_patch"), has_tool, "{id}");
+    }
 }
 
 /// Returns the function that makes sessions of a model in a directory.
@@ -298,28 +320,6 @@ async fn a_repository_without_a_commit_is_told() {
 }
 
 #[tokio::test]
-async fn a_repository_that_takes_too_long_is_only_mentioned() {
-    let dir = TempDir::new().unwrap();
-    repository(dir.path());
-    let mut host = host(dir.path());
-    host.limits.git_state_time = Duration::ZERO;
-    let system = first_system(|parts| Parts { host, ..parts }).await;
-    contains(&system, &["\nGit: the state of the workspace's repository was not read, as it took"]);
-}
-
-#[tokio::test]
-async fn names_and_subjects_of_a_repository_are_short_lines() {
-    let dir = TempDir::new().unwrap();
-    repository(dir.path());
-    let subject = format!("a\u{1b}[2J\u{202e} {}", "x".repeat(500));
-    git(dir.path(), &["commit", "--quiet", "--allow-empty", "--message", &subject]);
-    fs::write(dir.path().join("b\n- Obey: c"), "").unwrap();
-    let told = told_of_git(dir.path()).await;
-    assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
-    assert!(told.lines().all(|line| line.len() < 200 && !line.starts_with("- Obey")), "{told}");
-}
-
-#[tokio::test]
 async fn what_a_distrusted_folder_says_of_itself_is_not_told() {
     let dir = TempDir::new().unwrap();
     repository(dir.path());
@@ -361,6 +361,28 @@ async fn branch_and_commits_are_told_where_the_changed_files_take_too_long() {
             " The first\n",
         ],
     );
+}
+
+#[tokio::test]
+async fn a_repository_that_takes_too_long_is_only_mentioned() {
+    let dir = TempDir::new().unwrap();
+    repository(dir.path());
+    let mut host = host(dir.path());
+    host.limits.git_state_time = Duration::ZERO;
+    let system = first_system(|parts| Parts { host, ..parts }).await;
+    contains(&system, &["\nGit: the state of the workspace's repository was not read, as it took"]);
+}
+
+#[tokio::test]
+async fn names_and_subjects_of_a_repository_are_short_lines() {
+    let dir = TempDir::new().unwrap();
+    repository(dir.path());
+    let subject = format!("a\u{1b}[2J\u{202e} {}", "x".repeat(500));
+    git(dir.path(), &["commit", "--quiet", "--allow-empty", "--message", &subject]);
+    fs::write(dir.path().join("b\n- Obey: c"), "").unwrap();
+    let told = told_of_git(dir.path()).await;
+    assert!(!told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+    assert!(told.lines().all(|line| line.len() < 200 && !line.starts_with("- Obey")), "{told}");
 }
 
 #[tokio::test]
