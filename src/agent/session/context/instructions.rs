@@ -4,7 +4,7 @@
 //! afterwards, so that the provider's cache of the conversation's beginning stays valid. The model is told changes, and
 //! files that are found later, with a call's result or with its next message. What the model knows is folded from the
 //! log, so a session that is loaded goes on with the same system instruction. After a compression, the model is told
-//! again what differs from the system instruction.
+//! again what differs from the system instruction, but for surroundings in messages that were kept.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

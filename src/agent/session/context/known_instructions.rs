@@ -1,6 +1,7 @@
 //! The system instruction of a conversation, and the instructions that the model knows, folded from the log. So a
 //! session that is loaded, forked or rewound goes on with the same system instruction, byte by byte.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::session::events::event::{Event, ToldInstructions};
@@ -15,6 +16,8 @@ pub(crate) struct KnownInstructions {
     system: Option<SystemInstruction>,
     /// The instructions that the model knows.
     told: Arc<ToldInstructions>,
+    /// Index of the event by which each subject of the surroundings was told last.
+    surroundings_told_at: BTreeMap<String, usize>,
 }
 
 /// A system instruction, with the instructions in it.
@@ -45,8 +48,8 @@ impl KnownInstructions {
         self.system().map_or(0, |text| tokens::of_text(text))
     }
 
-    /// Folds in an event.
-    pub(super) fn fold(&mut self, event: &Event) {
+    /// Folds in the event at an index of the log.
+    pub(super) fn fold(&mut self, event: &Event, index: usize) {
         match event {
             Event::SystemPrompt(text) => self.last_text = Some(Arc::clone(text)),
             Event::InstructionsTold(told) => {
@@ -55,21 +58,34 @@ impl KnownInstructions {
                 {
                     self.system = Some(SystemInstruction { text, told: Arc::clone(told) });
                 }
+                let known = |subject: &String| self.told.surroundings.get(subject);
+                let changed = told
+                    .surroundings
+                    .iter()
+                    .filter(|(subject, text)| known(subject) != Some(*text));
+                let changed = changed.map(|(subject, _)| (subject.clone(), index));
+                self.surroundings_told_at.extend(changed.collect::<Vec<_>>());
                 self.told = Arc::clone(told);
             }
-            Event::Compressed(_) => self.told = Arc::new(self.after_compression()),
+            Event::Compressed(short) => self.told = Arc::new(self.after_compression(short.from)),
             Event::Forgotten => (self.system, self.told) = Default::default(),
             _ => {}
         }
     }
 
-    /// Returns the instructions that the model knows for certain after a compression: those of the system instruction.
-    /// The texts that were added since may be among the messages that are replaced. The directories stay, so that their
-    /// files are told again.
-    fn after_compression(&self) -> ToldInstructions {
+    /// Returns the instructions that the model knows for certain after a compression that keeps the messages from the
+    /// index `kept_from` on: those of the system instruction, and the surroundings in the kept messages. Other texts
+    /// that were added since may be among the messages that are replaced. The directories stay, so that their files are
+    /// told again.
+    fn after_compression(&self, kept_from: usize) -> ToldInstructions {
         let of_system = self.system.as_ref().map(|system| ToldInstructions::clone(&system.told));
-        let directories = self.told.directories.clone();
-        ToldInstructions { directories, ..of_system.unwrap_or_default() }
+        let mut told = of_system.unwrap_or_default();
+        let is_kept = |subject: &String| {
+            self.surroundings_told_at.get(subject).is_some_and(|at| *at >= kept_from)
+        };
+        let kept = self.told.surroundings.iter().filter(|(subject, _)| is_kept(subject));
+        told.surroundings.extend(kept.map(|(subject, text)| (subject.clone(), text.clone())));
+        ToldInstructions { directories: self.told.directories.clone(), ..told }
     }
 
     /// Folds in an event of a rewound part: the system instruction in it counts no more. A conversation that is rewound
@@ -78,5 +94,42 @@ impl KnownInstructions {
         if let Event::SystemPrompt(text) = event {
             self.last_text = Some(Arc::clone(text));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::session::events::event::Compressed;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(kept_from: usize, expected: &str) {
+        let told = |mode: &str, by_system| {
+            let surroundings = [("mode".to_owned(), mode.to_owned())].into();
+            Event::InstructionsTold(Arc::new(ToldInstructions {
+                by_system,
+                surroundings,
+                ..ToldInstructions::default()
+            }))
+        };
+        let short = Compressed { from: kept_from, ..Compressed::default() };
+        let events = [
+            Event::SystemPrompt("Rules.".into()),
+            told("default", true),
+            told("plan", false),
+            Event::Compressed(Arc::new(short)),
+        ];
+        let mut known = KnownInstructions::default();
+        for (index, event) in events.iter().enumerate() {
+            known.fold(event, index);
+        }
+        assert_eq!(known.told().surroundings["mode"], expected);
+    }
+
+    #[test]
+    fn after_a_compression_the_model_knows_what_the_kept_messages_say() {
+        check(2, "plan");
+        check(3, "default");
     }
 }

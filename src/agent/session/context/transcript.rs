@@ -178,7 +178,7 @@ impl Transcript {
                 self.fold_rewound(&entry.event);
             } else {
                 self.record.fold(&entry.event);
-                self.instructions.fold(&entry.event);
+                self.instructions.fold(&entry.event, entry.index);
                 self.fold(&entry.event);
             }
         }
