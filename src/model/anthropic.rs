@@ -143,7 +143,9 @@ impl Api for AnthropicApi {
             thinking: &quirks.thinking(&self.thinking(prompt)?),
             more: &self.more,
             max_tokens: quirks.max_tokens(prompt, self.max_tokens),
-            answer_schema: self.answer_schema(prompt).filter(|_| !quirks.no_answer_schema),
+            answer_schema: self
+                .answer_schema(endpoint, prompt)
+                .filter(|_| !quirks.no_answer_schema),
             nudge,
             so_far: &answer.parts(),
             is_vertex: endpoint.provider == Provider::Vertex,
@@ -157,7 +159,8 @@ impl Api for AnthropicApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
-        if self.answer_schema(prompt).is_some() && self.quirks.lock().learn_no_schema(report) {
+        let has_schema = self.answer_schema(endpoint, prompt).is_some();
+        if has_schema && self.quirks.lock().learn_no_schema(report) {
             return RequestFailure::adapted("").into();
         }
         // A request can only have failed after it was written, so its thinking level is valid.
@@ -196,9 +199,14 @@ impl Api for AnthropicApi {
 }
 
 impl AnthropicApi {
-    /// Returns the schema of an answer, if the model's API is known to enforce schemas.
-    fn answer_schema<'a>(&self, prompt: &'a Prompt) -> Option<&'a AnswerSchema> {
-        prompt.answer_schema.as_deref().filter(|_| self.model.answer_schema)
+    /// Returns the schema of an answer, if the server is known to enforce schemas.
+    fn answer_schema<'a>(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &'a Prompt,
+    ) -> Option<&'a AnswerSchema> {
+        let is_taken = self.model.enforces_schema_at(&endpoint.url);
+        prompt.answer_schema.as_deref().filter(|_| is_taken)
     }
 
     /// Returns the thinking fields that a prompt asks for.

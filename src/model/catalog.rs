@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::bedrock;
+use super::http;
 use super::model_api::ModelApi;
 use super::price::Prices;
 use super::provider::{OpenAiWire, Provider};
@@ -49,14 +50,26 @@ pub struct ModelProperties {
     pub signatures: bool,
     /// `true` if an answer can go on over several requests.
     pub continuation: bool,
-    /// `true` if the API enforces a schema of answers, and the model can call tools nevertheless.
-    pub answer_schema: bool,
+    /// Servers that enforce a schema of answers, and let the model call tools nevertheless.
+    pub answer_schema: SchemaEnforcement,
     /// Prices of the model's tokens.
     pub prices: Prices,
     /// API to ask first: of a model of `OpenAI`'s own, or of a model for which the user has named the API.
     pub wire: Option<OpenAiWire>,
     /// API that the id or the settings name, so that no other API is asked.
     pub forced_wire: Option<OpenAiWire>,
+}
+
+/// Servers of a model that enforce a schema of answers, and let the model call tools nevertheless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SchemaEnforcement {
+    /// No server is known to do so.
+    #[default]
+    Nowhere,
+    /// The servers of the provider itself. Of a gateway that the user has put in their place, nothing is known.
+    AtProvider,
+    /// The server that the user has set up: a row of the user says so.
+    Everywhere,
 }
 
 /// Ways to set the amount of thinking: by level, by budget, or not at all.
@@ -107,6 +120,9 @@ struct Row {
     signatures: Option<bool>,
     continuation: Option<bool>,
     answer_schema: Option<bool>,
+    /// `true` if the row is of a file of the user.
+    #[serde(skip)]
+    is_users: bool,
     wire: Option<OpenAiWire>,
     /// Prices. They hold for all variants if the id ends in `*`, else only for the model and its dated versions.
     prices: Option<Prices>,
@@ -118,14 +134,23 @@ impl Catalog {
         // Parsed once: every session needs the table, and the first one needs it before it can answer.
         static EMBEDDED_CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
             // A test parses the table, so this cannot fail.
-            Catalog::default().with_overrides(CATALOG_TEXT).unwrap_or_default()
+            Catalog::default().with_file(CATALOG_TEXT).unwrap_or_default()
         });
         &EMBEDDED_CATALOG
     }
 
-    /// Adds the rows of `json`, which override those of the table. The error names the line and the
+    /// Adds the rows of a file of the user, which override those of the table. The error names the line and the
     /// field.
-    pub fn with_overrides(mut self, json: &str) -> Result<Self, String> {
+    pub fn with_overrides(self, json: &str) -> Result<Self, String> {
+        let own = self.rows;
+        let mut users = Self { rows: Vec::new(), ..self }.with_file(json)?;
+        users.rows.iter_mut().for_each(|row| row.is_users = true);
+        let rows = own.into_iter().chain(users.rows).collect();
+        Ok(Self { rows, ..users }.sorted())
+    }
+
+    /// Adds the rows of a file, which override those of the table. The error names the line and the field.
+    fn with_file(mut self, json: &str) -> Result<Self, String> {
         let file: File = serde_json::from_str(json).map_err(|error| {
             // Parsed again to find the name of the wrong field, because tracking it in the first run would be slow.
             let mut reader = serde_json::Deserializer::from_str(json);
@@ -141,10 +166,14 @@ impl Catalog {
         self.aliases.extend(file.aliases);
         self.rows.extend(file.models);
         self.defaults.extend(file.defaults);
+        self.default = file.default.unwrap_or(self.default);
+        Ok(self.sorted())
+    }
+
+    fn sorted(mut self) -> Self {
         // The sort is stable: of rows with equal ids, the later one stays last, and so overrides.
         self.rows.sort_by_key(|row| row.prefix().len());
-        self.default = file.default.unwrap_or(self.default);
-        Ok(self)
+        self
     }
 
     /// Returns the id of the default model.
@@ -209,7 +238,9 @@ impl Catalog {
         if vendor != provider {
             model.prices = Prices::default();
             // Azure serves the models of `OpenAI` by its API. Of other servers the vendor's word says nothing.
-            model.answer_schema &= provider == Provider::Azure;
+            if provider != Provider::Azure {
+                model.answer_schema = SchemaEnforcement::Nowhere;
+            }
             // The row for all models has been added. Added again, it would override those of the vendor's models.
             self.add_rows(&provider.qualify(id), |row| !row.prefix().is_empty(), &mut model);
         }
@@ -254,7 +285,12 @@ impl Row {
         model.media_in_responses = self.media_in_responses.unwrap_or(model.media_in_responses);
         model.signatures = self.signatures.unwrap_or(model.signatures);
         model.continuation = self.continuation.unwrap_or(model.continuation);
-        model.answer_schema = self.answer_schema.unwrap_or(model.answer_schema);
+        model.answer_schema = match self.answer_schema {
+            Some(true) if self.is_users => SchemaEnforcement::Everywhere,
+            Some(true) => SchemaEnforcement::AtProvider,
+            Some(false) => SchemaEnforcement::Nowhere,
+            None => model.answer_schema,
+        };
         model.wire = self.wire.or(model.wire);
         if let Some(thinking) = &self.thinking {
             model.thinking = thinking.clone();
@@ -263,6 +299,18 @@ impl Row {
 }
 
 impl ModelProperties {
+    /// Returns `true` if the server at an address is known to enforce a schema of answers.
+    pub(super) fn enforces_schema_at(&self, url: &str) -> bool {
+        match self.answer_schema {
+            SchemaEnforcement::Nowhere => false,
+            // Each user of Azure has a host of their own there.
+            SchemaEnforcement::AtProvider => {
+                self.provider.host().is_none_or(|host| http::is_on_host(url, host))
+            }
+            SchemaEnforcement::Everywhere => true,
+        }
+    }
+
     /// Returns the levels that a user can choose. `set` is the user's setting.
     pub fn thinking_levels(&self, set: Option<&str>) -> ThinkingLevels {
         let Thinking { levels, budgets, default } = &self.thinking;
@@ -630,7 +678,39 @@ mod tests {
             ("openrouter:openai/gpt-6-sol", false),
             ("ollama:qwen3:8b", false),
         ] {
-            assert_eq!(Catalog::embedded().lookup(id).answer_schema, enforces, "{id}");
+            let known = Catalog::embedded().lookup(id).answer_schema;
+            assert_eq!(known != SchemaEnforcement::Nowhere, enforces, "{id}");
+        }
+    }
+
+    #[test]
+    fn of_a_gateway_only_the_user_can_say_that_it_enforces_schemas() {
+        let own = Catalog::embedded().clone();
+        let row = r#"{"models": [{"id": "openai:gpt-6*", "answerSchema": true}]}"#;
+        let users = own.clone().with_overrides(row).unwrap();
+        for (id, url, by_own, by_users) in [
+            ("openai:gpt-6.1-sol", "https://api.openai.com/v1", true, true),
+            ("openai:gpt-6.1-sol", "http://localhost:4000/v1", false, true),
+            ("openai:gpt-6.1-sol", "https://api.openai.com.example/v1", false, true),
+            ("openai:gpt-5.1", "https://gateway.example/v1", false, false),
+            ("anthropic:claude-opus-5-5", "https://api.anthropic.com", true, true),
+            ("anthropic:claude-opus-5-5", "https://gateway.example", false, false),
+            (
+                "gemini-3.8-flash",
+                "https://generativelanguage.googleapis.com/v1beta/models",
+                true,
+                true,
+            ),
+            (
+                "gemini-3.8-flash",
+                "https://aiplatform.googleapis.com/v1/publishers/google/models",
+                false,
+                false,
+            ),
+            ("azure:gpt-5.4", "https://mine.openai.azure.com/openai/v1", true, true),
+        ] {
+            let enforces = |catalog: &Catalog| catalog.lookup(id).enforces_schema_at(url);
+            assert_eq!((enforces(&own), enforces(&users)), (by_own, by_users), "{id} at {url}");
         }
     }
 

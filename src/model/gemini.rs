@@ -153,23 +153,28 @@ impl GeminiApi {
     }
 
     /// Returns the `generationConfig` of a request.
-    fn generation(&self, prompt: &Prompt) -> Result<Cow<'_, Map<String, Value>>, Error> {
+    fn generation(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &Prompt,
+    ) -> Result<Cow<'_, Map<String, Value>>, Error> {
         let mut generation = Cow::Borrowed(&self.generation);
         if let Some(level) = &prompt.thinking {
             let thinking = self.model.thinking_config(Some(level)).map_err(Error::Rejected)?;
             let thinking = thinking.map(|thinking| (THINKING_FIELD.to_owned(), thinking));
             generation.to_mut().extend(thinking);
         }
-        if let Some(schema) = self.answer_schema(prompt) {
+        if let Some(schema) = self.answer_schema(endpoint, prompt) {
             let fields = [("responseMimeType", json!("application/json")), (SCHEMA_FIELD, schema)];
             generation.to_mut().extend(fields.map(|(name, value)| (name.to_owned(), value)));
         }
         Ok(generation)
     }
 
-    /// Returns the schema of an answer for the server to enforce, if the model is known to take one beside tools.
-    fn answer_schema(&self, prompt: &Prompt) -> Option<Value> {
-        let is_taken = self.model.answer_schema && !self.no_answer_schema.load(Relaxed);
+    /// Returns the schema of an answer, if the server is known to enforce one beside tools.
+    fn answer_schema(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<Value> {
+        let is_taken =
+            self.model.enforces_schema_at(&endpoint.url) && !self.no_answer_schema.load(Relaxed);
         prompt
             .answer_schema
             .as_ref()
@@ -211,14 +216,14 @@ impl Api for GeminiApi {
     ) -> Result<reqwest::Request, Error> {
         let refused = Arc::clone(&self.refused.lock());
         let plain = self.plain_request(prompt, &refused);
-        let generation = self.generation(prompt)?;
+        let generation = self.generation(endpoint, prompt)?;
         let more = GenerateContentRequest { nudge, token: answer.token(), ..plain };
         let body = GenerateContentRequest { generation: &generation, ..more }.body()?;
         call::post(endpoint, &self.model.id, "streamGenerateContent?alt=sse", body)
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
-        if report.is_about_answer_schema() && self.answer_schema(prompt).is_some() {
+        if report.is_about_answer_schema() && self.answer_schema(endpoint, prompt).is_some() {
             self.no_answer_schema.store(true, Relaxed);
             return RequestFailure::adapted("").into();
         }

@@ -93,7 +93,7 @@ impl Api for CompletionsApi {
             output_tokens: limit.unwrap_or(0),
             answer_schema: self
                 .server
-                .answer_schema(prompt)
+                .answer_schema(endpoint, prompt)
                 .filter(|_| !server.has(Quirk::NoAnswerSchema)),
             nudge,
         };
@@ -117,7 +117,7 @@ impl Api for CompletionsApi {
         }
         let is_limited = self.derived_limit(endpoint, prompt).is_some();
         if report.may_pass(asked, is_limited)
-            && (self.server.refuse_images(report, prompt) || self.learn(report, prompt))
+            && (self.server.refuse_images(report, prompt) || self.learn(report, endpoint, prompt))
         {
             return RequestFailure::adapted("").into();
         }
@@ -164,8 +164,9 @@ impl CompletionsApi {
     }
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
-    fn learn(&self, report: &Report, prompt: &Prompt) -> bool {
-        self.quirks.learn(|known| quirks::suspects(report, known, self.server.features(prompt)))
+    fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
+        let features = self.server.features(endpoint, prompt);
+        self.quirks.learn(|known| quirks::suspects(report, known, features))
     }
 }
 

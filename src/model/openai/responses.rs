@@ -86,7 +86,9 @@ impl ResponsesApi {
 
     /// Learns a quirk from an error; returns `true` if there was one to learn.
     fn learn(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> bool {
-        self.quirks.learn(|_| quirks::suspects(report, self.server.features(prompt), &endpoint.url))
+        self.quirks.learn(|_| {
+            quirks::suspects(report, self.server.features(endpoint, prompt), &endpoint.url)
+        })
     }
 
     /// Leaves out the conversation's reasoning from now on; returns `false` if none of it is new. The error has another
@@ -140,7 +142,7 @@ impl Api for ResponsesApi {
             max_output_tokens: limit,
             answer_schema: self
                 .server
-                .answer_schema(prompt)
+                .answer_schema(endpoint, prompt)
                 .filter(|_| !quirks.has(ResponsesQuirk::NoAnswerSchema)),
             nudge,
         }

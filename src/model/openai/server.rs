@@ -79,14 +79,19 @@ impl OpenAiServer {
         checked.inspect_err(|_| *self.facts.lock() = Facts::default())
     }
 
-    /// Returns the schema of an answer, if the model's API is known to enforce schemas.
-    pub(super) fn answer_schema<'a>(&self, prompt: &'a Prompt) -> Option<&'a AnswerSchema> {
-        prompt.answer_schema.as_deref().filter(|_| self.model.answer_schema)
+    /// Returns the schema of an answer, if the server is known to enforce schemas.
+    pub(super) fn answer_schema<'a>(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &'a Prompt,
+    ) -> Option<&'a AnswerSchema> {
+        let is_taken = self.model.enforces_schema_at(&endpoint.url);
+        prompt.answer_schema.as_deref().filter(|_| is_taken)
     }
 
     /// Returns the features of a prompt that the server may refuse.
-    pub(super) fn features(&self, prompt: &Prompt) -> Features {
-        let answer_schema = self.answer_schema(prompt).is_some();
+    pub(super) fn features(&self, endpoint: &Endpoint, prompt: &Prompt) -> Features {
+        let answer_schema = self.answer_schema(endpoint, prompt).is_some();
         Features { answer_schema, ..Features::from_prompt(prompt) }
     }
 

@@ -18,7 +18,7 @@ use tandem_model::{Error, Prompt, Secret};
 use test_support::api_server::anthropic::says;
 use test_support::api_server::{Reply, Server};
 
-use crate::api::{self, ask, closed_schema, options, prompt, user, wanting};
+use crate::api::{self, ask, at_provider, closed_schema, options, prompt, user, wanting};
 
 const MODEL: &str = "claude-opus-5-5";
 const KEY: &str = "sk-ant-api03-TestKey0123456789";
@@ -35,7 +35,7 @@ fn anthropic(server: &Server, options: RequestOptions) -> Anthropic {
 fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Anthropic {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     let model = Catalog::embedded().lookup(&format!("anthropic:{id}"));
-    Anthropic::new(model, connect, options).unwrap()
+    Anthropic::new(at_provider(model), connect, options).unwrap()
 }
 
 /// Returns a reply with a recorded stream.

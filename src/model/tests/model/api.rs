@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use tandem_model::answer_schema::AnswerSchema;
+use tandem_model::catalog::{ModelProperties, SchemaEnforcement};
 use tandem_model::options::RequestOptions;
 use tandem_model::retry::RetryPolicy;
 use tandem_model::{
@@ -54,6 +55,14 @@ pub(crate) fn prompt(messages: Vec<Arc<Message>>) -> Prompt {
 pub(crate) fn wanting(schema: serde_json::Value) -> Prompt {
     let answer_schema = Some(Arc::new(AnswerSchema::new(schema).unwrap()));
     Prompt { answer_schema, ..prompt(vec![user("hi")]) }
+}
+
+/// Returns the facts on a model as if its stand-in were the provider's own server.
+pub(crate) fn at_provider(model: ModelProperties) -> ModelProperties {
+    match model.answer_schema {
+        SchemaEnforcement::Nowhere => model,
+        _ => ModelProperties { answer_schema: SchemaEnforcement::Everywhere, ..model },
+    }
 }
 
 /// Returns a schema that every API takes.

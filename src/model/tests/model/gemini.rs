@@ -21,7 +21,9 @@ use tandem_model::retry::RetryPolicy;
 use tandem_model::{Chunk, Error, Message, Model as _, Native, Part, Prompt, Secret};
 use test_support::api_server::{Reply, Server, event};
 
-use crate::api::{self, ask, assert_lines, closed_schema, options, prompt, user, wanting};
+use crate::api::{
+    self, ask, assert_lines, at_provider, closed_schema, options, prompt, user, wanting,
+};
 
 const MODEL: &str = "gemini-3.8-flash";
 const KEY: &str = "AIzaSyTestKey0123456789";
@@ -37,7 +39,7 @@ fn gemini(server: &Server, options: RequestOptions) -> Gemini {
 
 fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> Gemini {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
-    Gemini::new(Catalog::embedded().lookup(id), connect, options).unwrap()
+    Gemini::new(at_provider(Catalog::embedded().lookup(id)), connect, options).unwrap()
 }
 
 /// Returns a reply with a recorded stream.

@@ -19,7 +19,9 @@ use tandem_model::{Finish, Message, Prompt, Secret, ToolDeclaration};
 use test_support::api_server::openai::{DONE, delta, end, event, messages, refused, stream, text};
 use test_support::api_server::{Reply, Server};
 
-use crate::api::{ask_for_all as ask, assert_lines, closed_schema, options, prompt, user, wanting};
+use crate::api::{
+    ask_for_all as ask, assert_lines, at_provider, closed_schema, options, prompt, user, wanting,
+};
 
 const MODEL: &str = "some/model-7b";
 const KEY: &str = "sk-Test0123456789abcdef";
@@ -37,7 +39,7 @@ fn model_at(endpoint: Endpoint, options: RequestOptions) -> OpenAi {
 fn of_model(id: &str, endpoint: Endpoint, options: RequestOptions) -> OpenAi {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
     let model = Catalog::embedded().lookup(&format!("openai:{id}"));
-    OpenAi::new(model, connect, options, Arc::default()).unwrap()
+    OpenAi::new(at_provider(model), connect, options, Arc::default()).unwrap()
 }
 
 fn model(server: &Server, options: RequestOptions) -> OpenAi {

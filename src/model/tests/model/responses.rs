@@ -21,7 +21,9 @@ use test_support::api_server::responses::{
 };
 use test_support::api_server::{Reply, Server};
 
-use crate::api::{ask_for_all as ask, assert_lines, closed_schema, options, prompt, user, wanting};
+use crate::api::{
+    ask_for_all as ask, assert_lines, at_provider, closed_schema, options, prompt, user, wanting,
+};
 
 const MODEL: &str = "openai:gpt-6-sol";
 const KEY: &str = "sk-Test0123456789abcdef";
@@ -44,7 +46,8 @@ fn learning(
     learned: &Arc<LearnedWires>,
 ) -> OpenAi {
     let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
-    OpenAi::new(Catalog::embedded().lookup(id), connect, options, Arc::clone(learned)).unwrap()
+    OpenAi::new(at_provider(Catalog::embedded().lookup(id)), connect, options, Arc::clone(learned))
+        .unwrap()
 }
 
 fn model(server: &Server, options: RequestOptions) -> OpenAi {

@@ -295,3 +295,14 @@ async fn a_schema_that_is_refused_is_left_out_and_the_effort_stays() {
     assert!(sent[0]["format"].is_object());
     assert_eq!(sent[1..], [json!({ "effort": "low" }), json!({ "effort": "low" })]);
 }
+
+#[tokio::test]
+async fn a_gateway_is_sent_no_schema_of_the_answer() {
+    let server = Server::start(vec![says("ok")]).await;
+    let endpoint = endpoint(&server);
+    let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
+    let model = Catalog::embedded().lookup(&format!("anthropic:{MODEL}"));
+    let model = Anthropic::new(model, connect, options()).unwrap();
+    ask(&model, wanting(closed_schema())).await;
+    assert_eq!(server.asked()[0].body.get("output_config"), None);
+}

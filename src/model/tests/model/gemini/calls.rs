@@ -261,3 +261,14 @@ async fn a_schema_that_is_refused_beside_tools_is_left_out() {
     let sent: Vec<_> = sent.map(|config| config.get("responseJsonSchema").is_some()).collect();
     assert_eq!(sent, [true, false, false]);
 }
+
+#[tokio::test]
+async fn a_gateway_is_sent_no_schema_of_the_answer() {
+    let server = Server::start(vec![Reply::text("ok")]).await;
+    let endpoint = endpoint(&server);
+    let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
+    let model = Gemini::new(Catalog::embedded().lookup(MODEL), connect, options()).unwrap();
+    ask(&model, wanting(closed_schema())).await;
+    let config = &server.asked()[0].body["generationConfig"];
+    assert_eq!(config.get("responseJsonSchema"), None);
+}

@@ -148,3 +148,14 @@ async fn models_that_are_not_known_to_take_a_schema_are_sent_none() {
     let body = sent("openai:some-model", wanting(closed_schema()), options()).await;
     assert_eq!(body.get("text"), None);
 }
+
+#[tokio::test]
+async fn a_gateway_is_sent_no_schema_of_the_answer() {
+    let server = start(vec![text("ok")]).await;
+    let endpoint = endpoint(&server);
+    let connect: Connect = Arc::new(move || Ok(endpoint.clone()));
+    let model = Catalog::embedded().lookup(MODEL);
+    let model = OpenAi::new(model, connect, options(), Arc::default()).unwrap();
+    ask(&model, wanting(closed_schema())).await;
+    assert_eq!(server.asked()[0].body.get("text"), None);
+}
