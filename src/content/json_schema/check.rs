@@ -6,12 +6,18 @@ use std::collections::HashSet;
 use serde_json::{Map, Number, Value};
 
 use super::compile::count;
-use super::{JsonSchema, resolve};
+use super::{JsonSchema, MAX_TOLD_FAULTS, resolve};
+use crate::shorten::ellipsis;
 
 /// Maximum number of schemas that are applied inside one another.
 const MAX_APPLIED_DEPTH: usize = 200;
 /// Maximum number of schemas that are applied in one check: alternatives that lead to themselves multiply.
 const MAX_APPLIED_SCHEMAS: usize = 1_000_000;
+/// Maximum number of characters of a fault's place, and of its reason.
+const MAX_PLACE_CHARS: usize = 100;
+const MAX_REASON_CHARS: usize = 250;
+/// Maximum number of bytes of the values that a reason lists, unless the first value is longer.
+const MAX_LISTED_BYTES: usize = 200;
 
 /// One check of a value.
 pub(super) struct Check<'a> {
@@ -46,12 +52,13 @@ impl<'a> Check<'a> {
             return Vec::new();
         }
         self.depth += 1;
-        let faults = match schema {
+        let mut faults = match schema {
             Value::Object(schema) => self.keywords(schema, value, at),
             Value::Bool(false) => vec![fault(at, "nothing is allowed here")],
             _ => Vec::new(),
         };
         self.depth -= 1;
+        faults.truncate(MAX_TOLD_FAULTS + 1);
         faults
     }
 
@@ -84,6 +91,9 @@ impl<'a> Check<'a> {
                     }
                 }
                 for (name, value) in members {
+                    if are_enough(&faults) {
+                        break;
+                    }
                     faults.extend(self.member(schema, name, value, at));
                 }
             }
@@ -131,6 +141,9 @@ impl<'a> Check<'a> {
         let first = schema.get("prefixItems").and_then(Value::as_array).map_or(&[][..], |it| it);
         let rest = schema.get("items");
         for (n, item) in items.iter().enumerate() {
+            if are_enough(faults) {
+                break;
+            }
             if let Some(schema) = first.get(n).or(rest) {
                 faults.extend(self.apply(schema, item, &format!("{at}/{n}")));
             }
@@ -263,11 +276,25 @@ fn wrong_value(schema: &Map<String, Value>, value: &Value, at: Place<'_>) -> Opt
         return Some(fault(at, &format!("must be {only}")));
     }
     let allowed = schema.get("enum")?.as_array()?;
-    let why = || {
-        let allowed: Vec<_> = allowed.iter().map(Value::to_string).collect();
-        format!("must be one of {}", allowed.join(", "))
-    };
-    (!allowed.iter().any(|it| same(it, value))).then(|| fault(at, &why()))
+    let is_allowed = allowed.iter().any(|it| same(it, value));
+    (!is_allowed).then(|| fault(at, &format!("must be one of {}", listed(allowed))))
+}
+
+/// Lists values, as many as fit, and says how many there are if these are not all.
+fn listed(values: &[Value]) -> String {
+    let mut list = String::new();
+    for value in values {
+        let value = value.to_string();
+        if list.is_empty() {
+            list = value;
+        } else if list.len() + value.len() < MAX_LISTED_BYTES {
+            list.push_str(", ");
+            list.push_str(&value);
+        } else {
+            return format!("{list}, … ({} values)", values.len());
+        }
+    }
+    list
 }
 
 fn wrong_number(
@@ -343,6 +370,7 @@ fn missing(
         required.extend(members.contains_key(name).then(|| names(needed)).into_iter().flatten());
     }
     let lacking = required.into_iter().filter(|name| !members.contains_key(name));
+    let lacking = lacking.take(MAX_TOLD_FAULTS + 1);
     lacking.map(|name| fault(at, &format!("lacks `{name}`"))).collect()
 }
 
@@ -418,6 +446,13 @@ fn canonical(value: &Value) -> Value {
     }
 }
 
+/// Returns `true` if there are more faults than are told, so that no more need be found.
+fn are_enough(faults: &[String]) -> bool {
+    faults.len() > MAX_TOLD_FAULTS
+}
+
+/// Returns a fault, shortened: names and values in it may be of any length.
 fn fault(at: Place<'_>, why: &str) -> String {
+    let (at, why) = (ellipsis(at, MAX_PLACE_CHARS), ellipsis(why, MAX_REASON_CHARS));
     if at.is_empty() { format!("the value {why}") } else { format!("`{at}` {why}") }
 }

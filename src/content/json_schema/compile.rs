@@ -1,6 +1,6 @@
 //! Reading of a schema: its form, its references and its regular expressions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -10,19 +10,32 @@ use super::resolve;
 
 /// Maximum size of a compiled regular expression in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// Maximum size of all compiled regular expressions of a schema in bytes. Each may have the same share.
+const MAX_PATTERNS_BYTES: usize = 16 << 20;
+/// Maximum number of regular expressions of a schema.
+const MAX_PATTERNS: usize = 100;
 /// Maximum number of schemas inside one another.
 const MAX_SCHEMA_DEPTH: usize = 100;
 
 /// Checks the form of a schema. Returns its compiled regular expressions. The error names the place by a JSON Pointer.
 pub(super) fn patterns(root: &Value) -> Result<HashMap<String, Regex>, String> {
-    let mut reader = Reader { root, patterns: HashMap::new(), references: HashSet::new() };
+    let mut reader = Reader { root, patterns: BTreeMap::new(), references: HashSet::new() };
     reader.schema(root, "", 0)?;
-    Ok(reader.patterns)
+    let share = MAX_PATTERNS_BYTES / reader.patterns.len().max(1);
+    let compiled = reader.patterns.into_iter().map(|(pattern, at)| {
+        let compiled = RegexBuilder::new(pattern).size_limit(share.min(MAX_PATTERN_BYTES)).build();
+        let compiled = compiled.map_err(|_| {
+            fault(&at, &format!("`{pattern}` is no regular expression that can be checked"))
+        })?;
+        Ok((pattern.to_owned(), compiled))
+    });
+    compiled.collect()
 }
 
 struct Reader<'a> {
     root: &'a Value,
-    patterns: HashMap<String, Regex>,
+    /// Regular expressions, each with the first place that has it.
+    patterns: BTreeMap<&'a str, String>,
     /// References that have been followed.
     references: HashSet<&'a str>,
 }
@@ -101,13 +114,10 @@ impl<'a> Reader<'a> {
         if self.references.insert(reference) { self.schema(schema, at, depth + 1) } else { Ok(()) }
     }
 
-    fn pattern(&mut self, pattern: &str, at: &str) -> Result<(), String> {
-        if !self.patterns.contains_key(pattern) {
-            let compiled = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build();
-            let compiled = compiled.map_err(|_| {
-                fault(at, &format!("`{pattern}` is no regular expression that can be checked"))
-            })?;
-            self.patterns.insert(pattern.to_owned(), compiled);
+    fn pattern(&mut self, pattern: &'a str, at: &str) -> Result<(), String> {
+        self.patterns.entry(pattern).or_insert_with(|| at.to_owned());
+        if self.patterns.len() > MAX_PATTERNS {
+            return Err(fault(at, "the schema has more than 100 regular expressions"));
         }
         Ok(())
     }

@@ -77,7 +77,34 @@ fn equal_numbers_are_equal_however_they_are_written() {
 fn no_more_faults_are_told_than_a_model_can_use() {
     let schema = JsonSchema::new(json!({"items": {"type": "string"}})).unwrap();
     let faults = schema.check(&json!(vec![1; 50])).unwrap_err();
-    assert_eq!((faults.len(), &*faults[20]), (21, "and 30 more faults"));
+    assert_eq!((faults.len(), &*faults[20]), (21, "and more faults"));
+}
+
+/// Returns the faults of a value, which together are short.
+#[track_caller]
+fn short_faults(schema: Value, value: Value) -> Vec<String> {
+    let faults = JsonSchema::new(schema).unwrap().check(&value).unwrap_err();
+    let chars: usize = faults.iter().map(|fault| fault.chars().count()).sum();
+    assert!(chars < 8000, "{chars} characters");
+    faults
+}
+
+#[test]
+fn faults_are_short_however_long_names_and_values_are() {
+    let ids: Vec<_> = (0..2000).map(|n| format!("id-{n:04}")).collect();
+    let faults = short_faults(json!({"items": {"enum": ids}}), json!(vec!["x"; 30]));
+    assert!(faults[0].starts_with("`/0` must be one of \"id-0000\", \"id-0001\", "), "{faults:?}");
+    assert!(faults[0].ends_with("\", … (2000 values)"), "{faults:?}");
+    assert_eq!(faults.len(), 21);
+    let long = "x".repeat(10_000);
+    short_faults(json!({"items": {"const": long}}), json!(vec![1; 30]));
+    short_faults(json!({"items": {"pattern": long}}), json!(vec!["a"; 30]));
+    let names: Vec<_> = (0..30).map(|n| format!("{n}{long}")).collect();
+    short_faults(json!({"required": names}), json!({}));
+    let members: serde_json::Map<_, _> = names.into_iter().map(|name| (name, json!(1))).collect();
+    short_faults(json!({"additionalProperties": false}), Value::Object(members.clone()));
+    short_faults(json!({"additionalProperties": {"type": "null"}}), Value::Object(members));
+    short_faults(json!({"allOf": vec![json!({"items": {"const": long}}); 30]}), json!(vec![1; 30]));
 }
 
 #[test]
@@ -133,4 +160,23 @@ fn a_schema_that_leads_to_itself_ends() {
         deep = json!({ "not": deep });
     }
     assert!(JsonSchema::new(deep).unwrap_err().ends_with("inside one another"));
+}
+
+#[test]
+fn the_regular_expressions_of_a_schema_have_limits_together() {
+    let schema = |patterns: Vec<String>| -> Value {
+        let schemas = patterns.iter().map(|pattern| json!({ "pattern": pattern }));
+        json!({ "allOf": schemas.collect::<Vec<_>>() })
+    };
+    let short = |count| (0..count).map(|n| format!("^a{n}$")).collect();
+    assert!(JsonSchema::new(schema(short(100))).is_ok());
+    refused(
+        schema(short(101)),
+        "`/allOf/100/pattern`: the schema has more than 100 regular expressions",
+    );
+    // One of these may be compiled, and so many together may not.
+    let large = |count| (0..count).map(|n| format!("^a{n}(\\w{{20}})$")).collect();
+    assert!(JsonSchema::new(schema(large(1))).is_ok());
+    let error = JsonSchema::new(schema(large(100))).unwrap_err();
+    assert!(error.ends_with("is no regular expression that can be checked"), "{error}");
 }
