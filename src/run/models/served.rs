@@ -54,7 +54,10 @@ pub(super) fn to_ask(
     let chosen = Provider::ALL.into_iter().chain(named).filter(is_chosen);
     let mut all: Vec<_> = chosen.filter_map(|provider| server(provider, ListForm::Any)).collect();
     for provider in credentials.env().local_servers() {
-        let Some(found) = server(provider, ListForm::Documented) else { continue };
+        let Some(mut found) = server(provider, ListForm::Documented) else { continue };
+        // Any user of the machine may listen at a usual address, and nobody has chosen the program there.
+        found.endpoint.key = None;
+        found.endpoint.headers.clear();
         // A server that people have set up may listen at the usual address of another program.
         let is_known = |known: &ModelServerToAsk| {
             listing::is_same_server(&known.endpoint.url, &found.endpoint.url)
@@ -107,7 +110,46 @@ fn merged(listed: Vec<String>, answer: Option<Vec<ListedModel>>) -> Option<Vec<L
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use tandem_settings::Env;
+    use test_support::api_server::{Asked, Reply, Server};
+
     use super::*;
+
+    /// Returns the credentials that these variables set up, with no file.
+    fn credentials(vars: &[(&str, &str)]) -> Arc<Credentials> {
+        let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Credentials::new(Env::new(vars, Path::new("/nonexistent")))
+    }
+
+    /// Returns the request that is sent to Ollama with these variables. A stand-in takes the place of its address.
+    async fn request_to_ollama(vars: &[(&str, &str)]) -> Asked {
+        let vars = [vars, &[("TANDEM_LOCAL_SERVERS", "ollama")]].concat();
+        let mut servers = to_ask(&credentials(&vars), None, ServerScope::ThisMachine);
+        assert_eq!(servers.len(), 1);
+        let list = json!({ "models": [{ "name": "qwen3:8b" }] });
+        let server = Server::start(vec![Reply::error(200, list.to_string())]).await;
+        server.address().clone_into(&mut servers[0].endpoint.url);
+        let found = ask(servers).await;
+        assert!(found.iter().all(|server| server.models.is_some()));
+        server.asked().remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_program_that_nobody_has_set_up_is_sent_no_key_and_no_header_of_the_user() {
+        let vars = [("OLLAMA_API_KEY", "secret"), ("OLLAMA_CUSTOM_HEADERS", "X-Team: secret")];
+        let sent = |asked: &Asked| {
+            ["authorization", "x-team"].map(|name| asked.headers.get(name).cloned())
+        };
+        assert_eq!(sent(&request_to_ollama(&vars).await), [None, None]);
+        // A server that people have set up is sent both.
+        let asked =
+            request_to_ollama(&[vars[0], vars[1], ("OLLAMA_HOST", "127.0.0.1:11435")]).await;
+        assert_eq!(sent(&asked).map(|value| value.is_some()), [true, true]);
+    }
 
     #[test]
     fn models_of_the_settings_come_first_and_once() {
