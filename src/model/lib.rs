@@ -134,6 +134,12 @@ pub trait Models: Send + Sync {
         std::future::ready(Vec::new()).boxed()
     }
 
+    /// Returns `false` if the model with this id is one of a program on this machine which nobody has set up or made the
+    /// default. May read files.
+    fn is_set_up(&self, _id: &str) -> bool {
+        true
+    }
+
     /// Returns the prices of the model with this id, as far as they are known. May read files.
     fn prices(&self, _id: &str) -> Prices {
         Prices::default()

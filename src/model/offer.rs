@@ -54,6 +54,8 @@ pub enum ServerScope {
     ThisMachine,
     /// Servers on this machine, and all others that people have set up or chosen.
     All,
+    /// Servers that people have set up or chosen. No program is looked for at its usual address.
+    SetUp,
 }
 
 /// Returns a model's id as people are shown it. An id with nothing behind its provider means a model that the server

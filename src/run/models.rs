@@ -15,7 +15,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 pub(super) use self::default::default_of;
-use self::default::{DefaultReason, default_model, default_provider, has_models_of_its_own};
+use self::default::{
+    DefaultReason, default_model, default_provider, has_models_of_its_own, is_set_up_or_default,
+};
 use self::facts::ModelFacts;
 use super::login_keys::LoginKeys;
 use super::session_factory::today;
@@ -46,6 +48,8 @@ pub(super) struct ModelChoice {
     learned_wires: Arc<LearnedWires>,
     /// Provider of model ids that name no provider, from the settings.
     usual: Provider,
+    /// Id of the model that sessions begin with, from the settings.
+    first_id: Option<String>,
 }
 
 impl ModelChoice {
@@ -53,9 +57,10 @@ impl ModelChoice {
         credentials: Arc<Credentials>,
         login_keys: Arc<LoginKeys>,
         options: RequestOptions,
-        usual: Provider,
+        settings: &Settings,
     ) -> Self {
-        Self { credentials, login_keys, options, learned_wires: Arc::default(), usual }
+        let (usual, first_id) = (settings.model.provider, settings.model.name.clone());
+        Self { credentials, login_keys, options, learned_wires: Arc::default(), usual, first_id }
     }
 
     /// Returns the model to begin with. It is built with the first prompt, so errors in its settings show then. They
@@ -298,6 +303,15 @@ impl Models for ModelChoice {
             groups.filter(|group| !group.models.is_empty()).collect()
         }
         .boxed()
+    }
+
+    fn is_set_up(&self, id: &str) -> bool {
+        let provider_of = |id: &str| {
+            let bare = provider_of_bare(&self.credentials, self.usual, id);
+            self.credentials.servers().providers().parse_id(id, bare).0
+        };
+        let first = self.first_id.as_deref().map(provider_of);
+        is_set_up_or_default(&self.credentials, self.usual, first, provider_of(id))
     }
 
     fn resolve(&self, id: &str) -> String {

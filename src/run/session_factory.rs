@@ -87,7 +87,7 @@ impl SessionFactory {
             Arc::clone(&self.credentials),
             self.login_keys(settings),
             options,
-            settings.model.provider,
+            settings,
         );
         Ok((models.first(settings)?, models))
     }

@@ -41,7 +41,9 @@ async fn show(request: CommandRequest<'_>) -> Result<CommandReply, String> {
     let current = request.turn.engine.model.id();
     let known = list(&request.turn.engine.model.known_ids().await?, &current);
     let mut said = format!("The model is `{current}`. Known models:\n\n{known}");
-    for group in request.turn.engine.model.served(ServerScope::All).await {
+    // Clients of a server do not learn which programs run on its machine.
+    let scope = if request.turn.is_served() { ServerScope::SetUp } else { ServerScope::All };
+    for group in request.turn.engine.model.served(scope).await {
         let ids: Vec<_> = group.models.iter().map(|model| model.id.clone()).collect();
         said.push_str(&format!("\n{}:\n\n{}", group.heading(), list(&ids, &current)));
     }
@@ -60,11 +62,26 @@ fn list(ids: &[String], current: &str) -> String {
 }
 
 async fn set(request: CommandRequest<'_>) -> Result<CommandReply, String> {
-    let id = request.turn.engine.set_model(request.args).await.map_err(|why| {
+    let set = async {
+        check_set_up(&request).await?;
+        request.turn.engine.set_model(request.args).await
+    };
+    let id = set.await.map_err(|why| {
         let current = request.turn.engine.model.id();
         format!("{why}\n\nThe model is `{current}` as before.")
     })?;
     let ready = request.turn.engine.model.get().ready();
     let but = ready.err().map(|why| format!("\n\nThe model cannot answer yet: {why}"));
     Ok(CommandReply::Say(format!("The model is now `{id}`.{}", but.unwrap_or_default())))
+}
+
+/// Refuses a model of a program that is not set up, to clients of a server: they reach no other program of its machine.
+async fn check_set_up(request: &CommandRequest<'_>) -> Result<(), String> {
+    if !request.turn.is_served() || request.turn.engine.model.is_set_up(request.args).await? {
+        return Ok(());
+    }
+    Err(format!(
+        "The program of `{}` is not set up on this server. Choose a model that `/model show` lists.",
+        request.args
+    ))
 }

@@ -115,3 +115,41 @@ pub(super) fn has_models_of_its_own(credentials: &Credentials, provider: Provide
     };
     lists && is_other
 }
+
+/// Returns `false` for a program on this machine which nobody has set up or made the default. `first` is the provider of
+/// the model that the settings name.
+pub(super) fn is_set_up_or_default(
+    credentials: &Credentials,
+    usual: Provider,
+    first: Option<Provider>,
+    provider: Provider,
+) -> bool {
+    let is_default = || first.unwrap_or_else(|| default_provider(credentials, usual).0) == provider;
+    !provider.is_local() || credentials.is_set_up(provider) || is_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tandem_settings::Env;
+
+    use super::*;
+
+    #[test]
+    fn a_program_of_this_machine_is_set_up_by_its_address_or_as_the_default() {
+        let check = |vars: &[(&str, &str)], usual, first, expected| {
+            let vars = vars.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let credentials = Credentials::new(Env::new(vars, Path::new("/nonexistent")));
+            let found = is_set_up_or_default(&credentials, usual, first, Provider::Ollama);
+            assert_eq!(found, expected, "{usual} {first:?}");
+        };
+        check(&[], Provider::Gemini, None, false);
+        check(&[("OLLAMA_API_KEY", "x")], Provider::Gemini, Some(Provider::Vllm), false);
+        check(&[("OLLAMA_HOST", "127.0.0.1:11434")], Provider::Gemini, None, true);
+        check(&[], Provider::Ollama, None, true);
+        check(&[], Provider::Gemini, Some(Provider::Ollama), true);
+        let credentials = Credentials::new(Env::new([], Path::new("/nonexistent")));
+        assert!(is_set_up_or_default(&credentials, Provider::Gemini, None, Provider::Anthropic));
+    }
+}

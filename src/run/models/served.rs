@@ -53,7 +53,11 @@ pub(super) fn to_ask(
     let named = named.filter(|provider| matches!(provider, Provider::Named(_)));
     let chosen = Provider::ALL.into_iter().chain(named).filter(is_chosen);
     let mut all: Vec<_> = chosen.filter_map(|provider| server(provider, ListForm::Any)).collect();
-    for provider in credentials.env().local_servers() {
+    let programs = match scope {
+        ServerScope::SetUp => Vec::new(),
+        ServerScope::ThisMachine | ServerScope::All => credentials.env().local_servers(),
+    };
+    for provider in programs {
         let Some(mut found) = server(provider, ListForm::Documented) else { continue };
         // Any user of the machine may listen at a usual address, and nobody has chosen the program there.
         found.endpoint.key = None;
@@ -125,6 +129,16 @@ mod tests {
         Credentials::new(Env::new(vars, Path::new("/nonexistent")))
     }
 
+    /// Returns the providers that are asked.
+    fn asked(
+        vars: &[(&str, &str)],
+        current: Option<Provider>,
+        scope: ServerScope,
+    ) -> Vec<Provider> {
+        let servers = to_ask(&credentials(vars), current, scope);
+        servers.into_iter().map(|server| server.endpoint.provider).collect()
+    }
+
     /// Returns the request that is sent to Ollama with these variables. A stand-in takes the place of its address.
     async fn request_to_ollama(vars: &[(&str, &str)]) -> Asked {
         let vars = [vars, &[("TANDEM_LOCAL_SERVERS", "ollama")]].concat();
@@ -149,6 +163,15 @@ mod tests {
         let asked =
             request_to_ollama(&[vars[0], vars[1], ("OLLAMA_HOST", "127.0.0.1:11435")]).await;
         assert_eq!(sent(&asked).map(|value| value.is_some()), [true, true]);
+    }
+
+    #[test]
+    fn programs_are_looked_for_only_if_the_scope_says_so() {
+        let vars = [("OLLAMA_HOST", "127.0.0.1:11435"), ("TANDEM_LOCAL_SERVERS", "ollama,vllm")];
+        assert_eq!(asked(&vars, None, ServerScope::SetUp), [Provider::Ollama]);
+        let both = [Provider::Ollama, Provider::Vllm];
+        assert_eq!(asked(&vars, None, ServerScope::ThisMachine), both);
+        assert_eq!(asked(&vars, Some(Provider::Vllm), ServerScope::SetUp), both);
     }
 
     #[test]

@@ -46,6 +46,12 @@ impl ActiveModel {
         }
     }
 
+    /// Returns `false` if the model is one of a program on this machine which nobody has set up or made the default.
+    pub(crate) async fn is_set_up(&self, id: &str) -> Result<bool, String> {
+        let (models, id) = (Arc::clone(&self.available), id.to_owned());
+        try_blocking(move || Ok(models.is_set_up(&models.resolve(&id)))).await
+    }
+
     /// Returns all models, by id.
     pub(crate) fn available(&self) -> &dyn Models {
         &*self.available

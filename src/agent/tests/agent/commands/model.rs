@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
-use tandem_agent::session::{Event, Origin, Parts, StopReason};
+use tandem_agent::session::{ClientName, Event, Origin, Parts, StopReason};
 use tandem_model::offer::{ModelGroup, OfferedModel, ServerScope};
 use tandem_model::provider::Provider;
 use tandem_model::{Chunk, Error, Model, Models, Prompt, ServerModel, ThinkingLevels};
@@ -38,8 +38,13 @@ impl Models for Shelf {
         let groups = match scope {
             ServerScope::ThisMachine => vec![here],
             ServerScope::All => vec![here, away],
+            ServerScope::SetUp => vec![away],
         };
         ready(groups).boxed()
+    }
+
+    fn is_set_up(&self, id: &str) -> bool {
+        id != "vllm:smol"
     }
 
     fn open(&self, id: &str) -> Result<Arc<dyn Model>, String> {
@@ -83,6 +88,19 @@ async fn show_names_the_model_and_those_that_are_known() {
              OpenRouter at https://openrouter.ai:\n\n- `openrouter:a/b`\n"
         );
     }
+}
+
+#[tokio::test]
+async fn clients_of_a_server_neither_see_nor_choose_a_program_of_its_machine_that_is_not_set_up() {
+    let (stage, _, _) = stage();
+    stage.session.prompt(text("/about"), Origin::A2a(ClientName::new(1, "agent")));
+    until(&mut stage.session.events(0), is_end).await;
+    let shown = stage.output("/model").await;
+    assert!(shown.contains("`openrouter:a/b`") && !shown.contains("vllm"), "{shown}");
+    let refused = stage.output("/model set vllm:smol").await;
+    contains(&refused, &["`vllm:smol` is not set up on this server", "is `spy` as before"]);
+    let events = stage.turn("/model set other").await;
+    assert_eq!(*events[1], Event::ModelChanged { model: "other".to_owned() });
 }
 
 #[tokio::test]
