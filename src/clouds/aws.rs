@@ -23,6 +23,7 @@ use tandem_model::{Error, Secret};
 pub use self::container::ContainerSource;
 use self::profile::{AssumedRole, ProfileCredentials, RoleSource};
 use self::sign::SigningScope;
+use crate::IsHidden;
 use crate::cache::{Expiring, ExpiringCache};
 
 /// Signer of requests: the region and the service for which a signature holds, and the places of credentials.
@@ -104,20 +105,23 @@ impl ProfileFiles {
 /// An authorizer that signs requests.
 pub(crate) struct AwsAuthorizer {
     config: AwsConfig,
+    /// Variables that programs of profiles do not receive.
+    is_hidden: IsHidden,
     credentials: ExpiringCache<Credentials>,
 }
 
 impl AwsAuthorizer {
     /// Creates an authorizer; reads no file yet.
-    pub(crate) fn new(config: AwsConfig) -> Self {
-        Self { config, credentials: ExpiringCache::default() }
+    pub(crate) fn new(config: AwsConfig, is_hidden: IsHidden) -> Self {
+        Self { config, is_hidden, credentials: ExpiringCache::default() }
     }
 }
 
 impl Authorizer for AwsAuthorizer {
     fn authorize<'a>(&'a self, request: &'a mut Request) -> BoxFuture<'a, Result<(), Error>> {
         async move {
-            let credentials = self.credentials.get(async || find(&self.config).await).await?;
+            let credentials =
+                self.credentials.get(async || find(&self.config, &self.is_hidden).await).await?;
             let scope = SigningScope { region: &self.config.region, service: self.config.service };
             sign::sign(request, credentials, scope, SystemTime::now())
         }
@@ -136,7 +140,7 @@ impl Authorizer for AwsAuthorizer {
 }
 
 /// Finds credentials in the first place that has any.
-async fn find(config: &AwsConfig) -> Result<Expiring<Credentials>, Error> {
+async fn find(config: &AwsConfig, is_hidden: &IsHidden) -> Result<Expiring<Credentials>, Error> {
     let sources = &config.sources;
     let files = sources.profiles.clone();
     let profile = try_blocking(move || profile::find(&files)).await;
@@ -146,7 +150,7 @@ async fn find(config: &AwsConfig) -> Result<Expiring<Credentials>, Error> {
         return Ok(Expiring { value: keys.credentials(), expires_at: None });
     }
     if let Some(found) = profile.map_err(Error::NotAuthenticated)? {
-        return of_profile(config, &found).await;
+        return of_profile(config, &found, is_hidden).await;
     }
     if let Some(identity) = &sources.web_identity {
         return sts::assume_with_web_identity(config, identity).await;
@@ -176,6 +180,7 @@ fn is_for_keys(profile: Result<&Option<ProfileCredentials>, &String>) -> bool {
 fn of_profile<'a>(
     config: &'a AwsConfig,
     found: &'a ProfileCredentials,
+    is_hidden: &'a IsHidden,
 ) -> BoxFuture<'a, Result<Expiring<Credentials>, Error>> {
     async move {
         match found {
@@ -186,9 +191,9 @@ fn of_profile<'a>(
             ProfileCredentials::WebIdentity(identity) => {
                 sts::assume_with_web_identity(config, identity).await
             }
-            ProfileCredentials::Process(process) => process::run(process).await,
+            ProfileCredentials::Process(process) => process::run(process, is_hidden).await,
             ProfileCredentials::Role(role) => {
-                let with = of_source(config, role).await?;
+                let with = of_source(config, role, is_hidden).await?;
                 sts::assume(config, role, with).await
             }
         }
@@ -197,7 +202,11 @@ fn of_profile<'a>(
 }
 
 /// Gets the credentials with which a role is assumed.
-async fn of_source(config: &AwsConfig, role: &AssumedRole) -> Result<Credentials, Error> {
+async fn of_source(
+    config: &AwsConfig,
+    role: &AssumedRole,
+    is_hidden: &IsHidden,
+) -> Result<Credentials, Error> {
     let sources = &config.sources;
     let missing = |what: &str| {
         Error::NotAuthenticated(format!(
@@ -206,7 +215,7 @@ async fn of_source(config: &AwsConfig, role: &AssumedRole) -> Result<Credentials
         ))
     };
     match &role.source {
-        RoleSource::Profile(found) => Ok(of_profile(config, found).await?.value),
+        RoleSource::Profile(found) => Ok(of_profile(config, found, is_hidden).await?.value),
         RoleSource::Environment => {
             let keys = sources.keys.as_ref().map(AwsKeys::credentials);
             keys.ok_or_else(|| missing("the environment, and AWS_ACCESS_KEY_ID is not set"))

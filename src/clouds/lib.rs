@@ -15,17 +15,26 @@ use tandem_model::authorization::{Authorization, Authorizer};
 use self::aws::{AwsAuthorizer, AwsConfig};
 use self::google::{GoogleAuthorizer, GoogleConfig};
 
+/// Function that decides by the name and the value of an environment variable if it is hidden from started programs.
+pub type IsHidden = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
+
 /// Authorizers of the process. Each keeps its credentials until they expire, so one is made for each way to find them.
-#[derive(Default)]
 pub struct Authorizers {
     aws: Mutex<Vec<(AwsConfig, Arc<AwsAuthorizer>)>>,
     google: Mutex<Vec<(GoogleConfig, Arc<GoogleAuthorizer>)>>,
+    is_hidden: IsHidden,
 }
 
 impl Authorizers {
+    /// Returns no authorizers yet. Programs that are started for credentials receive no variable that is hidden.
+    pub fn new(is_hidden: IsHidden) -> Self {
+        Self { aws: Mutex::default(), google: Mutex::default(), is_hidden }
+    }
+
     /// Returns the authorizer that signs requests for AWS.
     pub fn aws(&self, config: AwsConfig) -> Authorization {
-        find_or_make(&self.aws, config, AwsAuthorizer::new)
+        let make = |config| AwsAuthorizer::new(config, Arc::clone(&self.is_hidden));
+        find_or_make(&self.aws, config, make)
     }
 
     /// Returns the authorizer that sends access tokens of Google.
@@ -38,7 +47,7 @@ impl Authorizers {
 fn find_or_make<C: Clone + PartialEq, A: Authorizer + 'static>(
     known: &Mutex<Vec<(C, Arc<A>)>>,
     config: C,
-    make: fn(C) -> A,
+    make: impl FnOnce(C) -> A,
 ) -> Authorization {
     let mut known = known.lock();
     if let Some((_, authorizer)) = known.iter().find(|(known, _)| *known == config) {

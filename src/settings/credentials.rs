@@ -63,12 +63,15 @@ impl Credentials {
     pub fn with_servers(env: Env, servers: ModelServers) -> Arc<Self> {
         let keys = keys_in(&servers, |name| env.var(name));
         let state = CredentialState { keys, ..CredentialState::default() };
+        let (servers, state) = (Arc::new(servers), Arc::new(Mutex::new(state)));
+        let (known, keys) = (Arc::clone(&servers), Arc::clone(&state));
+        let is_hidden = move |name: &str, value: &str| is_secret(&known, &keys, name, value);
         Arc::new(Self {
             env,
-            servers: Arc::new(servers),
+            servers,
             dotenv: Mutex::default(),
-            state: Arc::new(Mutex::new(state)),
-            authorizers: Arc::default(),
+            state,
+            authorizers: Arc::new(Authorizers::new(Arc::new(is_hidden))),
             asking: Arc::new(Semaphore::new(1)),
         })
     }
@@ -194,13 +197,7 @@ impl Credentials {
     /// Returns `true` if an environment variable must not reach a program that the agent starts: its value is a known
     /// key or contains one, or its name is that of a variable for keys or headers. Reads no file.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
-        let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
-        let named = |vars: &ProviderVariables| {
-            !vars.shared && vars.keys.contains(&name) || vars.headers_variable == Some(name)
-        };
-        self.servers.key_variables().any(|it| it == name)
-            || Provider::ALL.map(provider_variables).into_iter().any(named)
-            || self.state.lock().keys.iter().any(has)
+        is_secret(&self.servers, &self.state, name, value)
     }
 
     /// Replaces each known key in a text with `[key]`. Reads no file.
@@ -467,6 +464,22 @@ impl Credentials {
             }
         }
     }
+}
+
+/// Returns `true` if an environment variable must not reach a started program.
+fn is_secret(
+    servers: &ModelServers,
+    state: &Mutex<CredentialState>,
+    name: &str,
+    value: &str,
+) -> bool {
+    let has = |key: &Secret| value.trim() == key.expose() || has_secret(value, key.expose());
+    let named = |vars: &ProviderVariables| {
+        !vars.shared && vars.keys.contains(&name) || vars.headers_variable == Some(name)
+    };
+    servers.key_variables().any(|it| it == name)
+        || Provider::ALL.map(provider_variables).into_iter().any(named)
+        || state.lock().keys.iter().any(has)
 }
 
 /// Returns the keys of all providers in the variables that `variable` looks up, without keys that other programs use,

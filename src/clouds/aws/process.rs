@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use aws_credential_types::Credentials;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use tandem_model::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 
 use super::TemporaryKeys;
 use super::profile::CredentialProcess;
+use crate::IsHidden;
 use crate::cache::Expiring;
 
 /// Maximum time for which a program may run.
@@ -33,8 +35,12 @@ struct ProcessOutput {
     keys: TemporaryKeys,
 }
 
-/// Runs the program of a profile, without a shell, and reads its output.
-pub(super) async fn run(process: &CredentialProcess) -> Result<Expiring<Credentials>, Error> {
+/// Runs the program of a profile, without a shell, and reads its output. The program receives the variables of this
+/// process, except those that `is_hidden` names.
+pub(super) async fn run(
+    process: &CredentialProcess,
+    is_hidden: &IsHidden,
+) -> Result<Expiring<Credentials>, Error> {
     let failed = |why: &str| {
         Error::NotAuthenticated(format!(
             "The program of the profile `{}` of AWS (`credential_process`) {why}.",
@@ -54,7 +60,12 @@ pub(super) async fn run(process: &CredentialProcess) -> Result<Expiring<Credenti
     }
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.kill_on_drop(true);
+    for (name, value) in std::env::vars_os() {
+        if is_hidden(&name.to_string_lossy(), &value.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    command.kill_on_drop(true).process_group(0);
     if let Some(directory) = process.directory.as_deref().filter(|directory| directory.is_dir()) {
         command.current_dir(directory);
     }
@@ -74,13 +85,33 @@ pub(super) async fn run(process: &CredentialProcess) -> Result<Expiring<Credenti
     Ok(output.keys.into_credentials())
 }
 
-/// Runs a program to its end, and returns its output. The error is the end of a sentence.
+/// The process group of a program. It is killed when the value is dropped.
+struct ProcessGroup(Option<Pid>);
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // An error is ignored, as the group usually has ended by itself.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Runs a program, which leads a process group, to its end, and returns its output. The error is the end of a sentence.
 async fn output(mut command: Command) -> Result<String, String> {
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+    let group = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+    let group = ProcessGroup(group);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let ended = async {
+        let status = child.wait().await;
+        // A process that the program has left behind would hold the pipes open.
+        drop(group);
+        status
+    };
     // Both are read at once: a program that writes much to one of them would wait for its reader.
-    let (output, message) = futures::join!(bounded(stdout), bounded(stderr));
-    let status = child.wait().await.map_err(|error| format!("cannot be waited for: {error}"))?;
+    let (status, output, message) = futures::join!(ended, bounded(stdout), bounded(stderr));
+    let status = status.map_err(|error| format!("cannot be waited for: {error}"))?;
     if status.success() {
         return output;
     }
@@ -137,6 +168,8 @@ fn words(line: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -155,7 +188,9 @@ mod tests {
 
     async fn ran(command: &str) -> Result<Expiring<Credentials>, Error> {
         let (profile, command) = ("work".to_owned(), command.to_owned());
-        run(&CredentialProcess { profile, command, directory: None }).await
+        // A variable that cargo sets for tests.
+        let is_hidden: IsHidden = Arc::new(|name, _| name == "CARGO_MANIFEST_DIR");
+        run(&CredentialProcess { profile, command, directory: None }, &is_hidden).await
     }
 
     async fn failure(command: &str) -> String {
@@ -200,6 +235,22 @@ mod tests {
         }
         let error = failure("/no/such/program").await;
         assert!(error.starts_with(&format!("{begins}cannot be started: ")), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_program_receives_no_variable_that_is_hidden() {
+        let line =
+            r#"sh -c 'echo "${CARGO_MANIFEST_DIR-hidden} ${CARGO_PKG_NAME-hidden}" >&2; exit 1'"#;
+        let error = failure(line).await;
+        assert!(error.ends_with("says: hidden tandem-clouds."), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_a_program_leaves_behind_is_ended_and_not_waited_for() {
+        let line = r#"sh -c 'sleep 1000 & echo "{\"Version\":1,\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"s\"}"'"#;
+        // The process holds the pipe until it ends.
+        let found = timeout(MAX_RUN_TIME / 2, ran(line)).await.expect("it is waited for");
+        assert_eq!(found.unwrap().value.access_key_id(), "A");
     }
 
     #[tokio::test(start_paused = true)]
