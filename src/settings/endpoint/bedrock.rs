@@ -113,13 +113,9 @@ fn keys(source: EndpointSource<'_>) -> Result<Option<AwsKeys>, String> {
 }
 
 fn profiles(source: EndpointSource<'_>) -> ProfileFiles {
-    let home = source.vars.env.home();
-    let aws = home.as_ref().map(|home| home.join(".aws"));
+    let aws = source.vars.env.home().map(|home| home.join(".aws"));
     let file = |name: &'static str, usual: &str| {
-        let named = value(source, name).map(|path| match (path.strip_prefix("~/"), &home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => source.vars.env.directory().join(path),
-        });
+        let named = value(source, name).map(|path| named_path(source, path));
         named.or_else(|| Some(aws.as_ref()?.join(usual)))
     };
     ProfileFiles {
@@ -133,6 +129,14 @@ fn profiles(source: EndpointSource<'_>) -> ProfileFiles {
     }
 }
 
+/// Returns the path that a variable names. AWS's own tools expand `~/`, which no shell does for an editor's variables.
+fn named_path(source: EndpointSource<'_>, path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), source.vars.env.home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => source.vars.env.directory().join(path),
+    }
+}
+
 /// Returns `true` if the profiles are the user's own: no `.env` of the project has chosen them, and the files that a
 /// variable names are outside the project.
 fn are_profiles_own(source: EndpointSource<'_>) -> bool {
@@ -140,7 +144,7 @@ fn are_profiles_own(source: EndpointSource<'_>) -> bool {
     let is_in_project = |path: &Path| project.iter().any(|directory| path.starts_with(directory));
     let is_own = |var: Var<'_>| !var.file().is_some_and(is_in_project);
     let is_outside = |var: Var<'_>| {
-        let path = source.vars.env.directory().join(var.value);
+        let path = named_path(source, var.value);
         !is_in_project(&path.canonicalize().unwrap_or(path))
     };
     let get = |name| source.vars.get(name);

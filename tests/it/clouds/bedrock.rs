@@ -407,11 +407,16 @@ async fn a_token_of_another_service_stands_for_a_role() {
 
 #[tokio::test]
 async fn a_program_of_the_user_prints_credentials_and_one_of_the_project_is_not_run() {
-    let server = strict(message(), signed_for_a_session).await;
+    let replies = vec![message(), message()];
+    let server = Server::of_pages(replies, &[], Some(signed_for_a_session)).await;
     let keys = json!({ "Version": 1, "AccessKeyId": KEY_ID, "SecretAccessKey": SECRET, "SessionToken": SESSION,
         "Expiration": "2199-01-01T00:00:00Z" });
     let config = format!("[default]\nregion = eu-west-1\ncredential_process = echo '{keys}'\n");
     let ran = ask_at_home(&server, &[(".aws/config", &config)], &[]).await;
+    assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
+    // No shell has expanded the variable of an editor.
+    let own = [("own.conf", config.as_str())];
+    let ran = ask_at_home(&server, &own, &[("AWS_CONFIG_FILE", "~/own.conf")]).await;
     assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
     let project = [("workspace/aws.conf", config.as_str()), ("workspace/.git/HEAD", "x")];
     let ran = ask_at_home(&server, &project, &[("AWS_CONFIG_FILE", "aws.conf")]).await;
