@@ -9,6 +9,7 @@ use super::endpoint::Endpoint;
 use super::http::{self, Http};
 use super::model_api::ModelApi;
 use super::options::RequestOptions;
+use super::retry::RequestFailure;
 use super::{Error, ollama, openai};
 
 pub use super::http::is_local;
@@ -24,7 +25,7 @@ pub const LOCAL_LIST_TIMEOUT: Duration = Duration::from_secs(1);
 const REMOTE_LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Maximum time for a server to list its models before a request that depends on the list.
-const PATIENT_LIST_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const PATIENT_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of models of one server.
 const MAX_LISTED_MODELS: usize = 500;
@@ -76,6 +77,16 @@ impl Lister {
         endpoint: &Endpoint,
         form: ListForm,
     ) -> Result<Vec<ListedModel>, Error> {
+        self.try_list(api, endpoint, form).await.map_err(|failure| failure.error)
+    }
+
+    /// Fetches the models of a server as [`Self::list`] does. The failure says if another attempt may succeed.
+    pub(super) async fn try_list(
+        &self,
+        api: ModelApi,
+        endpoint: &Endpoint,
+        form: ListForm,
+    ) -> Result<Vec<ListedModel>, RequestFailure> {
         let is_local = http::is_local(&endpoint.url);
         let limit = if is_local { self.local_timeout } else { self.remote_timeout };
         let is_plain = endpoint.url.starts_with("http:");
@@ -91,7 +102,8 @@ impl Lister {
         let deadline = Instant::now() + limit;
         let mut listed = timeout_at(deadline, list).await.map_err(|_| {
             let address = shown_address(&endpoint.url);
-            Error::Unavailable(format!("{address} does not list its models soon. Try again."))
+            let why = format!("{address} does not list its models soon. Try again.");
+            RequestFailure::passing("server silent", Error::Unavailable(why))
         })??;
         listed.retain(|model| is_plain_id(&model.id) && can_chat(&model.id));
         listed.truncate(MAX_LISTED_MODELS);

@@ -181,7 +181,7 @@ impl Api for OllamaApi {
     }
 
     async fn models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-        facts::models(&self.client.http, endpoint).await
+        facts::models(&self.client.http, endpoint).await.map_err(|failure| failure.error)
     }
 }
 
@@ -239,11 +239,15 @@ fn think(model: &catalog::ModelProperties, level: &str) -> Result<Value, Error> 
 
 /// Checks that Ollama answers, and that it accepts the key if there is one.
 pub async fn check(endpoint: &Endpoint) -> Result<(), Error> {
-    facts::models(&Http::new(RequestOptions::default().connect_timeout), endpoint).await.map(drop)
+    let http = Http::new(RequestOptions::default().connect_timeout);
+    facts::models(&http, endpoint).await.map(drop).map_err(|failure| failure.error)
 }
 
 /// Fetches Ollama's models.
-pub(super) async fn list(http: &Http, endpoint: &Endpoint) -> Result<Vec<ListedModel>, Error> {
+pub(super) async fn list(
+    http: &Http,
+    endpoint: &Endpoint,
+) -> Result<Vec<ListedModel>, RequestFailure> {
     let names = facts::models(http, endpoint).await?;
     Ok(names.into_iter().map(|id| ListedModel { id, window: None }).collect())
 }

@@ -26,7 +26,7 @@ use super::options::RequestOptions;
 use super::provider::{OpenAiWire, Provider};
 use super::queries::ListedModel;
 use super::request_loop::{self, ApiClient, PromptFailure};
-use super::retry::AttemptFailure;
+use super::retry::{AttemptFailure, RequestFailure};
 use super::{Chunk, Error, Finish, Model, Prompt, ThinkingLevels, catalog};
 
 pub use self::wires::LearnedWires;
@@ -191,7 +191,7 @@ pub(super) async fn list(
     http: &Http,
     endpoint: &Endpoint,
     form: ListForm,
-) -> Result<Vec<ListedModel>, Error> {
+) -> Result<Vec<ListedModel>, RequestFailure> {
     facts::list(http, endpoint, form).await
 }
 

@@ -11,7 +11,7 @@ use super::http::{self, Http};
 use super::provider::Provider;
 use super::report::{Report, RequestInfo};
 use super::request_loop::ApiClient;
-use super::retry::AttemptFailure;
+use super::retry::{AttemptFailure, RequestFailure};
 
 /// Maximum size of a response in bytes: servers with hundreds of models describe each at length.
 pub(super) const MAX_BODY: usize = 8 << 20;
@@ -50,10 +50,20 @@ impl<T> ModelList<T> {
         endpoint: &Endpoint,
         request: Result<Request, Error>,
     ) -> Result<Vec<T>, Error> {
-        self.ask(http, endpoint, request).await.map_err(|mut error| {
+        self.try_fetch(http, endpoint, request).await.map_err(|failure| failure.error)
+    }
+
+    /// Fetches the endpoint's models as [`Self::fetch`] does. The failure says if another attempt may succeed.
+    pub(super) async fn try_fetch(
+        &self,
+        http: &Http,
+        endpoint: &Endpoint,
+        request: Result<Request, Error>,
+    ) -> Result<Vec<T>, RequestFailure> {
+        self.ask(http, endpoint, request).await.map_err(|mut failure| {
             // Servers repeat parts of requests in their messages, and also keys.
-            endpoint.redact(error.text_mut());
-            error
+            endpoint.redact(failure.error.text_mut());
+            failure
         })
     }
 
@@ -62,21 +72,22 @@ impl<T> ModelList<T> {
         http: &Http,
         endpoint: &Endpoint,
         request: Result<Request, Error>,
-    ) -> Result<Vec<T>, Error> {
-        let response =
-            http.send(endpoint, request?, self.timeout).await.map_err(|failure| failure.error)?;
+    ) -> Result<Vec<T>, RequestFailure> {
+        let request = request.map_err(RequestFailure::terminal)?;
+        let response = http.send(endpoint, request, self.timeout).await?;
         if !response.status().is_success() {
             let report = Report::from_response(response, self.timeout).await;
             // The path is the same on every server of this API: if it is not found, the server has another API.
             if report.status == 404 {
-                return Err(self.no_api(endpoint));
+                return Err(RequestFailure::terminal(self.no_api(endpoint)));
             }
             let info = endpoint.request_info("");
-            return Err((self.classify)(&report, info).into_error());
+            return Err((self.classify)(&report, info).into_failure());
         }
         let body = http::body(response, self.max_body, self.timeout).await;
         let list = serde_json::from_slice(&body).ok();
-        list.as_ref().and_then(self.read).ok_or_else(|| self.no_api(endpoint))
+        let models = list.as_ref().and_then(self.read);
+        models.ok_or_else(|| RequestFailure::terminal(self.no_api(endpoint)))
     }
 
     fn no_api(&self, endpoint: &Endpoint) -> Error {

@@ -101,14 +101,18 @@ impl From<RequestFailure> for AttemptFailure {
 }
 
 impl AttemptFailure {
+    /// Returns the failure of a request beside the conversation, for which there is no other model or API.
+    pub(super) fn into_failure(self) -> RequestFailure {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::NoModel(error) | Self::Garbled(error) => RequestFailure::terminal(error),
+            Self::OtherApi(trouble) => trouble.into_failure(),
+        }
+    }
+
     /// Returns the error, for a request that is not retried.
     pub(super) fn into_error(self) -> Error {
-        match self {
-            Self::Failed(RequestFailure { error, .. })
-            | Self::NoModel(error)
-            | Self::Garbled(error) => error,
-            Self::OtherApi(trouble) => trouble.into_error(),
-        }
+        self.into_failure().error
     }
 }
 

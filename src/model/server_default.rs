@@ -2,17 +2,23 @@
 
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
+use tokio::time::{Instant, sleep_until};
 
 use super::endpoint::{Connect, Endpoint};
-use super::http;
-use super::listing::{ListForm, Lister, shown_address};
+use super::http::{self, NO_CONNECTION};
+use super::listing::{ListForm, ListedModel, Lister, PATIENT_LIST_TIMEOUT, shown_address};
 use super::model_api::ModelApi;
 use super::provider::Provider;
+use super::retry::{RequestFailure, RetryHint};
 use super::{Chunk, Error, Model, Prompt, ServerModel};
+
+/// Time between two requests for the list of a server that is not ready yet.
+const LIST_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Function that opens the model with an id of the server.
 pub type OpenModel = Box<dyn Fn(&str) -> Result<Arc<dyn Model>, Error> + Send + Sync>;
@@ -81,6 +87,25 @@ impl ServerChoice {
         (self.connect)()
     }
 
+    /// Fetches the server's list. A server of the user's own that is still loading its model, or has another fault that
+    /// may pass, is asked again within the time of a patient list.
+    async fn list(&self, endpoint: &Endpoint) -> Result<Vec<ListedModel>, RequestFailure> {
+        let lister = Lister::patient();
+        let deadline = Instant::now() + PATIENT_LIST_TIMEOUT;
+        loop {
+            let failure = match lister.try_list(self.api, endpoint, ListForm::Any).await {
+                Ok(listed) => return Ok(listed),
+                Err(failure) => failure,
+            };
+            let may_pass = failure.advice != RetryHint::Never && failure.reason != NO_CONNECTION;
+            let next = Instant::now() + LIST_RETRY_INTERVAL;
+            if !may_pass || !http::is_self_hosted(&endpoint.url) || next > deadline {
+                return Err(failure);
+            }
+            sleep_until(next).await;
+        }
+    }
+
     async fn find(&self) -> Result<ServerModel, Error> {
         let endpoint = self.endpoint()?;
         let found = |id: &str, is_first| ServerModel {
@@ -88,22 +113,22 @@ impl ServerChoice {
             address: shown_address(&endpoint.url),
             is_first,
         };
-        let listed = match Lister::patient().list(self.api, &endpoint, ListForm::Any).await {
+        let listed = match self.list(&endpoint).await {
             Ok(listed) => listed,
-            Err(error) => {
-                let is_down = matches!(error, Error::Unavailable(_));
-                return match (&self.usual, error) {
+            Err(failure) => {
+                let is_down = matches!(failure.error, Error::Unavailable(_));
+                return match &self.usual {
                     // A gateway may list nothing, and have the usual models.
-                    (Some(usual), _) if !is_down || !http::is_self_hosted(&endpoint.url) => {
+                    Some(usual) if !is_down || !http::is_self_hosted(&endpoint.url) => {
                         Ok(found(usual, false))
                     }
-                    (_, Error::Unavailable(_)) if http::is_local(&endpoint.url) => {
+                    _ if failure.reason == NO_CONNECTION && http::is_local(&endpoint.url) => {
                         Err(Error::Unavailable(format!(
                             "Nothing answers at {}. Start the server, or correct the address.",
                             endpoint.url
                         )))
                     }
-                    (_, error) => Err(error),
+                    _ => Err(failure.error),
                 };
             }
         };

@@ -5,12 +5,12 @@ use std::time::Duration;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
+use crate::catalog;
 use crate::endpoint::Endpoint;
 use crate::http::{self, Http};
 use crate::provider::Provider;
 use crate::queries::{MAX_BODY, MAX_LIST_BODY, ModelList};
 use crate::retry::RequestFailure;
-use crate::{Error, catalog};
 
 /// Header for a key that is not a bearer token.
 pub(super) const KEY_HEADER: &str = "x-api-key";
@@ -129,9 +129,12 @@ const MODEL_LIST: ModelList = ModelList {
 };
 
 /// Fetches the names of the models.
-pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
+pub(super) async fn models(
+    http: &Http,
+    endpoint: &Endpoint,
+) -> Result<Vec<String>, RequestFailure> {
     let request = endpoint.request(Method::GET, "/api/tags", KEY_HEADER);
-    MODEL_LIST.fetch(http, endpoint, request).await
+    MODEL_LIST.try_fetch(http, endpoint, request).await
 }
 
 async fn ask(

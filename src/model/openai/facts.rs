@@ -13,6 +13,7 @@ use crate::http::{self, Http};
 use crate::listing::ListForm;
 use crate::provider::Provider;
 use crate::queries::{ListedModel, MAX_BODY, MAX_LIST_BODY, ModelList};
+use crate::retry::RequestFailure;
 
 /// Header for a key that is not a bearer token.
 pub(super) const KEY_HEADER: &str = "api-key";
@@ -112,7 +113,7 @@ pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<Strin
     if endpoint.provider == Provider::Azure {
         return Ok(Vec::new());
     }
-    fetch(&MODEL_LIST, http, endpoint).await
+    fetch(&MODEL_LIST, http, endpoint).await.map_err(|failure| failure.error)
 }
 
 /// Fetches the endpoint's models, with the windows that the list has.
@@ -120,7 +121,7 @@ pub(super) async fn list(
     http: &Http,
     endpoint: &Endpoint,
     form: ListForm,
-) -> Result<Vec<ListedModel>, Error> {
+) -> Result<Vec<ListedModel>, RequestFailure> {
     // Azure lists models that can be deployed, and not the deployments, whose names the ids are.
     if endpoint.provider == Provider::Azure {
         return Ok(Vec::new());
@@ -131,16 +132,20 @@ pub(super) async fn list(
     }
 }
 
-async fn fetch<T>(list: &ModelList<T>, http: &Http, endpoint: &Endpoint) -> Result<Vec<T>, Error> {
+async fn fetch<T>(
+    list: &ModelList<T>,
+    http: &Http,
+    endpoint: &Endpoint,
+) -> Result<Vec<T>, RequestFailure> {
     let (endpoint, path) = model_list(endpoint);
     let request = endpoint.request(Method::GET, path, KEY_HEADER);
-    list.fetch(http, &endpoint, request).await
+    list.try_fetch(http, &endpoint, request).await
 }
 
 /// Checks that the endpoint accepts its key.
 pub(super) async fn check(http: &Http, endpoint: &Endpoint) -> Result<(), Error> {
     if endpoint.provider != Provider::OpenRouter {
-        return fetch(&MODEL_LIST, http, endpoint).await.map(drop);
+        return models(http, endpoint).await.map(drop);
     }
     // OpenRouter lists its models for everybody.
     let request = endpoint.request(Method::GET, "/key", KEY_HEADER);

@@ -70,6 +70,27 @@ async fn a_server_of_this_machine_that_does_not_run_is_to_be_started() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_still_loading_its_model_is_waited_for() {
+    let loading = json!({ "error": { "code": 503, "message": "Loading model" } }).to_string();
+    let list = json!({ "data": [{ "id": "smol" }] }).to_string();
+    let replies = vec![Reply::error(503, loading), Reply::error(200, list)];
+    let server = Server::start(replies).await;
+    let (model, _) = model(&format!("{}/v1", server.address()), Some("gpt-6.1-sol"));
+    let found = model.server_model().await.unwrap().unwrap();
+    assert_eq!(found.id, "openai:smol");
+}
+
+#[tokio::test]
+async fn a_server_that_answers_with_a_fault_is_not_said_to_be_absent() {
+    let fault = json!({ "error": { "message": "no memory left" } }).to_string();
+    let reply = Reply::error(500, fault).header("x-should-retry", "false");
+    let server = Server::start(vec![reply]).await;
+    let (model, _) = model(&format!("{}/v1", server.address()), None);
+    let error = model.server_model().await.unwrap_err();
+    assert!(matches!(&error, Error::Unavailable(why) if why.contains("no memory left")), "{error}");
+}
+
+#[tokio::test]
 async fn a_prompt_is_sent_to_the_chosen_model() {
     use futures::StreamExt as _;
     let list = json!({ "data": [{ "id": "smol" }] }).to_string();
