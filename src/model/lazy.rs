@@ -59,7 +59,10 @@ impl Model for Lazy {
 
     fn server_model(&self) -> BoxFuture<'static, Result<Option<ServerModel>, Error>> {
         match self.get() {
-            Ok(model) => model.server_model(),
+            Ok(model) => {
+                let (prepared, model) = ((self.prepare)(), Arc::clone(model));
+                prepared.then(move |()| model.server_model()).boxed()
+            }
             // The request to the model fails with this error.
             Err(_) => std::future::ready(Ok(None)).boxed(),
         }

@@ -1,13 +1,16 @@
 //! A model that its server chooses.
 
+use std::future::ready;
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tandem_model::endpoint::Endpoint;
+use tandem_model::lazy::Lazy;
 use tandem_model::model_api::ModelApi;
 use tandem_model::provider::Provider;
 use tandem_model::server_default::ServerDefault;
-use tandem_model::{Error, Model as _, ServerModel};
+use tandem_model::{Error, Model, Secret, ServerModel};
 use test_support::api_server::{Reply, Server};
 
 /// Returns the model of a server. Opening one fails, and notes the id.
@@ -88,6 +91,29 @@ async fn a_server_that_answers_with_a_fault_is_not_said_to_be_absent() {
     let (model, _) = model(&format!("{}/v1", server.address()), None);
     let error = model.server_model().await.unwrap_err();
     assert!(matches!(&error, Error::Unavailable(why) if why.contains("no memory left")), "{error}");
+}
+
+#[tokio::test]
+async fn a_model_that_is_built_late_is_prepared_before_its_server_is_asked() {
+    let server = Server::start(vec![Reply::error(200, r#"{"data":[{"id":"smol"}]}"#)]).await;
+    let url = format!("{}/v1", server.address());
+    let key = Arc::<Mutex<Option<Secret>>>::default();
+    let (looked_up, found) = (Arc::clone(&key), Arc::clone(&key));
+    let connect = Arc::new(move || {
+        let key = looked_up.lock().unwrap().clone();
+        Ok(Endpoint { key, bearer: true, ..Endpoint::new(Provider::OpenAi, url.clone()) })
+    });
+    let make = move || -> Result<Arc<dyn Model>, Error> {
+        let (provider, api) = (Provider::OpenAi, ModelApi::OpenAi(None));
+        let open = Box::new(|_: &str| Err(Error::Rejected("opened".to_owned())));
+        Ok(Arc::new(ServerDefault::new(provider, api, connect.clone(), None, open)))
+    };
+    let lazy = Lazy::new(|| Ok(()), make).prepared(move || {
+        *found.lock().unwrap() = Some(Secret::new("of-the-shell"));
+        ready(()).boxed()
+    });
+    lazy.server_model().await.unwrap();
+    assert_eq!(server.asked()[0].headers["authorization"], "Bearer of-the-shell");
 }
 
 #[tokio::test]
