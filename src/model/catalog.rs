@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn the_embedded_table_is_right() {
-        let catalog = Catalog::default().with_overrides(CATALOG_TEXT).unwrap();
+        let catalog = Catalog::default().with_file(CATALOG_TEXT).unwrap();
         assert_eq!(&catalog, Catalog::embedded());
         assert_eq!(catalog.default_model(), "gemini-3.8-flash");
         assert!(catalog.ids().contains(&"gemini-3.8-flash"));
