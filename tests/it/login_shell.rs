@@ -12,6 +12,7 @@ const SHELL: &str = r#"#!/bin/sh
 echo Welcome.
 echo complaint >&2
 echo x >> "$HOME/asked"
+if [ -n "$SLOW" ]; then sleep 1; fi
 PATH="/from/login:$PATH"
 export PATH
 exec /bin/sh -c "$4"
@@ -21,6 +22,8 @@ exec /bin/sh -c "$4"
 fn start(command: &str, vars: &[(&str, &str)]) -> Agent {
     let run = json!({ "call": { "name": "run_shell_command", "args": { "command": command } } });
     let setup = Setup::answers(json!([[run.clone()], [run], []])).file("../shells/zsh", SHELL);
+    // In a repository, git is the first program that starts.
+    let setup = setup.file(".git/HEAD", "ref: refs/heads/trunk\n");
     setup.arg("-y").var("PATH", "/usr/bin:/bin").start_with(|command| {
         let workspace = command.as_std().get_current_dir().unwrap();
         let shell = workspace.join("../shells/zsh");
@@ -44,6 +47,11 @@ async fn path(vars: &[(&str, &str)]) -> (String, usize) {
 #[tokio::test]
 async fn commands_have_the_path_of_the_login_shell_which_is_asked_once() {
     assert_eq!(path(&[]).await, ("/from/login:/usr/bin:/bin".to_owned(), 1));
+}
+
+#[tokio::test]
+async fn a_shell_that_is_slower_than_git_may_be_is_asked_once_too() {
+    assert_eq!(path(&[("SLOW", "1")]).await, ("/from/login:/usr/bin:/bin".to_owned(), 1));
 }
 
 #[tokio::test]
