@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::session::context::answer_schema::{correction, of_prompt};
 use crate::session::engine::Engine;
 use crate::session::events::event::{Event, PromptPart, StopReason};
+use tandem_content::blocking::try_blocking;
 use tandem_model::Message;
 use tandem_model::answer_schema::AnswerSchema;
 
@@ -23,10 +24,14 @@ pub(super) struct AnswerCheck {
 impl AnswerCheck {
     /// Makes the check that a prompt asks for. Fails if the prompt's schema is none, as only a log that others wrote can
     /// have.
-    pub(super) fn new(prompt: &[PromptPart]) -> Result<Self, StopReason> {
-        let schema = of_prompt(prompt).map(|schema| AnswerSchema::new(schema.clone()));
-        let schema = schema.transpose().map_err(StopReason::SchemaMismatch)?;
-        Ok(Self { schema: schema.map(Arc::new), retries: 0 })
+    pub(super) async fn new(prompt: &[PromptPart]) -> Result<Self, StopReason> {
+        let Some(schema) = of_prompt(prompt).cloned() else {
+            return Ok(Self { schema: None, retries: 0 });
+        };
+        // A schema may have many regular expressions, and compiling them takes long.
+        let schema = try_blocking(move || AnswerSchema::new(schema)).await;
+        let schema = schema.map_err(StopReason::SchemaMismatch)?;
+        Ok(Self { schema: Some(Arc::new(schema)), retries: 0 })
     }
 
     /// Returns the schema of the message.
@@ -36,12 +41,12 @@ impl AnswerCheck {
 
     /// Checks the model's last message, with which the turn would end. Returns the reason why the turn ends; `None` if
     /// the model is asked again, and has been told the faults of the message.
-    pub(super) fn conclude(&mut self, engine: &Engine) -> Option<StopReason> {
+    pub(super) async fn conclude(&mut self, engine: &Engine) -> Option<StopReason> {
         let Some(schema) = &self.schema else { return Some(StopReason::EndTurn) };
-        let Err(faults) = schema.read(&last_message(engine)) else {
-            return Some(StopReason::EndTurn);
-        };
-        let faults = faults.join("; ");
+        let (reader, message) = (Arc::clone(schema), last_message(engine));
+        // A check may take a million steps.
+        let read = try_blocking(move || reader.read(&message).map_err(|faults| faults.join("; ")));
+        let Err(faults) = read.await else { return Some(StopReason::EndTurn) };
         if self.retries == MAX_SCHEMA_RETRIES {
             return Some(StopReason::SchemaMismatch(faults));
         }

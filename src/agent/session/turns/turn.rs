@@ -30,7 +30,7 @@ pub(super) async fn run_from(
     turn: CurrentTurn<'_>,
     prompt: &[PromptPart],
 ) -> StopReason {
-    let mut check = match AnswerCheck::new(prompt) {
+    let mut check = match AnswerCheck::new(prompt).await {
         Ok(check) => check,
         Err(reason) => return reason,
     };
@@ -40,7 +40,7 @@ pub(super) async fn run_from(
             engine.approvals.load_rules().await;
             ask(engine, turn, check).await
         }
-        ResumePlace::End(FinishReason::Stop) => match check.conclude(engine) {
+        ResumePlace::End(FinishReason::Stop) => match check.conclude(engine).await {
             Some(reason) => reason,
             None => ask(engine, turn, check).await,
         },
@@ -132,7 +132,7 @@ async fn ask(engine: &Engine, turn: CurrentTurn<'_>, mut check: AnswerCheck) -> 
             Some(Err(error)) => return StopReason::Failed(error),
             Some(Ok(ModelAnswer::Looping(found))) => Some(found),
             Some(Ok(ModelAnswer::Whole(calls, FinishReason::Stop))) if calls.is_empty() => {
-                match check.conclude(engine) {
+                match check.conclude(engine).await {
                     Some(reason) => return reason,
                     None => None,
                 }
