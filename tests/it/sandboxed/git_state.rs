@@ -1,5 +1,6 @@
 //! The state of git that the model is told when a conversation begins: git reads it in the sandbox of commands.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ const NOT_READ: &str = "\nGit: the workspace is in a git repository. Its state w
 
 /// Makes a repository in the directory `project` of a home, with its data in the directory `data` of the home.
 fn repository(home: &Path, data: &str) {
+    fs::create_dir(home.join("project")).unwrap();
     let name = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"];
     let git = |args: &[&str]| {
         let ran = Command::new("git").args(name).args(args).current_dir(home).output().unwrap();
