@@ -32,7 +32,6 @@ pub struct Catalog {
 
 /// Properties of one model.
 #[derive(Debug, Clone, PartialEq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ModelProperties {
     /// Provider that is asked.
     pub provider: Provider,
