@@ -38,8 +38,9 @@ pub(super) fn to_ask(
         let endpoint = credentials.endpoint(provider).ok()?;
         let api = servers.providers().api(provider, "");
         let listed = servers.get(provider).map(|server| server.models.clone()).unwrap_or_default();
-        // Of other APIs, the catalog has the models.
-        let lists = matches!(api, ModelApi::OpenAi(_) | ModelApi::Ollama);
+        // Of other APIs, the catalog has the models. Azure does not list deployments.
+        let lists =
+            matches!(api, ModelApi::OpenAi(_) | ModelApi::Ollama) && provider != Provider::Azure;
         (lists || !listed.is_empty()).then_some(ModelServerToAsk { endpoint, api, form, listed })
     };
     let is_chosen = |provider: &Provider| match provider {
@@ -172,6 +173,19 @@ mod tests {
         let both = [Provider::Ollama, Provider::Vllm];
         assert_eq!(asked(&vars, None, ServerScope::ThisMachine), both);
         assert_eq!(asked(&vars, Some(Provider::Vllm), ServerScope::SetUp), both);
+    }
+
+    #[test]
+    fn azure_lists_no_deployments_and_is_not_asked_for_them() {
+        let vars = [
+            ("AZURE_OPENAI_ENDPOINT", "https://x.openai.azure.com"),
+            ("AZURE_OPENAI_API_KEY", "x"),
+            ("TANDEM_LOCAL_SERVERS", ""),
+        ];
+        assert_eq!(asked(&vars, Some(Provider::Azure), ServerScope::All), []);
+        let vars = [("OPENROUTER_API_KEY", "x"), vars[2]];
+        let asked = asked(&vars, Some(Provider::OpenRouter), ServerScope::All);
+        assert_eq!(asked, [Provider::OpenRouter]);
     }
 
     #[test]
