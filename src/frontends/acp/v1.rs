@@ -11,6 +11,7 @@ mod commands;
 mod credentials;
 mod editor;
 mod files;
+mod found_models;
 mod initialize;
 mod list;
 mod login;

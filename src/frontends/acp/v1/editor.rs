@@ -9,6 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::answer::not_found;
 use super::client::{ClientKind, SessionClient};
+use super::found_models::FoundModels;
 use super::login::PendingLogin;
 use super::queue::{RequestQueues, WaitingRequest};
 use super::remote::RemoteSessions;
@@ -26,6 +27,8 @@ pub(crate) struct Editor {
     /// Parameters of the editor's `initialize`, unchanged, to be sent to other processes whose sessions are joined.
     pub(super) introduction: Mutex<Option<Box<RawValue>>>,
     pub(super) opened: OpenedSessions,
+    /// Looks for models on this machine.
+    pub(super) found_models: Arc<FoundModels>,
     /// Joined sessions of other processes, by their ids.
     pub(super) remote: RemoteSessions,
     /// Pending login, which continues after `authenticate` was answered.
@@ -79,6 +82,7 @@ impl Editor {
             client: Mutex::default(),
             introduction: Mutex::default(),
             opened: Arc::default(),
+            found_models: Arc::default(),
             remote: Arc::default(),
             login: Mutex::default(),
             queues: RequestQueues::default(),

@@ -10,6 +10,7 @@ use super::answer::{answer, not_found};
 use super::client::SessionClient;
 use super::editor::{Editor, OpenedSession, OpenedSessions, SessionLock};
 use super::files::EditorFiles;
+use super::found_models::FoundModels;
 use super::options::session_options;
 use super::remote::{RemoteSession, RemoteSessions};
 use super::terminals::EditorTerminals;
@@ -93,7 +94,8 @@ impl Editor {
     fn opener(&self, id: String, directories: Vec<PathBuf>) -> Opener {
         let client = SessionClient::new(&self.connection, id, *self.client.lock());
         let (connection, opened) = (self.connection.clone(), Arc::clone(&self.opened));
-        Opener { connection, opened, client, directories }
+        let found_models = Arc::clone(&self.found_models);
+        Opener { connection, opened, found_models, client, directories }
     }
 
     /// Ends the editor's use of a session, and unloads the session unless another client uses it.
@@ -142,6 +144,7 @@ impl Editor {
 struct Opener {
     connection: Connection,
     opened: OpenedSessions,
+    found_models: Arc<FoundModels>,
     client: SessionClient,
     /// Directories of the session, by the paths that the editor uses.
     directories: Vec<PathBuf>,
@@ -157,7 +160,7 @@ impl Opener {
         start: Start,
         lock: Option<SessionLock>,
     ) {
-        let Self { connection, opened, client, directories } = self;
+        let Self { connection, opened, found_models, client, directories } = self;
         let session = Arc::clone(loaded.session());
         let models = session.known_models().await.unwrap_or_default();
         // Held until the session is in the map: the editor may send a prompt as soon as the spawned view has answered.
@@ -181,7 +184,7 @@ impl Opener {
             drop(lock);
             // The servers start only after the answer, which nothing may delay.
             session.start_servers();
-            tokio::join!(view.run(), offer_found_models(&session, &shown));
+            tokio::join!(view.run(), offer_found_models(&found_models, &session, &shown));
         });
         let opening =
             OpenedSession { loaded, client, _view: view, _buffers: buffers, _terminals: terminals };
@@ -193,10 +196,21 @@ impl Opener {
 
 /// Looks for models on this machine, and shows the editor the options anew if there are some. The editor has its answer
 /// by then.
-async fn offer_found_models(session: &Session, client: &SessionClient) {
-    let found = session.served_models(ServerScope::ThisMachine).await;
-    let ids = found.into_iter().flat_map(|group| group.models).map(|model| model.id);
-    if client.add_models(ids) {
+async fn offer_found_models(
+    found_models: &FoundModels,
+    session: &Arc<Session>,
+    client: &SessionClient,
+) {
+    let directory = session.roots().first().map_or(Path::new(""), PathBuf::as_path);
+    let find = || {
+        let session = Arc::clone(session);
+        async move {
+            let found = session.served_models(ServerScope::ThisMachine).await;
+            found.into_iter().flat_map(|group| group.models).map(|model| model.id).collect()
+        }
+    };
+    let ids = found_models.look(directory, find).await;
+    if client.add_models(ids.into_iter()) {
         let config_options = session_options(session, &client.models()).options();
         client.update(SessionUpdate::ConfigOptionUpdate { config_options });
     }
