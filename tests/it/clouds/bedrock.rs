@@ -423,6 +423,17 @@ async fn a_program_of_the_user_prints_credentials_and_one_of_the_project_is_not_
     assert!(ran.stderr.contains("which tandem does only for files of your own"), "{}", ran.stderr);
 }
 
+#[tokio::test]
+async fn a_program_of_the_user_receives_the_variables_without_the_keys_of_providers() {
+    let server = strict(message(), signed_for_a_session).await;
+    let keys = json!({ "Version": 1, "AccessKeyId": KEY_ID, "SecretAccessKey": SECRET, "SessionToken": SESSION });
+    let config = "[default]\nregion = eu-west-1\n\
+        credential_process = sh -c 'test -z \"$OPENAI_API_KEY\" && echo \"$KEYS\"'\n";
+    let vars = [("OPENAI_API_KEY", "sk-0123456789"), ("KEYS", &keys.to_string())];
+    let ran = ask_at_home(&server, &[(".aws/config", config)], &vars).await;
+    assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
+}
+
 /// Temporary keys as the services of containers and machines give them.
 fn temporary_keys() -> Reply {
     let keys = json!({ "AccessKeyId": KEY_ID, "SecretAccessKey": SECRET, "Token": SESSION,
