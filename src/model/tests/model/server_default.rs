@@ -1,6 +1,5 @@
 //! A model that its server chooses.
 
-use std::future::ready;
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt as _;
@@ -109,8 +108,8 @@ async fn a_model_that_is_built_late_is_prepared_before_its_server_is_asked() {
         Ok(Arc::new(ServerDefault::new(provider, api, connect.clone(), None, open)))
     };
     let lazy = Lazy::new(|| Ok(()), make).prepared(move || {
-        *found.lock().unwrap() = Some(Secret::new("of-the-shell"));
-        ready(()).boxed()
+        let found = Arc::clone(&found);
+        async move { *found.lock().unwrap() = Some(Secret::new("of-the-shell")) }.boxed()
     });
     lazy.server_model().await.unwrap();
     assert_eq!(server.asked()[0].headers["authorization"], "Bearer of-the-shell");
