@@ -94,7 +94,7 @@ impl ServerChoice {
         let deadline = Instant::now() + PATIENT_LIST_TIMEOUT;
         loop {
             let failure = match lister.try_list(self.api, endpoint, ListForm::Any).await {
-                Ok(listed) => return Ok(listed),
+                Ok(models) => return Ok(models),
                 Err(failure) => failure,
             };
             let may_pass = failure.advice != RetryHint::Never && failure.reason != NO_CONNECTION;
