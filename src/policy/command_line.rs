@@ -16,7 +16,7 @@ use tandem_host::SandboxRequest;
 use tandem_host::command_sandbox::ShownFiles;
 use tandem_host::workspace::OutsideFile;
 use tandem_sandbox::SandboxMode;
-use tandem_shell::{Word, brief};
+use tandem_shell::{ShellDialect, Word, brief};
 
 /// Verdict on one command.
 enum CommandVerdict<'a> {
@@ -90,9 +90,9 @@ pub(super) fn verdict(
     Checked { sandbox, shown, only_reads, ..verdict.into() }
 }
 
-/// Returns the verdict on a text for a running program, judged as a line that runs where the program runs. The sandbox
-/// of the program shows the files that it showed when the program started, whatever the text names. So files of the
-/// hidden home are not asked about.
+/// Returns the verdict on a text for a running program, judged as a line of bash and of `sh` that runs where the
+/// program runs. The sandbox of the program shows the files that it showed when the program started, whatever the text
+/// names. So files of the hidden home are not asked about.
 pub(super) fn input_verdict<'a>(
     check: &'a Check<'a>,
     text: &'a str,
@@ -103,15 +103,52 @@ pub(super) fn input_verdict<'a>(
         Ok(whole) => whole,
         Err(denied) => return denied,
     };
-    match findings::assess(check.environment, text, directory, check.roots, check.secrets) {
-        Ok(commands) => {
-            let remembered = always::line(text, &commands);
-            let always = check.always.covers_line(&remembered, directory);
-            let line = Line { check, text, directory, remembered, always, commands, confined };
-            line.verdict(whole)
-        }
-        Err(why) => unclear(check, text, why, confined),
+    let verdict =
+        match findings::assess(check.environment, text, directory, check.roots, check.secrets) {
+            Ok(commands) => {
+                let remembered = always::line(text, &commands);
+                let always = check.always.covers_line(&remembered, directory);
+                let line = Line { check, text, directory, remembered, always, commands, confined };
+                line.verdict(whole)
+            }
+            Err(why) => return unclear(check, text, why, confined),
+        };
+    // The program may be a shell other than bash.
+    match tandem_shell::parse(text, ShellDialect::Plain) {
+        Ok(_) => verdict,
+        Err(why) => stricter_reading(verdict, unclear(check, text, why, confined)),
     }
+}
+
+/// Returns the stricter of the verdicts on two readings of one text. Two grave questions become one question with both
+/// reasons.
+pub(super) fn stricter_reading(first: Verdict, other: Verdict) -> Verdict {
+    match (first, other) {
+        (denied @ Verdict::Deny { .. }, _) | (_, denied @ Verdict::Deny { .. }) => denied,
+        (verdict, Verdict::Allow) | (Verdict::Allow, verdict) => verdict,
+        (Verdict::Ask(first), Verdict::Ask(other))
+            if !is_grave_question(&other) || first.why.contains(&other.why) =>
+        {
+            Verdict::Ask(first)
+        }
+        (Verdict::Ask(first), Verdict::Ask(other))
+            if !is_grave_question(&first) || other.why.contains(&first.why) =>
+        {
+            Verdict::Ask(other)
+        }
+        (Verdict::Ask(first), Verdict::Ask(other)) => Verdict::Ask(Question {
+            why: format!("{}; {}", first.why, other.why),
+            rules: unique(first.rules.into_iter().chain(other.rules)),
+            commands: unique(first.commands.into_iter().chain(other.commands)),
+            scopes: Vec::new(),
+            ..first
+        }),
+    }
+}
+
+/// Returns `true` if a question is asked every time, for more than a line that cannot be analysed.
+pub(super) fn is_grave_question(question: &Question) -> bool {
+    question.every_time() && question.rules != [BuiltInRule::Unclear.into()]
 }
 
 /// Returns the ruling on a line as written; the error is the verdict of a rule that denies the line.

@@ -35,7 +35,9 @@ use tandem_host::secrets::Secrets;
 use tandem_shell::every_time::{self, Concern};
 use tandem_shell::git::Git;
 use tandem_shell::loops::Loops;
-use tandem_shell::{self as shell, Redirect, SimpleCommand, Step, Word, brief, prefix};
+use tandem_shell::{
+    self as shell, Redirect, ShellDialect, SimpleCommand, Step, Word, brief, prefix,
+};
 
 /// Assesses each command of a line that would run in `environment`, beginning in `directory`. An error says why the
 /// line cannot be analysed. Blocks on file look-ups: thousands of them for a very long line.
@@ -46,7 +48,7 @@ pub fn assess(
     roots: &[PathBuf],
     secrets: &Secrets,
 ) -> Result<Vec<AssessedCommand>, String> {
-    let steps = shell::parse(line)?;
+    let steps = shell::parse(line, ShellDialect::Bash)?;
     let variables = Variables::new(environment, &steps);
     let mut assessment = Assessment {
         environment,

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::always::Always;
 use super::check::{Check, ask, not_in_plan};
-use super::command_line;
+use super::command_line::{self, is_grave_question, stricter_reading};
 use super::confined::Confined;
 use super::decide::{Action, Confinement, decide};
 use super::findings::Fact;
@@ -62,21 +62,31 @@ impl Check<'_> {
         })
     }
 
-    /// Returns the verdict on the line that a text ends, or begins, as a command line where the program runs. The line
-    /// is judged in the directory in which the program was started.
+    /// Returns the verdict on a text as a command line.
     fn text(&self, input: &ProgramInput) -> Verdict {
-        let line = format!("{}{}", input.unfinished, input.text);
+        let whole = self.line(input, &format!("{}{}", input.unfinished, input.text));
+        if input.unfinished.is_empty() {
+            return whole;
+        }
+        // The program may have read the beginning of the line by itself, as `read -n 1` does, and a shell that it has
+        // started reads only the rest.
+        stricter_reading(whole, self.line(input, &input.text))
+    }
+
+    /// Returns the verdict on a line as a command line where the program runs. The line is judged in the directory in
+    /// which the program was started.
+    fn line(&self, input: &ProgramInput, line: &str) -> Verdict {
         if line.trim().is_empty() {
             return Verdict::Allow;
         }
         let args = json!({ "command": line });
         let directory = input.directory.clone();
-        let access = Access::Execute { command: line.clone(), directory, sandbox: None };
+        let access = Access::Execute { command: line.to_owned(), directory, sandbox: None };
         let request =
             PolicyRequest { tool: SHELL_TOOL, aliases: &[], args: &args, access: &access };
         let check = Check { request: &request, always: Always(self.always.0.clone()), ..*self };
         let confined = Confined::running(self, input.sandbox);
-        check.doubted(command_line::input_verdict(&check, &line, &input.directory, confined))
+        check.doubted(command_line::input_verdict(&check, line, &input.directory, confined))
     }
 }
 
@@ -91,7 +101,7 @@ fn stricter(of_program: Verdict, of_text: Verdict) -> Verdict {
             Verdict::Ask(Question { scopes: Vec::new(), ..asked })
         }
         // A text that is no command line, or that an "always" could cover as one, is no graver than any other text.
-        (Verdict::Ask(asked), Verdict::Ask(text)) if !text.every_time() || is_unclear(&text) => {
+        (Verdict::Ask(asked), Verdict::Ask(text)) if !is_grave_question(&text) => {
             Verdict::Ask(asked)
         }
         (Verdict::Ask(asked), Verdict::Ask(text)) => Verdict::Ask(Question {
@@ -101,11 +111,6 @@ fn stricter(of_program: Verdict, of_text: Verdict) -> Verdict {
             ..asked
         }),
     }
-}
-
-/// Returns whether the only reason of a question is that the line cannot be analysed.
-fn is_unclear(question: &Question) -> bool {
-    question.rules == [BuiltInRule::Unclear.into()]
 }
 
 /// Returns whether a rule that a person has written asks.

@@ -40,8 +40,18 @@ pub use self::word::{Dynamic, Word};
 /// Maximum length of a line that is read, in bytes.
 const MAX_LINE: usize = 64 * 1024;
 
+/// Language of the shell that reads a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShellDialect {
+    /// Language of bash.
+    Bash,
+    /// Language of a shell that may know less than bash, such as `sh`. Syntax that such a shell may read in another way
+    /// than bash cannot be analysed.
+    Plain,
+}
+
 /// Returns the steps of a line; an error says why the line cannot be analysed.
-pub fn parse(line: &str) -> Result<Vec<Step>, String> {
+pub fn parse(line: &str, dialect: ShellDialect) -> Result<Vec<Step>, String> {
     let unclear = |why: &str| Err(format!("the command line cannot be analysed: {why}"));
     if line.len() > MAX_LINE {
         return unclear(&format!("it is longer than {} KiB", MAX_LINE / 1024));
@@ -49,7 +59,9 @@ pub fn parse(line: &str) -> Result<Vec<Step>, String> {
     if line.contains(unprintable) {
         return unclear("it has characters that cannot be seen");
     }
-    Parser::read(line, ReadContext::default()).or_else(|why| unclear(&why))
+    let around =
+        ReadContext { plain_shell: dialect == ShellDialect::Plain, ..ReadContext::default() };
+    Parser::read(line, around).or_else(|why| unclear(&why))
 }
 
 /// Returns the files whose change takes effect without a person running them, or in a tool that a

@@ -214,6 +214,56 @@ fn rules_on_commands_are_rules_on_texts() {
 }
 
 #[test]
+fn what_a_text_is_by_itself_counts_beside_what_continues_the_line() {
+    const DENIES: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"git push\"\n\
+                          decision = \"deny\"\npriority = 1\n";
+    // A program that reads single characters takes the beginning, and a shell reads the text alone.
+    let after = |unfinished| Running { unfinished, ..inside(WorkspaceWrite) };
+    for unfinished in ["y", "#", "echo ", "'"] {
+        check(after(unfinished), &["rm -rf src\n"], "ask! ask! allow deny");
+    }
+    check(after("y"), &["ls\n", ""], "ask! allow allow deny");
+    let texts = [
+        ("y", "git push\n", "deny"),
+        ("#", "git push\n", "deny"),
+        ("echo ", "git push\n", "deny"),
+        ("git ", "push\n", "deny"),
+        ("y", "ls\n", "allow"),
+    ];
+    check_rules(Mode::Yolo, DENIES, &texts);
+    let begun = |unfinished| Running { unfinished, ..inside(WorkspaceWrite) };
+    check_question(
+        begun("cat .env; "),
+        "rm -rf src\n",
+        expect![[r#"
+        `.env` may hold secrets: programs take their passwords and keys from it; `rm -rf src` deletes recursively, or without asking [built-in rules secrets, every-time]
+        cat, rm"#]],
+    );
+    check_question(
+        begun("y"),
+        "rm -rf src; cat .env\n",
+        expect![[r#"
+        `.env` may hold secrets: programs take their passwords and keys from it; `rm -rf src` deletes recursively, or without asking [built-in rules secrets, every-time]
+        rm, cat"#]],
+    );
+}
+
+#[test]
+fn a_text_that_sh_reads_in_another_way_than_bash_is_unclear() {
+    const DENIES: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"rm -rf\"\n\
+                          decision = \"deny\"\npriority = 1\n";
+    let texts = [
+        ("", "ls &>x rm -rf build\n", "ask!"),
+        ("", "ls >x\n", "allow"),
+        // What bash reads counts, too.
+        ("", "rm -rf build &>x\n", "deny"),
+    ];
+    check_rules(Mode::Yolo, DENIES, &texts);
+    check(inside(ReadOnly), &["cat .env &>/dev/null\n"], "ask! ask! allow deny");
+    check(inside(ReadOnly), &["ls &>x rm -rf build\n"], "allow allow allow deny");
+}
+
+#[test]
 fn rules_on_the_tool_allow_texts_only_with_the_priority_of_what_is_asked_about_every_time() {
     let rule = |decision: &str, priority: u32| {
         format!(
