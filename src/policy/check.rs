@@ -95,6 +95,7 @@ impl<'a> Check<'a> {
             {
                 built_in
             }
+            (RuleEffect::Allow, _) if !self.is_in_reach_of(rule) => built_in,
             (RuleEffect::Allow, _) => Verdict::Allow,
         }
     }

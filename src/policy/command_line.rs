@@ -492,7 +492,7 @@ fn unclear(check: &Check<'_>, line: &str, why: String, confined: Option<Confined
 /// Returns `true` if a rule allows a command where the command would run. In the sandbox, a rule allows a command up to
 /// the mode that the rule names, else `workspace-write`. Without a sandbox, a rule allows the command only if the rule
 /// names no mode, or `danger-full-access`.
-fn is_within(rule: &Rule, confined: Option<&Confined<'_>>) -> bool {
+pub(super) fn is_within(rule: &Rule, confined: Option<&Confined<'_>>) -> bool {
     match confined {
         Some(confined) => confined.mode <= rule.most_sandbox_mode(),
         None => rule.sandbox.is_none_or(|mode| mode == SandboxMode::DangerFullAccess),

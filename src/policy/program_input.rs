@@ -4,12 +4,12 @@
 use serde_json::json;
 
 use super::always::Always;
-use super::check::{Check, ask, not_in_plan};
-use super::command_line::{self, is_grave_question, stricter_reading};
+use super::check::{Check, not_in_plan};
+use super::command_line::{self, is_grave_question, is_within, stricter_reading};
 use super::confined::Confined;
 use super::decide::{Action, Confinement, decide};
 use super::findings::Fact;
-use super::rules::{Rank, RuleEffect, Ruling};
+use super::rules::{Rank, Rule, RuleEffect, Ruling};
 use tandem_approval::{BuiltInRule, Checked, PolicyRequest, Question, RuleName, Verdict};
 use tandem_host::{Access, ProgramInput};
 
@@ -39,9 +39,13 @@ impl Check<'_> {
             Action::Run => Verdict::Allow,
             Action::Refuse => not_in_plan(),
             Action::Ask | Action::AskEveryTime => {
-                let place = match confinement {
-                    Confinement::Outside => ", which runs outside the sandbox,",
-                    _ => "",
+                let (place, rules) = match confinement {
+                    // A rule that allows the text must name the sandbox mode.
+                    Confinement::Outside => (
+                        ", which runs outside the sandbox,",
+                        vec![BuiltInRule::ProgramInput.into(), BuiltInRule::Sandbox.into()],
+                    ),
+                    _ => ("", vec![BuiltInRule::ProgramInput.into()]),
                 };
                 let does = if input.text.is_empty() {
                     "act on the end of its input"
@@ -49,16 +53,29 @@ impl Check<'_> {
                     "take the text for commands"
                 };
                 let why = format!("the program{place} may {does}");
-                ask(BuiltInRule::ProgramInput, why, Vec::new())
+                Verdict::Ask(Question { why, rules, ..Question::default() })
             }
         }
     }
 
-    /// Returns whether a rule allows writing to programs although it is asked about every time.
+    /// Returns `true` if a rule that allows calls allows this call where the call takes effect. A text takes effect in
+    /// the sandbox of its program.
+    pub(super) fn is_in_reach_of(&self, rule: &Rule) -> bool {
+        match self.request.access {
+            Access::ProgramInput(input) => {
+                is_within(rule, Confined::running(self, input.sandbox).as_ref())
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns whether a rule allows writing to the program although it is asked about every time.
     fn allows_every_text(&self) -> bool {
         let ruling = self.call_ruling();
         ruling.is_some_and(|Ruling { rule, effect }| {
-            effect == RuleEffect::Allow && rule.rank >= Rank::EVERY_TIME
+            effect == RuleEffect::Allow
+                && rule.rank >= Rank::EVERY_TIME
+                && self.is_in_reach_of(rule)
         })
     }
 

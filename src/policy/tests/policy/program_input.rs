@@ -160,7 +160,7 @@ fn a_question_says_why_the_text_is_asked_about() {
         inside(DangerFullAccess),
         "make\n",
         expect![[r#"
-        the program, which runs outside the sandbox, may take the text for commands [built-in rule program-input]
+        the program, which runs outside the sandbox, may take the text for commands [built-in rules program-input, sandbox]
     "#]],
     );
     check_question(
@@ -261,6 +261,26 @@ fn a_text_that_sh_reads_in_another_way_than_bash_is_unclear() {
     check_rules(Mode::Yolo, DENIES, &texts);
     check(inside(ReadOnly), &["cat .env &>/dev/null\n"], "ask! ask! allow deny");
     check(inside(ReadOnly), &["ls &>x rm -rf build\n"], "allow allow allow deny");
+}
+
+#[test]
+fn a_rule_allows_texts_up_to_the_sandbox_mode_that_it_names() {
+    let rule = |more: &str| format!("[[rule]]\n{more}\ndecision = \"allow\"\npriority = 900\n");
+    let named = |mode: &str| rule(&format!("toolName = \"write_stdin\"\nsandbox = \"{mode}\""));
+    let verdicts = |rules: &str| {
+        let session = under(Mode::Default, rules, "r.toml");
+        let network = SandboxSituation { network: true, ..WHOLE };
+        let running = |sandbox| Running { situation: Some(network), ..inside(sandbox) };
+        [running(ReadOnly), running(WorkspaceWrite), running(DangerFullAccess), BARE]
+            .map(|running| word(&feed(&session, running, "rm -rf src\n").verdict))
+            .join(" ")
+    };
+    // In default mode, commands that reach the machine's network are asked about in every mode of the sandbox.
+    assert_eq!(verdicts(&rule("toolName = \"write_stdin\"")), "allow allow ask! allow");
+    assert_eq!(verdicts(&rule("toolName = \"*\"")), "allow allow ask! allow");
+    assert_eq!(verdicts(&named("read-only")), "allow ask! ask! ask!");
+    assert_eq!(verdicts(&named("workspace-write")), "allow allow ask! ask!");
+    assert_eq!(verdicts(&named("danger-full-access")), "allow allow allow allow");
 }
 
 #[test]
