@@ -4,6 +4,9 @@ use super::sandbox_mark::without_sandbox_marks;
 use tandem_content::visible::visible_line;
 use tandem_host::ProgramInput;
 
+/// Maximum number of characters of the line before a text that people are shown.
+const MAX_LINE_CHARS: usize = 400;
+
 /// Returns the program, the facts about the text that cannot be seen in it, and after an empty line the text itself,
 /// exactly as it is written. Front ends make its hidden characters visible.
 pub fn describe_program_input(input: &ProgramInput) -> String {
@@ -18,7 +21,7 @@ pub fn describe_program_input(input: &ProgramInput) -> String {
         bytes => format!("{bytes} bytes"),
     }];
     if !unfinished.is_empty() {
-        facts.push(format!("continues the line `{}`", visible_line(unfinished)));
+        facts.push(format!("continues the line `{}`", end_of_line(unfinished)));
     }
     if !text.ends_with('\n') {
         facts.push("does not end the line".to_owned());
@@ -27,6 +30,15 @@ pub fn describe_program_input(input: &ProgramInput) -> String {
         facts.push("then closes its input".to_owned());
     }
     format!("{program}\n{}\n\n{text}", facts.join("; "))
+}
+
+/// Returns the end of the line before a text. A quote may be open for long, and the text is what is asked about.
+fn end_of_line(line: &str) -> String {
+    let line = visible_line(line);
+    match line.char_indices().rev().nth(MAX_LINE_CHARS - 1) {
+        Some((from, _)) if from > 0 => format!("…{}", &line[from..]),
+        _ => line.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -64,5 +76,18 @@ mod tests {
         );
         check("", "\u{3}", false, &format!("{PROGRAM}\n1 byte; does not end the line\n\n\u{3}"));
         check("", "", true, &format!("{PROGRAM}\ncloses its input"));
+        let (whole, long) = ("é".repeat(400), "é".repeat(401));
+        check(
+            &whole,
+            "\n",
+            false,
+            &format!("{PROGRAM}\n1 byte; continues the line `{whole}`\n\n\n"),
+        );
+        check(
+            &long,
+            "\n",
+            false,
+            &format!("{PROGRAM}\n1 byte; continues the line `…{whole}`\n\n\n"),
+        );
     }
 }

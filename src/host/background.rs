@@ -2,6 +2,7 @@
 //! session.
 
 mod input;
+mod unfinished_line;
 
 use std::fmt;
 use std::io;

@@ -8,6 +8,8 @@ use tokio::process::ChildStdin;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, sleep_until};
 
+use super::unfinished_line::UnfinishedLine;
+
 /// Maximum number of bytes that are written at once. It is the size of a pipe, so that a program that has read
 /// everything before can be given all of them.
 pub const MAX_INPUT_BYTES: usize = 64 << 10;
@@ -22,7 +24,7 @@ pub struct InputPipe {
     /// Open end of the pipe. The lock is held while a text is written, so that texts do not mix.
     pipe: AsyncMutex<Option<ChildStdin>>,
     /// Beginning of the line that was written last, if its end was not written yet.
-    unfinished: Mutex<Vec<u8>>,
+    unfinished: Mutex<UnfinishedLine>,
 }
 
 /// State of a command's standard input.
@@ -71,9 +73,9 @@ impl InputPipe {
     }
 
     /// Returns the beginning of the line that the next text continues; empty if the last line has ended. A line end
-    /// after a backslash ends no line, as for a shell.
+    /// after a backslash, or in an open quote, ends no line, as for a shell.
     pub fn unfinished_line(&self) -> String {
-        String::from_utf8_lossy(&self.unfinished.lock()).into_owned()
+        String::from_utf8_lossy(self.unfinished.lock().bytes()).into_owned()
     }
 
     /// Writes bytes until all are written, or the command does not read or has closed its standard input. If the
@@ -90,7 +92,7 @@ impl InputPipe {
             tokio::select! {
                 written = open.write(rest) => match written {
                     Ok(count) => {
-                        self.note(&rest[..count]);
+                        self.unfinished.lock().push(&rest[..count], MAX_INPUT_BYTES);
                         rest = &rest[count..];
                     }
                     Err(_) => *pipe = None,
@@ -104,43 +106,5 @@ impl InputPipe {
     /// Closes the standard input, so that the command reads its end.
     pub async fn close(&self) {
         *self.pipe.lock().await = None;
-    }
-
-    /// Follows the lines of a text that was written.
-    fn note(&self, written: &[u8]) {
-        let mut line = self.unfinished.lock();
-        for byte in written {
-            line.push(*byte);
-            if *byte == b'\n' && !line.ends_with(b"\\\n") {
-                line.clear();
-            }
-        }
-        let over = line.len().saturating_sub(MAX_INPUT_BYTES);
-        line.drain(..over);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::InputPipe;
-
-    #[track_caller]
-    fn check(texts: &[&str], expected: &str) {
-        let input = InputPipe::new(None);
-        for text in texts {
-            input.note(text.as_bytes());
-        }
-        assert_eq!(input.unfinished_line(), expected, "{texts:?}");
-    }
-
-    #[test]
-    fn a_line_is_unfinished_until_its_end_is_written() {
-        check(&[], "");
-        check(&["ls\n"], "");
-        check(&["ls\nrm", " -r"], "rm -r");
-        check(&["rm", " -r\n", "x"], "x");
-        check(&["rm \\\n", "-r"], "rm \\\n-r");
-        check(&["rm \\\n", "-r\n"], "");
-        check(&["\n\n"], "");
     }
 }

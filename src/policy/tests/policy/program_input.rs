@@ -228,6 +228,9 @@ fn what_a_text_is_by_itself_counts_beside_what_continues_the_line() {
         ("#", "git push\n", "deny"),
         ("echo ", "git push\n", "deny"),
         ("git ", "push\n", "deny"),
+        // A quote is open since the line before.
+        ("echo \"\n", "\"; git push #\"\n", "deny"),
+        ("echo \"\n", "\"; git push; \"\n", "ask!"),
         ("y", "ls\n", "allow"),
     ];
     check_rules(Mode::Yolo, DENIES, &texts);
