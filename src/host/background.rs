@@ -33,6 +33,9 @@ const DRAIN_TIME: Duration = Duration::from_millis(100);
 /// Maximum number of bytes of output that are shown at once.
 const MAX_SHOWN_BYTES: usize = 64 << 10;
 
+/// Time between two checks whether a person still has to decide about a host.
+const ASKING_RECHECK: Duration = Duration::from_millis(100);
+
 /// Time without output after which a command is taken to have written what it had to write.
 const QUIET_TIME: Duration = Duration::from_millis(100);
 
@@ -344,14 +347,19 @@ impl Job {
 
     /// Sets the callback that decides on the hosts that the command wants to reach from now on.
     pub fn decide_by(&self, connect: &Connect) {
-        if let Some(network) = &self.network {
+        if let Some(network) = self.network() {
             network.decide_by(Arc::clone(connect));
         }
     }
 
+    /// Returns the network of the command; `None` if it has none of its own.
+    fn network(&self) -> Option<Arc<NetworkAccess>> {
+        self.network.clone()
+    }
+
     /// Returns whether the command waits for a decision on a host, which a person may have to make.
     pub fn is_asking(&self) -> bool {
-        self.runs() && self.network.as_ref().is_some_and(|network| network.is_pending())
+        self.runs() && self.network().is_some_and(|network| network.is_pending())
     }
 
     /// Returns the number of bytes that the command has written so far.
@@ -375,9 +383,22 @@ impl Job {
         }
     }
 
-    /// Waits until the command has ended, at most for `time`. If it has not ended by then, its end will be announced.
+    /// Waits until the command waits for no decision on a host.
+    pub async fn wait_for_decision(&self) {
+        while self.is_asking() {
+            let _ = timeout(ASKING_RECHECK, self.wait()).await;
+        }
+    }
+
+    /// Waits until the command has ended, at most for `time`. While a host is decided on, the wait goes on. If the
+    /// command has not ended by then, its end will be announced.
     pub async fn settle(&self, time: Duration) -> JobState {
         let _ = timeout(time, self.wait()).await;
+        while self.is_asking() {
+            self.wait_for_decision().await;
+            // The answer of the host is part of the first output.
+            let _ = timeout(time, self.wait()).await;
+        }
         self.status.send_modify(|status| status.tell = status.end.is_none());
         self.state()
     }
@@ -429,5 +450,83 @@ impl Job {
                 () = sleep_until(drained), if exited.is_some() => open = false,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::net::{Ipv4Addr, TcpListener as StdListener};
+
+    use futures::FutureExt as _;
+    use tandem_sandbox::SandboxMode;
+    use test_support::limit::HANG;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::network::{Admission, NetworkProxy, NetworkSetup};
+    use crate::terminals::{EnvironmentFilter, Supervisor, Terminals};
+
+    /// A command in the background that finds a proxy.
+    struct Stage {
+        supervisor: Arc<Supervisor>,
+        /// Ends its commands when it is dropped.
+        _background: Background,
+        _proxy: NetworkProxy,
+        /// Port of the proxy.
+        port: u16,
+        job: Arc<Job>,
+    }
+
+    impl Stage {
+        fn new(line: &str) -> Self {
+            let listener = StdListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let proxy = NetworkProxy::start(listener, Arc::new(NetworkSetup::default())).unwrap();
+            let supervisor = Supervisor::new();
+            let terminals = Terminals::new(&supervisor, EnvironmentFilter::default());
+            let directory = Path::new("/");
+            let mut running = terminals.start_with_input(line, directory, &[], None).unwrap();
+            running.network = Some(proxy.register());
+            let background = Background::new(&ToolLimits::default());
+            let place = CommandPlace { line, directory, sandbox: SandboxMode::ReadOnly };
+            let end = JobEnd { look: ready(()).boxed(), tell: Arc::new(|_| {}) };
+            let job = background.start(place, || Ok(running), end).unwrap();
+            Self { supervisor, _background: background, _proxy: proxy, port, job }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_does_not_count_while_a_host_is_decided_on() {
+        let stage = Stage::new("cat");
+        let (sender, decision) = watch::channel(false);
+        let connect: Connect = Arc::new(move |_, _| {
+            let mut decision = decision.clone();
+            async move {
+                decision.wait_for(|is_made| *is_made).await.unwrap();
+                Admission::NotNow(String::new())
+            }
+            .boxed()
+        });
+        stage.job.decide_by(&connect);
+        let address = stage.job.network().unwrap().address();
+        let mut stream = TcpStream::connect((address, stage.port)).await.unwrap();
+        stream.write_all(b"CONNECT a.test:80 HTTP/1.1\r\n\r\n").await.unwrap();
+        let asks = async {
+            while !stage.job.is_asking() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(HANG, asks).await.expect("no host is decided on");
+        let mut settled = std::pin::pin!(stage.job.settle(Duration::from_millis(1)));
+        // Nothing can be looked at: the test sees that the wait goes on.
+        assert!(timeout(Duration::from_millis(50), &mut settled).await.is_err());
+        sender.send_replace(true);
+        let settled = timeout(HANG, settled).await.expect("the wait does not end");
+        assert!(matches!(settled, JobState::Running(_)), "{settled}");
+        assert!(!stage.job.is_asking());
+        stage.job.stop().await;
+        stage.supervisor.end_all().await;
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use tandem_content::shorten::{first_chars, one_line};
 use tandem_content::visible::visible_line;
@@ -21,9 +20,6 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
 /// Maximum time to wait for output.
 const MAX_WAIT: Duration = Duration::from_mins(5);
-
-/// Time between two checks whether a person still has to decide about a host.
-const ASKING_RECHECK: Duration = Duration::from_millis(100);
 
 /// Maximum length of the command in a label, in characters.
 const COMMAND_CHARS: usize = 60;
@@ -257,9 +253,7 @@ async fn wait_for_answer(job: &Job, mut bytes: u64, wait: Duration) {
             return;
         }
         bytes = job.bytes_written();
-        while job.is_asking() {
-            sleep(ASKING_RECHECK).await;
-        }
+        job.wait_for_decision().await;
     }
 }
 

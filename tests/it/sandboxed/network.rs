@@ -364,6 +364,48 @@ async fn a_cancel_withdraws_the_question() {
 }
 
 #[tokio::test]
+async fn a_withdrawn_question_is_asked_again_when_the_program_that_runs_on_is_written_to() {
+    if lacking(Need::Namespaces) || lacking(Need::Curl) {
+        return;
+    }
+    let server = echo().await;
+    let home = TempDir::new().unwrap();
+    let call = |id: &str, name: &str, args: Value| {
+        vec![Ok(Chunk::Call(Call { id: id.to_owned(), name: name.to_owned(), args }))]
+    };
+    let line = format!("said=$({}); echo \"$said over\"\n", curl("good.test", server));
+    let text_for_sh = json!({ "chars": line, "wait_ms": 300_000 });
+    let start = json!({ "command": "sh", "stdin": true, "delay_ms": 1 });
+    let (spy, _) = Spy::new(vec![
+        call("c1", "run_shell_command", start),
+        call("c2", "write_stdin", text_for_sh.clone()),
+        call("c3", "write_stdin", text_for_sh),
+        says("done"),
+    ]);
+    let setup = SandboxSetup {
+        mechanism: Some(Mechanism::Namespaces),
+        hosts: hosts(server, &Arc::default()),
+        ..sandbox_setup(home.path())
+    };
+    let session = Session::new(Parts {
+        tools: tools::all_with_sandbox(),
+        host: host(home.path()).sandboxed(Some(setup)),
+        mode: Mode::AutoEdit,
+        ..parts(spy)
+    });
+    let mut stage = Stage { session, home, seen: 0 };
+    let turn = stage.session.prompt(text("go"), Origin::Editor);
+    let id = asked(&stage).await.call.id.clone();
+    assert!(stage.session.cancel(turn));
+    assert_eq!(closed(&stage, &id).await, (None, ToolOutcome::Cancelled));
+    stage.seen = until(&mut stage.session.events(0), is_end).await.len();
+    let made = stage.go(once()).await;
+    assert_eq!(questions(&made).len(), 1);
+    let told = commands(&made)[0].told();
+    assert!(told.contains("Host: good.test") && told.ends_with("over"), "{told}");
+}
+
+#[tokio::test]
 async fn the_end_of_the_command_withdraws_the_question_and_the_turn_goes_on() {
     if lacking(Need::Namespaces) || lacking(Need::Curl) {
         return;

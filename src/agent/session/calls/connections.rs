@@ -216,10 +216,31 @@ fn admission_of(answer: Option<&Answer>) -> Admission {
             Admission::Refused(format!("{USER_REJECTED}, and said: {why}"))
         }
         Some(Decision::Nobody(why)) => Admission::Refused(why.to_owned()),
+        // No person has decided about the host, and the command may run on in the background.
+        None | Some(Decision::CancelTurn) => Admission::NotNow(QUESTION_WITHDRAWN.to_owned()),
         _ => Admission::Refused("the question was not answered".to_owned()),
     }
 }
 
+const QUESTION_WITHDRAWN: &str = "the question was withdrawn before an answer came";
 const USER_REJECTED: &str = "the user did not allow it";
 const NOBODY_TO_ASK: &str = "nobody can be asked after the call of a command has ended; run what needs this host \
     in the foreground";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_no_holds_until_the_command_ends() {
+        let refused = |answer| matches!(admission_of(Some(&answer)), Admission::Refused(_));
+        assert!(refused(Answer::Reject));
+        assert!(refused(Answer::RejectSaying("not this one".to_owned())));
+        assert!(refused(Answer::Nobody("nobody is there".to_owned())));
+        for withdrawn in [None, Some(&Answer::Cancel)] {
+            assert!(matches!(admission_of(withdrawn), Admission::NotNow(_)), "{withdrawn:?}");
+        }
+        let once = Answer::Once { edited: None };
+        assert_eq!(admission_of(Some(&once)), Admission::Admitted);
+    }
+}
