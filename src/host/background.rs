@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
@@ -65,8 +65,9 @@ pub struct Job {
     pub sandbox: SandboxMode,
     /// Standard input of the command.
     pub input: InputPipe,
-    /// Network of the command, if it has one of its own.
-    network: Option<Arc<NetworkAccess>>,
+    /// Network of the command, if it has one of its own. Only the running command holds its registration at the proxy, so
+    /// that the registration ends with the command.
+    network: Option<Weak<NetworkAccess>>,
     began: Instant,
     output: Mutex<JobOutput>,
     /// Number of bytes that the command has written so far. It is set after the bytes are stored.
@@ -258,7 +259,7 @@ impl Background {
             directory: command.directory.to_owned(),
             sandbox: command.sandbox,
             input: InputPipe::new(running.input.take()),
-            network: running.network.clone(),
+            network: running.network.as_ref().map(Arc::downgrade),
             began: Instant::now(),
             output: Mutex::new(JobOutput {
                 all: output,
@@ -352,9 +353,9 @@ impl Job {
         }
     }
 
-    /// Returns the network of the command; `None` if it has none of its own.
+    /// Returns the network of the command; `None` if it has none of its own, or has ended.
     fn network(&self) -> Option<Arc<NetworkAccess>> {
-        self.network.clone()
+        self.network.as_ref().and_then(Weak::upgrade)
     }
 
     /// Returns whether the command waits for a decision on a host, which a person may have to make.
@@ -495,6 +496,16 @@ mod tests {
             let job = background.start(place, || Ok(running), end).unwrap();
             Self { supervisor, _background: background, _proxy: proxy, port, job }
         }
+    }
+
+    #[tokio::test]
+    async fn the_registration_at_the_proxy_ends_with_the_command() {
+        let stage = Stage::new("cat");
+        assert!(stage.job.network().is_some());
+        stage.job.input.close().await;
+        timeout(HANG, stage.job.wait()).await.expect("the command does not end");
+        assert!(stage.job.network().is_none());
+        stage.supervisor.end_all().await;
     }
 
     #[tokio::test]
