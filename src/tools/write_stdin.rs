@@ -86,7 +86,8 @@ impl Tool for WriteStdin {
         let args: WriteStdinArgs = parse(args)?;
         let text = args.chars.unwrap_or_default();
         let closes = args.close == Some(true);
-        let job = match find(args.pid, cx).await {
+        let only_looks = text.is_empty() && !closes;
+        let job = match find(args.pid, only_looks, cx).await {
             Ok(job) => job,
             Err(error) => {
                 let pid = args.pid.map(|pid| format!(", PID {pid}")).unwrap_or_default();
@@ -97,7 +98,7 @@ impl Tool for WriteStdin {
         let summary = Summary::new(label(&job, &text, closes));
         let wait = args.wait_ms.map_or(DEFAULT_WAIT, |wait| Duration::from_millis(wait as u64));
         let wait = wait.min(MAX_WAIT);
-        if text.is_empty() && !closes {
+        if only_looks {
             return Ok(Invocation::new(summary, Access::Nothing, move |cx| async move {
                 look(&job, wait, &cx).await
             }));
@@ -140,20 +141,30 @@ fn beginning(text: &str) -> String {
     format!("{}{more}", visible_line(first))
 }
 
-/// Returns the command with this PID or, without a PID, the only command that takes input.
-async fn find(pid: Option<usize>, cx: &ToolContext) -> Result<Arc<Job>, ToolError> {
+/// Returns the command with this PID or, without a PID, the only command that takes input. If none takes input any more,
+/// a look is at the newest command that did.
+async fn find(
+    pid: Option<usize>,
+    only_looks: bool,
+    cx: &ToolContext,
+) -> Result<Arc<Job>, ToolError> {
     let background = &cx.host.background;
     if let Some(pid) = pid {
         return background.find_newest(pid).map_err(|error| about_terminals(error, cx));
     }
-    let mut open = Vec::new();
+    let (mut open, mut newest_closed) = (Vec::new(), None);
     for job in background.jobs() {
-        if job.input.state().await == InputState::Open {
-            open.push(job);
+        match job.input.state().await {
+            InputState::Open => open.push(job),
+            InputState::Closed => newest_closed = Some(job),
+            InputState::Missing => {}
         }
     }
     if open.len() == 1 {
         return Ok(open.remove(0));
+    }
+    if let Some(job) = newest_closed.filter(|_| only_looks && open.is_empty()) {
+        return Ok(job);
     }
     let pids: Vec<_> = open.iter().map(|job| job.pid.to_string()).collect();
     let message = match &pids[..] {
@@ -262,6 +273,8 @@ fn incomplete(written: &WriteOutcome, text: &str, closes: bool) -> Option<ToolEr
     let taken = format!("{} of {} bytes were written", written.bytes, text.len());
     match written.end {
         WriteEnd::Complete => None,
+        // The input was to be closed, and is.
+        WriteEnd::Closed if text.is_empty() => None,
         WriteEnd::NotRead => {
             let rest = String::from_utf8_lossy(&text.as_bytes()[written.bytes..]);
             let open = if closes { ", and its input is still open" } else { "" };

@@ -201,6 +201,33 @@ async fn a_program_that_has_closed_its_input_takes_nothing() {
 }
 
 #[tokio::test]
+async fn an_input_that_was_closed_meanwhile_is_closed() {
+    let shell = Shell::new(ToolLimits::default());
+    let pid = start(&shell, "cat go").await;
+    let tool = all().into_iter().find(|it| it.spec().name == "write_stdin").unwrap();
+    let args = json!({ "pid": pid, "close": true, "wait_ms": 60_000 });
+    let call = tool.prepare(args, &shell.cx).await.unwrap();
+    shell.cx.host.background.find(pid).unwrap().input.close().await;
+    shell.go().await;
+    let said = call.run(shell.cx.clone(), None).await.unwrap().text;
+    assert_eq!(said, format!("PID {pid} has ended with exit code 0.\nOutput: (empty)"));
+}
+
+#[tokio::test]
+async fn without_a_pid_a_look_is_at_the_last_command_that_took_input() {
+    let shell = Shell::new(ToolLimits::default());
+    start(&shell, "true").await;
+    let pid = start(&shell, "cat; echo end").await;
+    shell.start("cat go").await;
+    write(&shell, json!({ "close": true, "wait_ms": 1 })).await;
+    shell.cx.host.background.find(pid).unwrap().wait().await;
+    let said = shell.call("write_stdin", json!({ "wait_ms": 1 })).await.unwrap();
+    assert!(said.starts_with(&format!("PID {pid} has ended with exit code 0.")), "{said}");
+    let error = refused(&shell, json!({ "chars": "x" })).await;
+    assert_eq!(error.message, "`pid`: is missing, and no command takes input");
+}
+
+#[tokio::test]
 async fn a_cancel_ends_the_wait_and_the_command_runs_on() {
     let shell = Shell::new(ToolLimits::default());
     let pid = start(&shell, "read x; cat go; echo $x; cat").await;
