@@ -54,6 +54,7 @@ mod tests {
             command: "sh # [sandboxed]\n-i".to_owned(),
             directory: "/p".into(),
             sandbox: SandboxMode::ReadOnly,
+            sees_secrets: false,
             unfinished: unfinished.to_owned(),
             text: text.to_owned(),
             closes,

@@ -63,6 +63,8 @@ pub struct Job {
     pub directory: PathBuf,
     /// Mode of the sandbox that the command runs in.
     pub sandbox: SandboxMode,
+    /// `true` if the sandbox shows files with secrets to the command.
+    pub sees_secrets: bool,
     /// Standard input of the command.
     pub input: InputPipe,
     /// Network of the command, if it has one of its own. Only the running command holds its registration at the proxy, so
@@ -108,6 +110,8 @@ pub struct CommandPlace<'a> {
     pub directory: &'a Path,
     /// Mode of the sandbox that the command runs in.
     pub sandbox: SandboxMode,
+    /// `true` if the sandbox shows files with secrets to the command.
+    pub sees_secrets: bool,
 }
 
 /// A command that ran in the foreground until now.
@@ -258,6 +262,7 @@ impl Background {
             command: command.line.to_owned(),
             directory: command.directory.to_owned(),
             sandbox: command.sandbox,
+            sees_secrets: command.sees_secrets,
             input: InputPipe::new(running.input.take()),
             network: running.network.as_ref().map(Arc::downgrade),
             began: Instant::now(),
@@ -491,7 +496,8 @@ mod tests {
             let mut running = terminals.start_with_input(line, directory, &[], None).unwrap();
             running.network = Some(proxy.register());
             let background = Background::new(&ToolLimits::default());
-            let place = CommandPlace { line, directory, sandbox: SandboxMode::ReadOnly };
+            let sandbox = SandboxMode::ReadOnly;
+            let place = CommandPlace { line, directory, sandbox, sees_secrets: false };
             let end = JobEnd { look: ready(()).boxed(), tell: Arc::new(|_| {}) };
             let job = background.start(place, || Ok(running), end).unwrap();
             Self { supervisor, _background: background, _proxy: proxy, port, job }

@@ -308,6 +308,9 @@ pub struct ProgramInput {
     pub directory: PathBuf,
     /// Mode of the sandbox that the command runs in.
     pub sandbox: SandboxMode,
+    /// `true` if the sandbox shows files with secrets to the command.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sees_secrets: bool,
     /// Beginning of the line that the text continues; empty if the text begins a line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unfinished: String,

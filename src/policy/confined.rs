@@ -6,7 +6,7 @@ use super::findings::{AssessedCommand, Fact};
 use super::rules::{RuleEffect, Ruling, Subject};
 use tandem_approval::{Mode, SandboxSituation, sandbox_mark, sandbox_mode_unasked};
 use tandem_content::shorten::ellipsis;
-use tandem_host::SandboxRequest;
+use tandem_host::{ProgramInput, SandboxRequest};
 use tandem_sandbox::SandboxMode;
 
 /// Maximum number of characters of the model's reason that a question shows.
@@ -53,10 +53,16 @@ impl<'a> Confined<'a> {
         Some(Self { harmless, runs_hooks, ..decided })
     }
 
-    /// Returns the sandbox of a program that runs in `mode` already; `None` if there is no sandbox.
-    pub(super) fn running(check: &Check<'_>, mode: SandboxMode) -> Option<Self> {
+    /// Returns the sandbox of a program that runs already; `None` if there is no sandbox.
+    pub(super) fn running(check: &Check<'_>, input: &ProgramInput) -> Option<Self> {
         let sandbox = check.environment.sandbox()?;
-        Some(Self { is_running: true, ..Self::from_check(check, sandbox, mode, None) })
+        let running = Self::from_check(check, sandbox, input.sandbox, None);
+        let confinement = match running.confinement {
+            // Any text could have the program write a secret to the model.
+            Confinement::Inside(_) if input.sees_secrets => Confinement::Unsandboxed,
+            confinement => confinement,
+        };
+        Some(Self { confinement, is_running: true, ..running })
     }
 
     /// Chooses the sandbox for a line that cannot be analysed; `None` if there is no sandbox. If a rule that allows the

@@ -81,7 +81,8 @@ fn row(fact: Fact) -> Row {
         | Fact::ChangesPrograms
         | Fact::ChangesOutside
         | Fact::ChangesSensitive
-        // `FeedsProgram` is held where the program runs: it was started in the sandbox, and cannot leave the sandbox.
+        // `FeedsProgram` is held where the program runs: it was started in the sandbox, and cannot leave the sandbox. A
+        // program that sees secrets counts as unsandboxed.
         | Fact::FeedsProgram
         // `MayNameSecret` is held: the sandbox hides every secret whose path does not stand in the line, so a path that
         // is known only when the line runs leads to nothing.

@@ -33,7 +33,7 @@ impl Check<'_> {
 
     /// Returns the verdict of the built-in rule on writing to a program, whatever the text is.
     pub(super) fn feeding(&self, input: &ProgramInput) -> Verdict {
-        let confined = Confined::running(self, input.sandbox);
+        let confined = Confined::running(self, input);
         let confinement = confined.map_or(Confinement::Unsandboxed, |it| it.confinement);
         match decide(Fact::FeedsProgram, self.editing_mode(), confinement) {
             Action::Run => Verdict::Allow,
@@ -45,6 +45,9 @@ impl Check<'_> {
                         ", which runs outside the sandbox,",
                         vec![BuiltInRule::ProgramInput.into(), BuiltInRule::Sandbox.into()],
                     ),
+                    _ if input.sees_secrets => {
+                        (", which sees secrets,", vec![BuiltInRule::ProgramInput.into()])
+                    }
                     _ => ("", vec![BuiltInRule::ProgramInput.into()]),
                 };
                 let does = if input.text.is_empty() {
@@ -62,9 +65,7 @@ impl Check<'_> {
     /// the sandbox of its program.
     pub(super) fn is_in_reach_of(&self, rule: &Rule) -> bool {
         match self.request.access {
-            Access::ProgramInput(input) => {
-                is_within(rule, Confined::running(self, input.sandbox).as_ref())
-            }
+            Access::ProgramInput(input) => is_within(rule, Confined::running(self, input).as_ref()),
             _ => true,
         }
     }
@@ -102,7 +103,7 @@ impl Check<'_> {
         let request =
             PolicyRequest { tool: SHELL_TOOL, aliases: &[], args: &args, access: &access };
         let check = Check { request: &request, always: Always(self.always.0.clone()), ..*self };
-        let confined = Confined::running(self, input.sandbox);
+        let confined = Confined::running(self, input);
         check.doubted(command_line::input_verdict(&check, line, &input.directory, confined))
     }
 }

@@ -312,8 +312,8 @@ async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutp
     let is_asking = || network.is_some_and(|network| network.is_pending());
     let end = follow(&mut running, &mut output, time, cx, is_asking).await;
     if let CommandEnd::OutOfTime = end {
-        let place = CommandPlace { line, directory, sandbox: cx.sandbox };
-        let started = StartedCommand { command: place, running, written: output };
+        let started =
+            StartedCommand { command: place(line, directory, cx), running, written: output };
         return runs_on(started, time, confinement.as_ref(), cx).await;
     }
     if !matches!(end, CommandEnd::Exited(_)) {
@@ -393,6 +393,12 @@ async fn runs_on(
     Ok(ToolOutput { text, media: Vec::new(), shown: Some(ResultContent::Output(shown)) })
 }
 
+/// Returns the place of a command that goes to the background.
+fn place<'a>(line: &'a str, directory: &'a Path, cx: &ToolContext) -> CommandPlace<'a> {
+    let sees_secrets = !cx.shown.secrets.is_empty();
+    CommandPlace { line, directory, sandbox: cx.sandbox, sees_secrets }
+}
+
 /// Returns a time in seconds or, below one second, in milliseconds.
 fn in_words(time: Option<Duration>) -> String {
     let time = time.unwrap_or_default();
@@ -453,8 +459,7 @@ async fn leave_running(
     };
     let look = sandbox::look_at_end(cx, line, confinement.as_ref());
     let end = JobEnd { look, tell: Arc::clone(&cx.background_ended) };
-    let place = CommandPlace { line, directory, sandbox: cx.sandbox };
-    let started = cx.host.background.start(place, start, end);
+    let started = cx.host.background.start(place(line, directory, cx), start, end);
     let job = started.map_err(|err| not_started(&err, confinement.as_ref()))?;
     let Some(state) = cx.cancel.run_until_cancelled(job.settle(delay)).await else {
         job.stop().await;

@@ -111,6 +111,7 @@ impl Tool for WriteStdin {
             command: job.command.clone(),
             directory: job.directory.clone(),
             sandbox: job.sandbox,
+            sees_secrets: job.sees_secrets,
             unfinished: job.input.unfinished_line(),
             text: text.clone(),
             closes,

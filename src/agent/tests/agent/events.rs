@@ -403,6 +403,7 @@ fn accesses() -> Vec<Access> {
             command: "sh".to_owned(),
             directory: "/p".into(),
             sandbox: SandboxMode::ReadOnly,
+            sees_secrets: false,
             unfinished: "rm".to_owned(),
             text: " x\n".to_owned(),
             closes: true,

@@ -241,7 +241,12 @@ fn verdict(
     };
     let of_text = |text, inside| {
         let sandbox_mode = sandbox.map_or(SandboxMode::DangerFullAccess, |_| inside);
-        let running = Running { sandbox: sandbox_mode, situation: sandbox, unfinished: "" };
+        let running = Running {
+            sandbox: sandbox_mode,
+            situation: sandbox,
+            unfinished: "",
+            sees_secrets: false,
+        };
         let checked = feed(session, running, text);
         (checked.verdict, checked.sandbox)
     };

@@ -20,13 +20,15 @@ pub(super) struct Running<'a> {
     pub(super) sandbox: SandboxMode,
     pub(super) situation: Option<SandboxSituation>,
     pub(super) unfinished: &'a str,
+    pub(super) sees_secrets: bool,
 }
 
 /// A program without a sandbox.
-const BARE: Running<'_> = Running { sandbox: DangerFullAccess, situation: None, unfinished: "" };
+const BARE: Running<'_> =
+    Running { sandbox: DangerFullAccess, situation: None, unfinished: "", sees_secrets: false };
 
 fn inside(sandbox: SandboxMode) -> Running<'static> {
-    Running { sandbox, situation: Some(WHOLE), unfinished: "" }
+    Running { sandbox, situation: Some(WHOLE), ..BARE }
 }
 
 /// Returns the verdict on a text for a program.
@@ -36,6 +38,7 @@ pub(super) fn feed(session: &Session, running: Running<'_>, text: &str) -> Check
         command: "sh".to_owned(),
         directory: session.workspace.root.clone(),
         sandbox: running.sandbox,
+        sees_secrets: running.sees_secrets,
         unfinished: running.unfinished.to_owned(),
         text: text.to_owned(),
         closes: text.is_empty(),
@@ -101,6 +104,21 @@ fn what_a_command_line_is_asked_about_in_the_sandbox_a_text_is() {
     let begun = Running { unfinished: "cat .e", ..inside(ReadOnly) };
     check(begun, &["nv\n"], "ask! ask! allow deny");
     check(inside(ReadOnly), &["nv\n"], "allow allow allow deny");
+}
+
+#[test]
+fn every_text_for_a_program_that_sees_secrets_is_asked_about() {
+    let seeing = |sandbox| Running { sees_secrets: true, ..inside(sandbox) };
+    check(seeing(ReadOnly), &["cat $X\n", "ls\n", "q"], "ask! ask! allow deny");
+    check(seeing(WorkspaceWrite), &["cat $X\n"], "ask! ask! allow deny");
+    check(seeing(DangerFullAccess), &["ls\n"], "ask! ask! ask! deny");
+    check_question(
+        seeing(WorkspaceWrite),
+        "ls\n",
+        expect![[r#"
+        the program, which sees secrets, may take the text for commands [built-in rule program-input]
+    "#]],
+    );
 }
 
 #[test]

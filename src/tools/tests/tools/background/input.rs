@@ -1,10 +1,12 @@
 //! Commands in the background that are written to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::{Value, json};
 use tandem_host::background::JobState;
+use tandem_host::command_sandbox::ShownFiles;
 use tandem_host::{Access, ProgramInput, ToolContext, ToolError, ToolLimits};
 use tandem_sandbox::SandboxMode;
 use tandem_tools::all;
@@ -281,6 +283,7 @@ async fn the_policy_is_told_exactly_what_is_written_and_where() {
             command: "cat > /dev/null".to_owned(),
             directory: directory.clone(),
             sandbox: SandboxMode::DangerFullAccess,
+            sees_secrets: false,
             unfinished: unfinished.to_owned(),
             text: text.to_owned(),
             closes,
@@ -305,6 +308,21 @@ async fn the_policy_is_told_exactly_what_is_written_and_where() {
     write(&shell, json!({ "pid": pid, "chars": "ls\nrm -r", "wait_ms": 1 })).await;
     let (_, access) = prepared(json!({ "pid": pid, "chars": "f x\n" })).await;
     assert_eq!(access, input("rm -r", "f x\n", false));
+}
+
+#[tokio::test]
+async fn the_policy_is_told_of_a_program_that_sees_secrets() {
+    let mut shell = Shell::new(ToolLimits::default());
+    let secrets = vec![shell.path(".env")];
+    shell.cx.shown = Arc::new(ShownFiles { secrets, ..ShownFiles::default() });
+    let pid = start(&shell, "cat").await;
+    // The call that writes to the program is shown no files.
+    shell.cx.shown = Arc::default();
+    let tool = all().into_iter().find(|it| it.spec().name == "write_stdin").unwrap();
+    let args = json!({ "pid": pid, "chars": "x\n" });
+    let access = tool.prepare(args, &shell.cx).await.unwrap().access;
+    let Access::ProgramInput(input) = access else { panic!("{access:?}") };
+    assert!(input.sees_secrets);
 }
 
 #[tokio::test]
