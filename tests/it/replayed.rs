@@ -34,7 +34,9 @@ async fn every_fixture_is_as_recorded() {
     let is_record = |path: &PathBuf| fs::read_to_string(path).unwrap().starts_with(r#"{"dir""#);
     let files: Vec<_> = files.filter(is_record).collect();
     assert!(files.len() >= 40, "only {} records", files.len());
-    let files = files.into_iter().filter(|path| can_show(&fs::read_to_string(path).unwrap()));
+    // A PID is another one in each run. `transcripts` compares records with a PID.
+    let is_comparable = |record: &str| can_show(record) && !record.contains("PID ");
+    let files = files.into_iter().filter(|path| is_comparable(&fs::read_to_string(path).unwrap()));
     let played = stream::iter(files).map(async |file| match replay(&file, &[]).await {
         (Some(0), ..) => String::new(),
         (code, _, said) => format!("{code:?} {said}"),

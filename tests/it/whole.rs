@@ -54,7 +54,7 @@ async fn a_question_in_the_middle_of_a_conversation_with_the_api() {
     assert_eq!(asked[0].what, "POST /v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse");
     assert_eq!(asked[0].headers["x-goog-api-key"], KEY);
     let told = asked[0].body["tools"][0]["functionDeclarations"].as_array().unwrap();
-    assert_eq!(told.len(), 16);
+    assert_eq!(told.len(), 17);
     assert!(asked[0].body["generationConfig"].get("temperature").is_none());
     let contents = asked[1].body["contents"].as_array().unwrap();
     assert_eq!(contents.len(), 3);

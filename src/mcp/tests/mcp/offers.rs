@@ -206,7 +206,7 @@ async fn servers_are_listed_with_all_that_they_offer() {
         - `/mcp logout SERVER`: forget the login to a server
         - `/mcp reload [SERVER]`: reload the settings and reconnect the servers, or one of them
         - `/mcp enable SERVER`: use a server again
-        - `/mcp disable SERVER`: do not use a server until the session ends (`mcp.excluded` in the settings: never)
+        - `/mcp disable SERVER`: stop using a server until the session ends; `mcp.excluded` in the settings: for good
     "#]].assert_eq(&stage.command("/mcp foo").await);
 }
 
