@@ -10,7 +10,7 @@ mod secret_files;
 mod sockets;
 mod walk;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -428,7 +428,8 @@ impl CommandSandbox {
         let sandbox = Arc::clone(self);
         let profile = off_thread(move || {
             let shown = ShownFiles::default();
-            sandbox.profile(mode, &shown).map_err(|error| unavailable(&error.to_string()))
+            let profile = sandbox.profile(mode, &shown, Self::search);
+            profile.map_err(|error| unavailable(&error.to_string()))
         });
         let profile = profile.await?;
         let list = |paths: &[&Path]| {
@@ -539,11 +540,25 @@ impl CommandSandbox {
     }
 
     /// Prepares the sandbox for a program of the agent's own that only reads: the program writes nothing but temporary
-    /// files, and reaches no host. The error says why there is no sandbox.
+    /// files, and reaches no host. No walk through the workspace delays the program, so files with secrets in the
+    /// workspace are not hidden from the program. The error says why there is no sandbox.
     pub async fn confine_reader(self: &Arc<Self>) -> Result<Confinement, ToolError> {
-        let confinement = self.confine(SandboxMode::ReadOnly, &ShownFiles::default()).await?;
-        let profile = Profile { network: false, ..Profile::clone(&confinement.profile) };
-        Ok(Confinement { profile: Arc::new(profile), network: None, ..confinement })
+        let probe = self.probe().await;
+        if let Some(why) = self.refusal(&probe) {
+            return Err(unavailable(&why));
+        }
+        let sandbox = Arc::clone(self);
+        off_thread(move || {
+            let (mode, shown) = (SandboxMode::ReadOnly, ShownFiles::default());
+            let profile = sandbox.profile(mode, &shown, |_| Ok(WalkResult::default()));
+            let profile = profile.map_err(|error| unavailable(&error.to_string()))?;
+            let profile = Arc::new(Profile { network: false, ..profile });
+            // These are compared after a command that could write the workspace, and so not after this program.
+            let before = ProtectedBefore { files: BTreeMap::new(), found: Arc::default() };
+            let (before, report) = (Arc::new(before), Arc::default());
+            Ok(Confinement { probe, profile, before, network: None, report })
+        })
+        .await
     }
 
     /// Prepares the sandbox for a command that may also see the files of `shown`. The error says why there is no
@@ -563,7 +578,7 @@ impl CommandSandbox {
             if probe.sandbox.is_none() {
                 return Err(unavailable("no kind of sandbox works on this machine"));
             }
-            let profile = sandbox.profile(mode, &shown);
+            let profile = sandbox.profile(mode, &shown, Self::search);
             let profile = profile.map_err(|error| unavailable(&error.to_string()))?;
             if profile.writes_roots {
                 sandbox.foreign_sockets.begin();
@@ -746,19 +761,25 @@ impl CommandSandbox {
         Ok(Temporary::Directory(place))
     }
 
-    /// Returns the permissions of a command in a mode, if it may also see the files of `shown`.
+    /// Returns the permissions of a command in a mode, if it may also see the files of `shown`. `walk` finds the files
+    /// of the workspace that are hidden or protected.
     ///
     /// 1. Checks that the roots are still the same, and walks through the workspace.
     /// 2. Collects the protected paths, the secrets to hide and the sockets to mask.
     /// 3. Takes out of the hidden paths the files that a person has named.
     /// 4. Drops hidden paths that the hidden home covers already.
-    fn profile(&self, mode: SandboxMode, shown: &ShownFiles) -> io::Result<Profile> {
+    fn profile(
+        &self,
+        mode: SandboxMode,
+        shown: &ShownFiles,
+        walk: impl FnOnce(&Self) -> io::Result<WalkResult>,
+    ) -> io::Result<Profile> {
         if let Some(root) = self.roots.iter().find(|root| !root.is_there()) {
             let why = "another directory has taken its place; begin a new session";
             return Err(io::Error::other(format!("{}: {why}", root.path().display())));
         }
         let temporary = self.temporary()?;
-        let found = self.search()?;
+        let found = walk(self)?;
         let writes_roots = mode >= SandboxMode::WorkspaceWrite;
         let (protected, writable) = if writes_roots {
             (self.protected(), self.writable.clone())
