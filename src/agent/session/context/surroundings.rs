@@ -166,11 +166,8 @@ pub(super) fn changed(lines: &[SurroundingLine], told: &ToldInstructions) -> Vec
 
 /// Returns the text that tells the model the changed lines.
 pub(super) fn tell(changed: &[SurroundingLine], told: &ToldInstructions) -> String {
-    changed
-        .iter()
-        .filter_map(|line| told_line(line, told))
-        .map(|text| format!("\n\n[{text}]"))
-        .collect()
+    let lines = changed.iter().filter_map(|line| told_line(line, told));
+    lines.flat_map(|line| ["\n\n[".to_owned(), line, "]".to_owned()]).collect()
 }
 
 /// Returns the text on a changed line; `None` if there is nothing to tell.
