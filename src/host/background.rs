@@ -537,7 +537,7 @@ mod tests {
         };
         timeout(HANG, asks).await.expect("no host is decided on");
         let mut settled = std::pin::pin!(stage.job.settle(Duration::from_millis(1)));
-        // Nothing can be looked at: the test sees that the wait goes on.
+        // No event says that the wait goes on, so the test waits a moment.
         assert!(timeout(Duration::from_millis(50), &mut settled).await.is_err());
         sender.send_replace(true);
         let settled = timeout(HANG, settled).await.expect("the wait does not end");

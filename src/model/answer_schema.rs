@@ -131,7 +131,7 @@ impl AnswerSchema {
         (has_root && has_ends && dialect.has(&sent)).then_some(sent)
     }
 
-    /// Returns the schema as APIs take it, without the names of its dialect and of itself.
+    /// Returns the schema as APIs take it, without `$schema` and `$id`.
     pub(super) fn sent(&self) -> Value {
         let mut schema = self.value().clone();
         if let Some(members) = schema.as_object_mut() {
@@ -155,7 +155,7 @@ impl AnswerSchema {
 impl SchemaDialect {
     fn has(&self, schema: &Value) -> bool {
         let Value::Object(members) = schema else {
-            // `additionalProperties: false` is the one place for a schema that is no object.
+            // Every schema within a schema must be an object, except `additionalProperties: false`.
             return *schema == Value::Bool(false);
         };
         let is_known = |keyword: &String| {

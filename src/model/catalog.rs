@@ -236,7 +236,8 @@ impl Catalog {
         self.add_rows(&vendor.qualify(at_vendor), |_| true, &mut model);
         if vendor != provider {
             model.prices = Prices::default();
-            // Azure serves the models of `OpenAI` by its API. Of other servers the vendor's word says nothing.
+            // Azure serves the models of `OpenAI` with the API of `OpenAI`. The vendor's documentation says nothing about
+            // other servers.
             if provider != Provider::Azure {
                 model.answer_schema = SchemaEnforcement::Nowhere;
             }
@@ -302,7 +303,7 @@ impl ModelProperties {
     pub(super) fn enforces_schema_at(&self, url: &str) -> bool {
         match self.answer_schema {
             SchemaEnforcement::Nowhere => false,
-            // Each user of Azure has a host of their own there.
+            // Azure has no host of its own in the table, as each user has another one. So every host counts.
             SchemaEnforcement::AtProvider => {
                 self.provider.host().is_none_or(|host| http::is_on_host(url, host))
             }

@@ -171,7 +171,7 @@ impl GeminiApi {
         Ok(generation)
     }
 
-    /// Returns the schema of an answer, if the server is known to enforce one beside tools.
+    /// Returns the schema of an answer, if the server is known to enforce a schema in requests that also have tools.
     fn answer_schema(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<Value> {
         let is_taken =
             self.model.enforces_schema_at(&endpoint.url) && !self.no_answer_schema.load(Relaxed);

@@ -63,7 +63,7 @@ impl Model for Lazy {
                 let (prepared, model) = ((self.prepare)(), Arc::clone(model));
                 prepared.then(move |()| model.server_model()).boxed()
             }
-            // The request to the model fails with this error.
+            // The error is not lost: the request to the model, which comes next, fails with the same error.
             Err(_) => std::future::ready(Ok(None)).boxed(),
         }
     }

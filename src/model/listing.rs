@@ -111,7 +111,7 @@ impl Lister {
             && only.window.is_none()
             && is_local
         {
-            // LM Studio, and llama.cpp before the list had it, tell the window at another path.
+            // LM Studio, and versions of llama.cpp whose list lacks the context window, tell its size at another path.
             let window = openai::window(http, endpoint, &only.id);
             only.window = timeout_at(deadline, window).await.ok().flatten();
         }

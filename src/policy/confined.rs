@@ -58,7 +58,8 @@ impl<'a> Confined<'a> {
         let sandbox = check.environment.sandbox()?;
         let running = Self::from_check(check, sandbox, input.sandbox, None);
         let confinement = match running.confinement {
-            // Any text could have the program write a secret to the model.
+            // A program that sees secrets may print one after any input, and the model reads the output. So each input is
+            // judged as without a sandbox.
             Confinement::Inside(_) if input.sees_secrets => Confinement::Unsandboxed,
             confinement => confinement,
         };

@@ -9,7 +9,7 @@ use tandem_model::provider::Provider;
 /// Variable that is `true` if the workspace is trusted.
 pub(super) const TRUST_VARIABLE: &str = "GEMINI_CLI_TRUST_WORKSPACE";
 
-/// Variable with the names of the programs on this machine that are asked for their models.
+/// Variable with the names of the model servers on this machine, such as Ollama, that are asked for their models.
 const LOCAL_SERVERS_VARIABLE: &str = "TANDEM_LOCAL_SERVERS";
 
 /// Variables that may hold paths relative to the working directory.

@@ -294,7 +294,8 @@ fn incomplete(written: &WriteOutcome, text: &str, closes: bool) -> Option<ToolEr
 
 /// Returns the state of a command and its new output, for the model and for people.
 fn report(job: &Job) -> (String, ResultContent) {
-    // The state comes first: output that is written after it is that of the next look, and none is lost.
+    // The state is read before the output: if the command has ended, all of its output is there. Output that comes later
+    // is for the next call.
     let state = format!("PID {} {}.", job.pid, job.state());
     let output = job.new_output();
     let output = output.trim_end();

@@ -241,7 +241,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_a_program_leaves_behind_is_ended_and_not_waited_for() {
         let line = r#"sh -c 'sleep 1000 & echo "{\"Version\":1,\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"s\"}"'"#;
-        // The process holds the pipe until it ends.
+        // A process that the program left behind holds the pipe open, and must not be waited for.
         let found = timeout(MAX_RUN_TIME / 2, ran(line)).await.expect("it is waited for");
         assert_eq!(found.unwrap().value.access_key_id(), "A");
     }

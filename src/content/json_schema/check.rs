@@ -11,7 +11,8 @@ use crate::shorten::ellipsis;
 
 /// Maximum number of schemas that are applied inside one another.
 const MAX_APPLIED_DEPTH: usize = 200;
-/// Maximum number of schemas that are applied in one check: alternatives that lead to themselves multiply.
+/// Maximum number of schemas that are applied in one check: alternatives (`anyOf`,
+/// `oneOf`) that contain themselves multiply.
 const MAX_APPLIED_SCHEMAS: usize = 1_000_000;
 /// Maximum number of characters of a fault's place, and of its reason.
 const MAX_PLACE_CHARS: usize = 100;

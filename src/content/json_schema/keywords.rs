@@ -94,7 +94,7 @@ const KNOWN_KEYWORDS: [(&str, Form); 50] = [
 pub(super) const TYPE_NAMES: [&str; 7] =
     ["null", "boolean", "object", "array", "number", "string", "integer"];
 
-/// Returns the form of a keyword's value. Other members of a schema only inform.
+/// Returns the form of a keyword's value. Keywords that are not in the table are annotations, with any value.
 pub(super) fn form(keyword: &str) -> Form {
     KNOWN_KEYWORDS.iter().find(|(name, _)| *name == keyword).map_or(Form::Any, |(_, form)| *form)
 }

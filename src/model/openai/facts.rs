@@ -109,7 +109,7 @@ const KEY_CHECK: ModelList =
 
 /// Fetches the ids of the endpoint's models.
 pub(super) async fn models(http: &Http, endpoint: &Endpoint) -> Result<Vec<String>, Error> {
-    // Azure lists models that can be deployed, and not the deployments, whose names the ids are.
+    // Azure lists the models that can be deployed. Requests name a deployment, and Azure does not list deployments.
     if endpoint.provider == Provider::Azure {
         return Ok(Vec::new());
     }

@@ -216,7 +216,8 @@ fn admission_of(answer: Option<&Answer>) -> Admission {
             Admission::Refused(format!("{USER_REJECTED}, and said: {why}"))
         }
         Some(Decision::Nobody(why)) => Admission::Refused(why.to_owned()),
-        // No person has decided about the host, and the command may run on in the background.
+        // No person has decided about the host, and the command may run on in the background. So the next connection asks
+        // again.
         None | Some(Decision::CancelTurn) => Admission::NotNow(QUESTION_WITHDRAWN.to_owned()),
         _ => Admission::Refused("the question was not answered".to_owned()),
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::surroundings::ModelFacts;
 
 static FAMILY_TABLE: LazyLock<FamilyTable> = LazyLock::new(|| {
-    // A test reads the table, so a table that cannot be read is not built.
+    // The table is a part of the program, and a test checks that the table can be read. So the default is never used.
     toml::from_str(include_str!("families.toml")).unwrap_or_default()
 });
 

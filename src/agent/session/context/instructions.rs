@@ -79,9 +79,9 @@ impl Instructions {
         &self.sources.memory
     }
 
-    /// Returns the system instruction for a turn that begins, or that goes on with a shortened conversation. A new
-    /// system instruction has all instructions and these surroundings; else the model is told the changes since the
-    /// last time with the prompt.
+    /// Returns the system instruction for a turn that begins, or that goes on with a shortened conversation. The first
+    /// one of a conversation has all instructions and these surroundings. Later turns get the same one, and changes
+    /// since then are told with the prompt.
     pub(crate) async fn instruct(self: &Arc<Self>, surroundings: &[SurroundingLine]) -> Arc<str> {
         self.touched.lock().clear();
         let _one_at_a_time = self.telling.lock().await;

@@ -75,8 +75,8 @@ impl KnownInstructions {
 
     /// Returns the instructions that the model knows for certain after a compression that keeps the messages from the
     /// index `kept_from` on: those of the system instruction, and the surroundings in the kept messages. Other texts
-    /// that were added since may be among the messages that are replaced. The directories stay, so that their files are
-    /// told again.
+    /// that were added since may be among the messages that are replaced. The list of visited directories stays without
+    /// the digests of their files, so that these files are told again.
     fn after_compression(&self, kept_from: usize) -> ToldInstructions {
         let of_system = self.system.as_ref().map(|system| ToldInstructions::clone(&system.told));
         let mut told = of_system.unwrap_or_default();

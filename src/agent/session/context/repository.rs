@@ -150,7 +150,7 @@ impl<'a> RepositoryReader<'a> {
             env: git.variables.clone(),
             directory: self.workspace.root().to_owned(),
         };
-        // Git ends when `life` is dropped, as after the time is over.
+        // Dropping `life` ends git, also when the time is over and this future is dropped.
         let RunningProgram { input, output, mut errors, mut life } =
             self.terminals.serve(&program, git.confinement.as_ref()).ok()?;
         drop(input);

@@ -462,11 +462,11 @@ pub enum StopReason {
     Looping(String),
     /// The provider refused to answer; the reason. The model is not told of the turn later.
     Refused(String),
-    /// The model's last message did not fit the schema that the prompt asks for, although the model was told so; the
-    /// faults of the message.
+    /// The model's last message did not fit the schema that the prompt asks for, although the model was told its faults.
+    /// Holds the faults of the message.
     SchemaMismatch(String),
-    /// The model gave no answer that can be used, or the session's directory could not be restored before the turn; the
-    /// error.
+    /// The model gave no answer that can be used, or the session's directory could not be restored before the turn.
+    /// Holds the error.
     Failed(model::Error),
     /// The turn ended by a fault of this program.
     Crashed,

@@ -77,7 +77,7 @@ fn registry(
     registry_in(Arc::new(tempfile::tempdir().unwrap()), store, answers, tools)
 }
 
-/// Returns such a registry, whose sessions work in a directory that also others work in.
+/// Returns a registry as [`registry`] does, whose sessions work in a directory that other sessions use, too.
 fn registry_in(
     project: Arc<tempfile::TempDir>,
     store: Arc<dyn Store>,

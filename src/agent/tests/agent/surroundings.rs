@@ -230,7 +230,7 @@ async fn the_beginning_of_a_request_stays_the_same_over_turns_compression_load_a
         sessions.close("the test is over");
         sessions.wait_all_stored().await;
     }
-    // What has changed with the process is told with the next prompt, and so are changed files.
+    // The next prompt in another process tells the model the differences of that process, and the changed files.
     fs::write(project.path().join("AGENTS.md"), "Use spaces.\n").unwrap();
     let sessions = open(false);
     let loaded = sessions.load(&id, Vec::new(), |_| ()).await.unwrap().unwrap();

@@ -24,8 +24,8 @@ pub(super) struct FoundModels {
 }
 
 impl FoundModels {
-    /// Returns the ids of the models that a look for a session in the directory finds. `find` begins a new look if there
-    /// is none of the last minute.
+    /// Returns the ids of the models that are found for sessions in the directory. A search of the last minute is used
+    /// again; otherwise `find` searches.
     pub(super) fn look<F: Future<Output = Vec<String>> + Send + 'static>(
         &self,
         directory: &Path,

@@ -27,7 +27,8 @@ async fn list(provider: Provider, server: &Server) -> Option<Vec<ListedModel>> {
 
 /// Checks the models that are found behind an answer; `None`: no model server is found.
 async fn check(provider: Provider, reply: Reply, expected: Option<&[(&str, Option<u64>)]>) {
-    // The window of an only model is asked for at other paths, which this server does not have.
+    // If a server lists one model, the size of the model's context window is asked for at other paths. This server has
+    // no such paths.
     let server = Server::start(vec![reply]).await;
     let models = list(provider, &server).await;
     let expected = expected.map(|models| {

@@ -112,7 +112,7 @@ fn bash_runs_of_each_line_in_the_table_what_the_table_names() {
     let builtin: BTreeSet<_> = builtin.copied().collect();
     let names: BTreeSet<_> = words.filter(|word| !builtin.contains(word)).collect();
     let names = &names;
-    // bash is waited for most of the time.
+    // Most of the time is spent in waiting for bash, so four threads share the lines.
     let judged: usize = thread::scope(|scope| {
         let shares = lines.chunks(lines.len().div_ceil(4)).map(|lines| {
             scope.spawn(move || {

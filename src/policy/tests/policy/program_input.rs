@@ -100,7 +100,7 @@ fn what_a_command_line_is_asked_about_in_the_sandbox_a_text_is() {
     check(inside(WorkspaceWrite), &["rm -rf src\n", "cat .env\n"], "ask! ask! allow deny");
     check(inside(ReadOnly), &["cat .env\n", "echo x\ncat .env\n"], "ask! ask! allow deny");
     check(inside(ReadOnly), &["rm -rf src\n", "git commit -m x\n"], "allow allow allow deny");
-    // A text that was begun before counts with its beginning.
+    // A text that goes on with an unfinished line is judged together with that line.
     let begun = Running { unfinished: "cat .e", ..inside(ReadOnly) };
     check(begun, &["nv\n"], "ask! ask! allow deny");
     check(inside(ReadOnly), &["nv\n"], "allow allow allow deny");
@@ -235,7 +235,8 @@ fn rules_on_commands_are_rules_on_texts() {
 fn what_a_text_is_by_itself_counts_beside_what_continues_the_line() {
     const DENIES: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"git push\"\n\
                           decision = \"deny\"\npriority = 1\n";
-    // A program that reads single characters takes the beginning, and a shell reads the text alone.
+    // A program that reads single characters may have taken the unfinished line. A shell that the program starts then
+    // reads the text alone, so the text is judged alone, too.
     let after = |unfinished| Running { unfinished, ..inside(WorkspaceWrite) };
     for unfinished in ["y", "#", "echo ", "'"] {
         check(after(unfinished), &["rm -rf src\n"], "ask! ask! allow deny");
@@ -296,7 +297,8 @@ fn a_rule_allows_texts_up_to_the_sandbox_mode_that_it_names() {
             .map(|running| word(&feed(&session, running, "rm -rf src\n").verdict))
             .join(" ")
     };
-    // In default mode, commands that reach the machine's network are asked about in every mode of the sandbox.
+    // The verdicts are those of the sandbox modes, from the narrowest on. In default mode, a program with the machine's
+    // network is asked about in each.
     assert_eq!(verdicts(&rule("toolName = \"write_stdin\"")), "allow allow ask! allow");
     assert_eq!(verdicts(&rule("toolName = \"*\"")), "allow allow ask! allow");
     assert_eq!(verdicts(&named("read-only")), "allow ask! ask! ask!");
