@@ -199,8 +199,7 @@ impl Terminals {
         variables: &[(String, String)],
         confinement: Option<&Confinement>,
     ) -> io::Result<RunningCommand> {
-        let mut shell = self.shell(command, directory, confinement)?;
-        shell.envs(variables.iter().map(|(name, value)| (name, value)));
+        let shell = self.shell_with(command, directory, variables, confinement)?;
         self.run_shell(shell, confinement)
     }
 
@@ -212,10 +211,22 @@ impl Terminals {
         variables: &[(String, String)],
         confinement: Option<&Confinement>,
     ) -> io::Result<RunningCommand> {
-        let mut shell = self.shell(command, directory, confinement)?;
-        shell.envs(variables.iter().map(|(name, value)| (name, value)));
+        let mut shell = self.shell_with(command, directory, variables, confinement)?;
         shell.stdin(Stdio::piped());
         self.run_shell(shell, confinement)
+    }
+
+    /// Returns the shell that runs a command line, with additional environment variables.
+    fn shell_with(
+        &self,
+        command: &str,
+        directory: &Path,
+        variables: &[(String, String)],
+        confinement: Option<&Confinement>,
+    ) -> io::Result<Command> {
+        let mut shell = self.shell(command, directory, confinement)?;
+        shell.envs(variables.iter().map(|(name, value)| (name, value)));
+        Ok(shell)
     }
 
     fn run_shell(

@@ -112,7 +112,8 @@ async fn output(mut command: Command) -> Result<String, String> {
     // Both are read at once: a program that writes much to one of them would wait for its reader.
     let (status, output, message) = futures::join!(ended, bounded(stdout), bounded(stderr));
     let status = status.map_err(|error| format!("cannot be waited for: {error}"))?;
-    // Comes first, as a program that prints too much may fail because nobody reads the rest.
+    // The output is looked at before the status: a program that prints too much may be ended by a signal, because the
+    // rest of its output is not read. The amount of output is the true reason then.
     let output = output?;
     if status.success() {
         return Ok(output);

@@ -38,7 +38,8 @@ impl ModelFacts {
     pub(in super::super) fn group(&self, server: AskedServer) -> Option<ModelGroup> {
         let AskedServer { provider, address, models } = server;
         let model = |listed: ListedModel| OfferedModel {
-            // The catalog has levels for any model of an API, and does not know which of them this model takes.
+            // No levels of thinking are offered: the catalog has the levels of an API, and it is not known which of them
+            // this model takes.
             thinking: ThinkingLevels::default(),
             ..self.offered(provider.qualify(&listed.id), listed.window)
         };

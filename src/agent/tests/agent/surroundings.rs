@@ -218,7 +218,7 @@ async fn the_beginning_of_a_request_stays_the_same_over_turns_compression_load_a
     sessions.wait_all_stored().await;
     drop(loaded);
 
-    // The tree, the state of git and the day would be others now.
+    // A system instruction that was made anew would have another file tree, another state of git and another day.
     fs::write(project.path().join("new.txt"), "new\n").unwrap();
     let copy = fork(&*store, &id).await.unwrap().id;
     for id in [&id, &copy] {
