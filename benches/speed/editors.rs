@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -374,14 +375,16 @@ impl SharedSession {
     }
 }
 
-/// Tells when the terminal shows a question, and then when it shows the call's end in its place.
+/// Tells when the terminal shows a question, and then when the question is gone from the screen.
 fn watch_terminal(mut pty: Pty) -> Receiver<Instant> {
-    pty.until("attached to");
+    let mut screen = vt100::Parser::new(NonZero::new(24).unwrap(), NonZero::new(80).unwrap(), 0);
+    pty.until_screen(&mut screen, "attached to", true);
     let (tell, told) = channel();
     thread::spawn(move || {
         loop {
-            for text in ["Allow this?", "✗"] {
-                pty.until(text);
+            for shown in [true, false] {
+                // A whole screen is read: the terminal draws only the cells that change.
+                pty.until_screen(&mut screen, "Allow this?", shown);
                 if tell.send(Instant::now()).is_err() {
                     return;
                 }
@@ -406,7 +409,9 @@ fn watch_a2a(port: u16) -> Receiver<(Instant, Value)> {
             let at = Instant::now();
             let event: Value = serde_json::from_str(&text).unwrap();
             let event = &event["params"];
-            let call = event["status"]["message"]["parts"][0]["data"]["tool_call_id"].clone();
+            let parts = event["status"]["message"]["parts"].as_array().into_iter().flatten();
+            let mut ids = parts.map(|part| &part["data"]["tool_call_id"]);
+            let call = ids.find(|id| id.is_string()).cloned().unwrap_or_default();
             let is_question = event["status"]["state"] == "input-required";
             let is_answered = event["metadata"]["answeredBy"].is_string();
             if (is_question || is_answered) && tell.send((at, call)).is_err() {
@@ -435,6 +440,9 @@ fn reject(port: u16, call: &Value) {
     thread::spawn(move || {
         let mut response = String::new();
         let _ = stream.read_to_string(&mut response);
-        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        assert!(
+            response.starts_with("HTTP/1.1 200") && !response.contains(r#""error":"#),
+            "{response}"
+        );
     });
 }

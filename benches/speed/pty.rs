@@ -78,6 +78,25 @@ impl Pty {
         }
     }
 
+    /// Reads until the screen shows a text, or no longer shows the text.
+    pub(crate) fn until_screen(&mut self, screen: &mut vt100::Parser, text: &str, shown: bool) {
+        let begun = Instant::now();
+        loop {
+            screen.process(&self.unseen);
+            self.unseen.clear();
+            if screen.screen().contents().contains(text) == shown {
+                return;
+            }
+            let contents = screen.screen().contents();
+            assert!(
+                begun.elapsed() < HANG,
+                "{text:?} shown: {}, on the screen:\n{contents}",
+                !shown
+            );
+            self.read(Duration::from_millis(100));
+        }
+    }
+
     /// Reads for so long, and forgets it.
     pub(crate) fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
