@@ -68,7 +68,7 @@ async fn an_answer_that_is_too_long_is_not_read() {
     let mut told = Vec::new();
     for stream in [true, false] {
         let answers = vec![calls("mcp_web_t", json!({ "stream": stream })), says("done")];
-        let short = McpLimits { call: Duration::from_secs(10), ..limits() };
+        let short = McpLimits { call: Duration::from_mins(2), ..limits() };
         let stage = stage(&service, answers, short);
         told.push(error(&stage.turn().await));
     }
