@@ -421,7 +421,11 @@ async fn execute(
 
 fn outcome(result: Result<ToolOutput, ToolError>, cancel: &CancellationToken) -> ToolOutcome {
     match result {
-        Ok(output) => ToolOutcome::Done(output),
+        Ok(mut output) => {
+            // A tool makes the text piece by piece, so up to half of its memory is spare. The log keeps the text.
+            output.text.shrink_to_fit();
+            ToolOutcome::Done(output)
+        }
         Err(_) if cancel.is_cancelled() => ToolOutcome::Cancelled,
         Err(error) => ToolOutcome::Failed(error),
     }
