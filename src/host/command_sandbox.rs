@@ -35,7 +35,7 @@ use self::search::{HeldFiles, SearchResult, with_targets};
 use self::secret_files::{SecretFiles, hidden_but};
 use self::sockets::{ForeignSockets, SocketScope};
 use self::walk::{NameRules, WalkResult, WorkspaceWalk};
-use super::home::{HomeFiles, follow};
+use super::home::{HomeFiles, ToolChains, follow};
 use super::name_list::NameList;
 use super::network::{HostLists, HostPattern, NetworkAccess, NetworkProxy, NetworkSetup};
 use super::off_thread::off_thread;
@@ -85,11 +85,11 @@ pub struct SandboxSetup {
     pub mechanism: Option<Mechanism>,
     /// The program that is started as the sandbox's helper.
     pub helper: PathBuf,
-    /// The user's home directory, which is hidden but for the [tool chains](crate::home::tool_chains) and the
+    /// The user's home directory, which is hidden but for the [tool chains](crate::home::ToolChains) and the
     /// `readable` paths.
     pub home: Option<PathBuf>,
     /// Files and directories of the home that build tools need. They need not exist.
-    pub tool_chains: Vec<PathBuf>,
+    pub tool_chains: ToolChains,
     /// Files and directories of the home that the user lets commands read.
     pub readable: Vec<PathBuf>,
     /// Directories outside the workspace that commands can write if they may write the workspace.

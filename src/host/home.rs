@@ -36,24 +36,46 @@ struct HomeTable {
     named: BTreeMap<String, String>,
 }
 
-/// Returns the paths of tool chains and of package managers' files, for a user with this home and these environment
-/// variables. The paths need not exist.
-pub fn tool_chains<'v>(home: &Path, variable: impl Fn(&str) -> Option<&'v str>) -> Vec<PathBuf> {
-    let HomeTable { readable, moved, named } = &*HOME_TABLE;
-    let places = |name: &str| -> Vec<PathBuf> {
-        let value = variable(name).unwrap_or_default();
-        std::env::split_paths(value).filter(|path| path.is_absolute()).collect()
-    };
-    let mut paths: Vec<_> = readable.keys().map(|row| home.join(row)).collect();
-    for (name, directory) in moved {
-        for place in places(name) {
-            let below =
-                readable.keys().filter_map(|row| Path::new(row).strip_prefix(directory).ok());
-            paths.extend(below.map(|row| place.join(row)));
-        }
+/// Tool chains and package managers of a user, by their home and the environment variables that name other places. The
+/// paths are made when a command needs them: some 370, which each session would hold otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct ToolChains {
+    /// The user's home; `None` if the user has no tool chains.
+    home: Option<PathBuf>,
+    /// Variables of the table that are set, each with its value.
+    variables: Vec<(&'static str, String)>,
+}
+
+impl ToolChains {
+    /// Returns the tool chains of a user with this home and these environment variables.
+    pub fn new<'v>(home: PathBuf, variable: impl Fn(&str) -> Option<&'v str>) -> Self {
+        let names = HOME_TABLE.moved.keys().chain(HOME_TABLE.named.keys());
+        let variables = names.filter_map(|name| Some((name.as_str(), variable(name)?.to_owned())));
+        Self { home: Some(home), variables: variables.collect() }
     }
-    paths.extend(named.keys().flat_map(|name| places(name)));
-    paths
+
+    /// Returns the paths of tool chains and of package managers' files. The paths need not exist.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let HomeTable { readable, moved, named } = &*HOME_TABLE;
+        let Some(home) = &self.home else { return Vec::new() };
+        let mut paths: Vec<_> = readable.keys().map(|row| home.join(row)).collect();
+        for (name, directory) in moved {
+            for place in self.places(name) {
+                let below =
+                    readable.keys().filter_map(|row| Path::new(row).strip_prefix(directory).ok());
+                paths.extend(below.map(|row| place.join(row)));
+            }
+        }
+        paths.extend(named.keys().flat_map(|name| self.places(name)));
+        paths
+    }
+
+    /// Returns the absolute paths that a variable names.
+    fn places(&self, name: &str) -> Vec<PathBuf> {
+        let values = self.variables.iter().filter(|(set, _)| *set == name);
+        let places = values.flat_map(|(_, value)| std::env::split_paths(value));
+        places.filter(|path| path.is_absolute()).collect()
+    }
 }
 
 /// The home of a session's user, of which commands see a part.
@@ -61,7 +83,7 @@ pub(super) struct HomeFiles {
     home: PathBuf,
     /// Files and directories that the user lets commands read or write, which may be the home itself.
     named: Vec<PathBuf>,
-    tool_chains: Vec<PathBuf>,
+    tool_chains: ToolChains,
     /// Directories that commands can write, or may have written before: a link in them may lead anywhere.
     changed: Vec<PathBuf>,
     roots: Vec<PathBuf>,
@@ -75,7 +97,7 @@ impl HomeFiles {
     pub(super) fn new(
         home: PathBuf,
         named: Vec<PathBuf>,
-        tool_chains: Vec<PathBuf>,
+        tool_chains: ToolChains,
         roots: &[KnownPath],
         writable: &[KnownPath],
     ) -> Self {
@@ -104,7 +126,7 @@ impl HomeFiles {
             return None;
         }
         let repositories = self.repositories.get_or_init(|| repositories(&self.roots));
-        let mut readable = [real(&self.tool_chains), real(repositories), named].concat();
+        let mut readable = [real(&self.tool_chains.paths()), real(repositories), named].concat();
         readable.retain(|path| path.starts_with(&home) && *path != home);
         readable.sort();
         readable.dedup_by(|path, above| path.starts_with(above));
@@ -212,7 +234,7 @@ mod tests {
             "PATH" => Some("/usr/bin:/home/me/tools:relative"),
             _ => None,
         };
-        let paths = tool_chains(Path::new("/home/me"), variable);
+        let paths = ToolChains::new(PathBuf::from("/home/me"), variable).paths();
         for path in ["/home/me/.cargo/bin", "/home/me/data/cargo/bin", "/home/me/tools"] {
             assert!(paths.contains(&PathBuf::from(path)), "{path}");
         }

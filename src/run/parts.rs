@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use tandem_agent::commands::{CommandDirectory, CommandOwner, Custom, CustomLimits};
 use tandem_agent::session::{Memory, Places};
 use tandem_host::command_sandbox::{SandboxDemand, SandboxSetup};
-use tandem_host::home::tool_chains;
+use tandem_host::home::ToolChains;
 use tandem_host::network::{HostLists, NetworkSetup, UpstreamProxies};
 use tandem_host::workspace::IgnoreSettings;
 use tandem_host::{Host, NameList, Tool, ToolLimits};
@@ -82,7 +82,8 @@ pub(super) fn sandbox_setup(settings: &Settings, env: &Env, limits: &ToolLimits)
         helper: PathBuf::from(OWN_PROGRAM),
         tool_chains: env
             .home()
-            .map_or_else(Vec::new, |home| tool_chains(&home, |name| env.var(name))),
+            .map(|home| ToolChains::new(home, |name| env.var(name)))
+            .unwrap_or_default(),
         home: env.home(),
         readable: settings.tools.sandbox_readable_paths.clone(),
         writable: settings.tools.sandbox_allowed_paths.clone(),

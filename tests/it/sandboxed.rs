@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 use tandem_agent::session::{Answer, CallStarted, Event, Origin, Parts, Session, ToolOutcome};
 use tandem_approval::{Mode, Question};
 use tandem_host::command_sandbox::{SandboxDemand, SandboxSetup};
+use tandem_host::home::ToolChains;
 use tandem_host::network::NetworkSetup;
 use tandem_host::{NameList, ToolError};
 use tandem_model::replay::Replay;
@@ -84,7 +85,7 @@ fn sandbox_setup(home: &Path) -> SandboxSetup {
         mechanism: None,
         helper: PathBuf::from(env!("CARGO_BIN_EXE_tandem")),
         home: Some(home.to_owned()),
-        tool_chains: Vec::new(),
+        tool_chains: ToolChains::default(),
         readable: Vec::new(),
         writable: Vec::new(),
         sockets: Vec::new(),

@@ -144,7 +144,7 @@ mod tests {
             mechanism: None,
             helper: PathBuf::new(),
             home: None,
-            tool_chains: Vec::new(),
+            tool_chains: ToolChains::default(),
             readable: Vec::new(),
             writable: Vec::new(),
             sockets: Vec::new(),

@@ -8,6 +8,7 @@ use tandem_agent::session::{Parts, Session};
 use tandem_approval::{Mode, Scope};
 use tandem_host::NameList;
 use tandem_host::command_sandbox::SandboxSetup;
+use tandem_host::home::ToolChains;
 use tandem_host::network::NetworkSetup;
 use tandem_sandbox::{Limits, SandboxMode};
 use test_fakes::{Spy, command_output, parts};
@@ -24,7 +25,7 @@ fn session(mode: Option<SandboxMode>) -> Arc<Session> {
         mechanism: None,
         helper: PathBuf::from(env!("CARGO_BIN_EXE_tandem")),
         home: None,
-        tool_chains: Vec::new(),
+        tool_chains: ToolChains::default(),
         readable: Vec::new(),
         writable: Vec::new(),
         sockets: Vec::new(),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tandem_agent::session::{Answer, ToolOutcome};
 use tandem_approval::{Mode, Question, Scope};
 use tandem_host::command_sandbox::SandboxSetup;
-use tandem_host::home::tool_chains;
+use tandem_host::home::ToolChains;
 use tempfile::TempDir;
 
 use super::{Made, Stage, run};
@@ -52,7 +52,7 @@ fn filled(home: TempDir) -> TempDir {
 
 /// Makes a session in a home whose tool chains commands can read.
 fn in_home(home: TempDir, mode: Mode, calls: &[Value]) -> Stage {
-    let chains = tool_chains(home.path(), |_| None);
+    let chains = ToolChains::new(home.path().to_owned(), |_| None);
     Stage::in_home(home, mode, calls, |setup| SandboxSetup { tool_chains: chains, ..setup })
 }
 

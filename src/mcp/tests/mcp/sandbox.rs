@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use tandem_host::NameList;
 use tandem_host::command_sandbox::SandboxSetup;
+use tandem_host::home::ToolChains;
 use tandem_host::network::NetworkSetup;
 use tandem_mcp::{ServerConfig, ServerSandbox};
 use tandem_sandbox::{Limits, Mechanism};
@@ -21,7 +22,7 @@ pub(super) fn broken() -> SandboxSetup {
         mechanism: Some(Mechanism::Namespaces),
         helper: PathBuf::from("/bin/false"),
         home: None,
-        tool_chains: Vec::new(),
+        tool_chains: ToolChains::default(),
         readable: Vec::new(),
         writable: Vec::new(),
         sockets: Vec::new(),

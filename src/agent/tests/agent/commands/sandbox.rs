@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use tandem_agent::session::Parts;
 use tandem_host::NameList;
 use tandem_host::command_sandbox::{SandboxDemand, SandboxSetup};
+use tandem_host::home::ToolChains;
 use tandem_host::network::NetworkSetup;
 use tandem_sandbox::{Limits, Mechanism};
 
@@ -21,7 +22,7 @@ pub(crate) fn broken_sandbox(demand: Option<SandboxDemand>) -> SandboxSetup {
         mechanism: Some(Mechanism::Namespaces),
         helper: PathBuf::from("/bin/false"),
         home: None,
-        tool_chains: Vec::new(),
+        tool_chains: ToolChains::default(),
         readable: Vec::new(),
         writable: Vec::new(),
         sockets: Vec::new(),
