@@ -160,9 +160,14 @@ impl NetworkAccess {
             Ok(admission) => admission.clone().unwrap_or_else(unasked),
             Err(_) => unasked(),
         };
-        // The decision is forgotten, so that a later connection is decided on anew.
+        // The decision is forgotten, so that a later connection is decided on anew. Another connection that waited for
+        // it may have forgotten it already. Then a newer decision on the host may be pending, and has to stay.
         if matches!(admission, Admission::NotNow(_)) {
-            self.decisions.lock().by_destination.remove(destination);
+            let mut decisions = self.decisions.lock();
+            let known = decisions.by_destination.get(destination);
+            if known.is_some_and(|known| known.same_channel(&decision)) {
+                decisions.by_destination.remove(destination);
+            }
         }
         admission
     }
@@ -186,5 +191,40 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::pin::pin;
+
+    use futures::{FutureExt as _, poll};
+    use test_support::limit::HANG;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_late_waiter_leaves_the_newer_decision_on_its_host() {
+        let access = NetworkAccess::new(Ipv4Addr::LOCALHOST, Arc::default());
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&begun);
+        // The first question is withdrawn at once, and the others are never answered.
+        access.decide_by(Arc::new(move |_, _| match count.fetch_add(1, Ordering::Relaxed) {
+            0 => ready(Admission::NotNow("withdrawn".to_owned())).boxed(),
+            _ => pending().boxed(),
+        }));
+        let host = Destination::new("a.test", 443).unwrap();
+        let mut first = pin!(access.admit(&host));
+        let mut late = pin!(access.admit(&host));
+        assert!(poll!(&mut first).is_pending() && poll!(&mut late).is_pending());
+        assert!(timeout(HANG, first).await.expect("it hangs").is_err());
+        let mut second = pin!(access.admit(&host));
+        assert!(poll!(&mut second).is_pending());
+        assert!(timeout(HANG, late).await.expect("it hangs").is_err());
+        let mut third = pin!(access.admit(&host));
+        assert!(poll!(&mut third).is_pending());
+        assert_eq!(begun.load(Ordering::Relaxed), 2, "the third waits for the second's decision");
     }
 }
