@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::compress::beginning::{BEGINNING_MESSAGES, Beginning, prompt_again};
 use crate::session::events::event::{Compressed, Masked};
 use tandem_host::outputs::Outputs;
-use tandem_model::{Message, Usage, tokens};
+use tandem_model::{Message, ToolResult, Usage, tokens};
 
 /// The messages of a conversation, oldest first.
 #[derive(Clone, Default)]
@@ -21,6 +21,9 @@ pub(crate) struct MessageHistory {
     counted: Option<(u64, u64)>,
     /// Beginning of the conversation, in place of the compressed messages; `None` if none were compressed.
     begins: Option<Arc<Beginning>>,
+    /// Texts with which results end and that are not the calls' own, such as instructions for a directory, by the call's
+    /// id. Such a text stays when its result is masked.
+    added: HashMap<String, Arc<str>>,
 }
 
 impl MessageHistory {
@@ -65,6 +68,42 @@ impl MessageHistory {
         self.indexes.push(index);
     }
 
+    /// Adds the results of calls, which begin at an index in the log. `added`: texts for the model that are not the calls'
+    /// own, each to be added to the result of the call with this id.
+    pub(super) fn push_results(
+        &mut self,
+        mut results: Vec<ToolResult>,
+        mut added: HashMap<String, String>,
+        index: usize,
+    ) {
+        for result in &mut results {
+            if let Some(text) = added.remove(&result.call) {
+                result.text.push_str(&text);
+                self.added.insert(result.call.clone(), text.into());
+            } else {
+                self.added.remove(&result.call);
+            }
+        }
+        self.push(Message::Results(results), index);
+    }
+
+    /// Returns a result's own text, without the text that was added to it.
+    pub(super) fn own_text<'a>(&self, result: &'a ToolResult) -> &'a str {
+        let added = self.added.get(&result.call).map_or("", |added| &**added);
+        result.text.strip_suffix(added).unwrap_or(&result.text)
+    }
+
+    /// Returns the texts that were added to the results in these messages, by the calls' ids.
+    fn added_to(&self, messages: &[Arc<Message>]) -> HashMap<String, Arc<str>> {
+        let results = messages.iter().filter_map(|message| match &**message {
+            Message::Results(results) => Some(results),
+            _ => None,
+        });
+        let added = |result: &ToolResult| self.added.get_key_value(&result.call);
+        let found = results.flatten().filter_map(added);
+        found.map(|(call, text)| (call.clone(), Arc::clone(text))).collect()
+    }
+
     /// Notes the provider's count of the prompt and its answer. Some providers do not count.
     pub(super) fn count(&mut self, usage: Usage) {
         if usage.input > 0 {
@@ -102,12 +141,12 @@ impl MessageHistory {
         split
     }
 
-    /// Replaces results of calls by their masked texts.
+    /// Replaces the calls' own texts in results by their masked texts.
     pub(super) fn mask(&mut self, all: &[Masked]) {
         let mut left: HashMap<&str, &Masked> = all.iter().map(|it| (&*it.call, it)).collect();
         let mut gone = 0;
         for message in &mut self.messages {
-            if let Some(short) = masked(message, &mut left) {
+            if let Some(short) = masked(message, &mut left, &self.added) {
                 let before = tokens::of_message(message);
                 gone += before.saturating_sub(tokens::of_message(&short));
                 *message = Arc::new(short);
@@ -146,6 +185,7 @@ impl MessageHistory {
         }
         let begin = now.messages.len();
         now.begins = Some(Arc::new(begins));
+        now.added = self.added_to(&kept);
         now.tokens += kept.iter().map(|message| tokens::of_message(message)).sum::<u64>();
         now.messages.extend(kept);
         now.indexes.extend(kept_indexes);
@@ -158,8 +198,12 @@ impl MessageHistory {
 const BY_NO_EVENT: usize = 0;
 
 /// Returns the message with its masked results replaced; `None` if no result of the message is masked. Removes the
-/// used results from `short`.
-fn masked(message: &Message, short: &mut HashMap<&str, &Masked>) -> Option<Message> {
+/// used results from `short`. `added`: texts that stay at the end of results, by the call's id.
+fn masked(
+    message: &Message,
+    short: &mut HashMap<&str, &Masked>,
+    added: &HashMap<String, Arc<str>>,
+) -> Option<Message> {
     let Message::Results(results) = message else { return None };
     if !results.iter().any(|result| short.contains_key(&*result.call)) {
         return None;
@@ -168,6 +212,7 @@ fn masked(message: &Message, short: &mut HashMap<&str, &Masked>) -> Option<Messa
     for result in &mut results {
         if let Some(short) = short.remove(&*result.call) {
             result.text.clone_from(&short.text);
+            result.text.extend(added.get(&result.call).map(|added| &**added));
             result.media.clear();
         }
     }

@@ -455,7 +455,7 @@ impl Transcript {
             let begun = mem::take(&mut self.begun);
             let asking = mem::take(&mut self.asking);
             let objections = mem::take(&mut self.objections);
-            let told = mem::take(&mut self.told);
+            let mut told = mem::take(&mut self.told);
             let result = |(call, outcome): (Call, _)| {
                 let begun = begun.contains(&call.id);
                 let is_declined =
@@ -467,14 +467,15 @@ impl Transcript {
                 if let Some(objection) = objections.get(&result.call) {
                     result.text.push_str(&format!(" They said: {objection}"));
                 }
-                result.text.extend(told.get(&result.call).map(String::as_str));
                 result
             };
-            let mut results: Vec<_> = calls.into_iter().map(result).collect();
-            if let Some(last) = results.last_mut() {
-                last.text.extend(mem::take(&mut self.next));
+            let results: Vec<_> = calls.into_iter().map(result).collect();
+            if let Some(last) = results.last()
+                && !self.next.is_empty()
+            {
+                told.entry(last.call.clone()).or_default().extend(self.next.drain(..));
             }
-            self.conversation.push(Message::Results(results), self.calls_index);
+            self.conversation.push_results(results, told, self.calls_index);
         }
     }
 

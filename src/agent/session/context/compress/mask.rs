@@ -1,8 +1,9 @@
 //! The masking of old, large results of calls: the model is given only their beginning and end, and the file that has
-//! the whole result. Masking needs no request to a model, and is often enough to shorten a long conversation.
+//! the whole result. Masking needs no request to a model, and is often enough to shorten a long conversation. What the
+//! model was told together with a result, such as the memory files of a directory, is not masked: the model is told
+//! these only once.
 
-use std::sync::Arc;
-
+use crate::session::context::conversation::MessageHistory;
 use crate::session::engine::Engine;
 use crate::session::events::event::{Event, Masked};
 use tandem_model::{Message, ToolResult, tokens};
@@ -26,15 +27,15 @@ pub(super) struct MaskLimits {
 /// Masks old results, if that saves enough tokens. Returns `true` if it did.
 pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
     let conversation = engine.conversation(Clone::clone);
-    let found = bulky(conversation.messages(), &reach);
+    let found = bulky(&conversation, &reach);
     let most: u64 = found.iter().map(|result| tokens::of_result(result)).sum();
     if found.is_empty() || most < reach.least {
         return false;
     }
     let mut masked = Vec::new();
     for result in found {
-        let mut text =
-            engine.host.outputs.fit(&result.name, result.text.clone(), MAX_MASKED_CHARS).await;
+        let own_text = conversation.own_text(result).to_owned();
+        let mut text = engine.host.outputs.fit(&result.name, own_text, MAX_MASKED_CHARS).await;
         if !result.media.is_empty() {
             text.push_str(&format!("\n[{} attached, not told any more]", result.media.len()));
         }
@@ -50,8 +51,9 @@ pub(super) async fn mask(engine: &Engine, reach: MaskLimits) -> bool {
 }
 
 /// Returns the results that are large and not among the newest, newest first.
-fn bulky<'a>(messages: &'a [Arc<Message>], reach: &MaskLimits) -> Vec<&'a ToolResult> {
-    let results = messages.iter().rev().filter_map(|message| match &**message {
+fn bulky<'a>(conversation: &'a MessageHistory, reach: &MaskLimits) -> Vec<&'a ToolResult> {
+    let messages = conversation.messages().iter().rev();
+    let results = messages.filter_map(|message| match &**message {
         Message::Results(results) => Some(results),
         _ => None,
     });
@@ -59,7 +61,8 @@ fn bulky<'a>(messages: &'a [Arc<Message>], reach: &MaskLimits) -> Vec<&'a ToolRe
     let mut found = Vec::new();
     for result in results.skip(usize::from(reach.but_last)).flatten() {
         newest += tokens::of_result(result);
-        let is_bulky = result.text.len() > MIN_MASKED_BYTES || !result.media.is_empty();
+        let is_long = conversation.own_text(result).len() > MIN_MASKED_BYTES;
+        let is_bulky = is_long || !result.media.is_empty();
         if is_bulky && newest > reach.newest {
             found.push(result);
         }

@@ -66,6 +66,6 @@ pub(crate) fn tokens(count: u64) -> String {
 pub struct Masked {
     /// Id of the call that the result is of.
     pub call: String,
-    /// Text that replaces the result.
+    /// Text that replaces the call's own text in the result. What the model was told together with the result stays.
     pub text: String,
 }

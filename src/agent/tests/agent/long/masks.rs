@@ -2,7 +2,10 @@
 
 use std::fs;
 
+use tandem_agent::session::{Memory, Places};
+
 use super::*;
+use test_fakes::host;
 
 /// Returns the results in the model's last prompt, oldest first.
 fn results(model: &Says) -> Vec<String> {
@@ -104,4 +107,34 @@ async fn a_single_result_that_is_too_much_for_the_model_is_told_in_short() {
     let events = turn(&session, "go").await;
     assert_eq!((reason(&events), masks(&events)), (StopReason::EndTurn, 1));
     assert!(results(&model)[0].contains("all of it is in "), "{:?}", results(&model));
+}
+
+#[tokio::test]
+async fn what_people_have_written_stays_with_a_result_that_is_told_in_short() {
+    let home = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(home.path()).unwrap();
+    let rules = format!("The rules for sub. {} They end.", "Use tabs. ".repeat(500));
+    fs::create_dir(root.join("sub")).unwrap();
+    fs::write(root.join("sub/AGENTS.md"), &rules).unwrap();
+    fs::write(root.join("sub/a.rs"), format!("// {}\n", "x".repeat(70)).repeat(200)).unwrap();
+    let model = Says::new(Some(60_000), |prompt| match prompt.messages.len() {
+        _ if is_summary(prompt) => panic!("asked for a summary"),
+        1 => calls("read_file", json!({ "file_path": "sub/a.rs" })),
+        2..36 => calls("t", json!({ "n": prompt.messages.len() })),
+        _ => says("Done."),
+    });
+    let session = session_in(Arc::clone(&model) as _, 8000, |parts| Parts {
+        host: host(&root),
+        memory: Memory::new(Places::default(), |_| true),
+        ..parts
+    });
+    let events = turn(&session, "go").await;
+    assert_eq!(masks(&events), 1);
+    let first = &results(&model)[0];
+    let (own, told) = first.split_once("[More that the user and the project have").unwrap();
+    assert!(own.len() < 1000 && own.contains("all of it is in "), "{own}");
+    assert!(told.contains(&rules) && told.ends_with(" ---\n"), "{told}");
+    let (_, rest) = own.split_once("all of it is in ").unwrap();
+    let whole = fs::read_to_string(rest.split_once(", which").unwrap().0).unwrap();
+    assert!(!whole.contains(&rules), "{whole}");
 }
