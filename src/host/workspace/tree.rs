@@ -19,10 +19,11 @@ const NAME_CHARS: usize = 100;
 
 impl Workspace {
     /// Lists up to `most` files and directories that are not ignored, those nearest to the roots first. Each has a
-    /// line, indented below its directory. `…` marks omitted entries.
-    pub fn tree(&self, most: usize) -> String {
+    /// line, indented below its directory. `…` marks omitted entries. Entries of a directory for which `shows` returns
+    /// `false` are omitted.
+    pub fn tree(&self, most: usize, shows: impl Fn(&Path) -> bool) -> String {
         let mut tree = Tree { left: most, look: LOOKED_AT, directories: HashMap::new() };
-        tree.list_levels(self);
+        tree.list_levels(self, shows);
         let mut text = String::new();
         for root in self.trees() {
             if self.roots.len() > 1 {
@@ -57,7 +58,7 @@ struct TreeEntry {
 
 impl Tree {
     /// Lists the directories, level by level.
-    fn list_levels(&mut self, workspace: &Workspace) {
+    fn list_levels(&mut self, workspace: &Workspace, shows: impl Fn(&Path) -> bool) {
         let roots =
             workspace.trees().map(|root| (root, workspace.ignores(root, Respect::GIT_AND_OWN)));
         let roots: Vec<_> = roots.collect();
@@ -66,6 +67,9 @@ impl Tree {
         while let Some((path, ignores)) = waiting.pop_front() {
             if self.left == 0 || self.look == 0 {
                 return;
+            }
+            if !shows(&path) {
+                continue;
             }
             let Some(directory) = self.list(workspace, &path, ignores) else { continue };
             let secrets = &workspace.secrets;

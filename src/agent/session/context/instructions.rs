@@ -160,9 +160,11 @@ impl Instructions {
         let instructions = Arc::clone(self);
         let (below, servers) = (directories(known.told()), sources.servers.instructions());
         let read = blocking(move || {
-            let host = &instructions.sources.host;
+            let InstructionSources { host, memory, .. } = &instructions.sources;
             let most = host.limits.tree_entries;
-            let tree = if most > 0 { host.workspace.tree(most) } else { String::new() };
+            // Names of files are texts of the folder's author, like the files themselves.
+            let trusts = |directory: &Path| memory.trusts()(directory);
+            let tree = if most > 0 { host.workspace.tree(most, trusts) } else { String::new() };
             (instructions.read(below, servers), tree)
         });
         let repository =

@@ -118,6 +118,29 @@ async fn the_model_is_told_once_what_is_in_the_workspace() {
 }
 
 #[tokio::test]
+async fn the_model_is_told_no_name_of_a_file_in_a_distrusted_folder() {
+    let dir = TempDir::new().unwrap();
+    let dir = fs::canonicalize(dir.path()).unwrap();
+    fs::create_dir_all(dir.join("theirs/below")).unwrap();
+    for file in ["own.txt", "theirs/do-as-i-say.txt", "theirs/below/at-once.txt"] {
+        fs::write(dir.join(file), "").unwrap();
+    }
+    for (distrusted, expected) in
+        [(dir.join("theirs"), "\nown.txt\ntheirs/\n  …\n"), (dir.clone(), "more):\n…\n")]
+    {
+        let (spy, _) = Spy::new(reads(&[]));
+        let session = Session::new(Parts {
+            host: host(&dir),
+            memory: Memory::new(Places::default(), move |folder| !folder.starts_with(&distrusted)),
+            ..parts(Arc::clone(&spy) as _)
+        });
+        turn(&session, text("Hello.")).await;
+        let system = spy.system.lock().unwrap().clone();
+        assert!(system.ends_with(expected), "{system}");
+    }
+}
+
+#[tokio::test]
 async fn the_model_is_told_the_day_on_which_the_conversation_began() {
     let day = Arc::new(std::sync::atomic::AtomicI8::new(3));
     let today = Arc::clone(&day);
@@ -178,7 +201,7 @@ fn the_files_nearest_to_the_roots_are_named_first() {
     fs::write(dir.join(".gitignore"), "target\n/node_modules\n").unwrap();
     fs::remove_file(dir.join("z/empty")).unwrap();
     symlink(&dir, dir.join("a/around")).unwrap();
-    let tree = |most| Workspace::new(&dir, &[]).unwrap().tree(most);
+    let tree = |most| Workspace::new(&dir, &[]).unwrap().tree(most, |_| true);
     expect![[r"
         .gitignore
         a/
@@ -212,7 +235,7 @@ fn the_files_nearest_to_the_roots_are_named_first() {
         fs::write(more.path().join(format!("{n:03}")), "").unwrap();
     }
     let more = fs::canonicalize(more.path()).unwrap();
-    let both = Workspace::new(&dir, std::slice::from_ref(&more)).unwrap().tree(200);
+    let both = Workspace::new(&dir, std::slice::from_ref(&more)).unwrap().tree(200, |_| true);
     assert!(both.starts_with(&format!("{}:\n.gitignore\n", dir.display())), "{both}");
     assert!(both.ends_with("\n058\n059\n…\n"), "{both}");
 }

@@ -94,7 +94,7 @@ fn what_is_in_a_directory_of_secrets_is_not_named() {
     let mut found: Vec<_> = found.lines().skip(1).map(|path| path.replace(&root, "")).collect();
     found.sort();
     assert_eq!(found, [".config/app/settings.ini", ".env", "notes.txt"]);
-    let tree = project.context().host.workspace.tree(100);
+    let tree = project.context().host.workspace.tree(100, |_| true);
     expect![[r#"
         .aws/
           …
