@@ -1,6 +1,6 @@
 //! The questions about calls. The first answer to a question counts, whichever front end it comes from.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -24,18 +24,29 @@ pub enum AnswerError {
     /// The question was withdrawn before the answer came: the turn was cancelled, the time limit for the answer was
     /// over, or another process asks the question now.
     Withdrawn,
-    /// No question was asked about this call.
+    /// No question was asked about this call, or its question was closed before very many others.
     NotAsked,
     /// The answer is an "always" in a scope that the question did not offer.
     NotOffered,
 }
 
+/// Maximum number of closed questions whose end is remembered, for late answers.
+const MAX_CLOSED_QUESTIONS: usize = 1000;
+
 /// The questions of one session.
 #[derive(Default)]
 pub struct Questions {
-    /// State of each question, by the call's id. The lock makes sure that only one of an answer, an expiry, a
-    /// withdrawal and a hand-over closes an open question.
-    by_call: Mutex<HashMap<String, QuestionState>>,
+    /// States of the questions. The lock makes sure that only one of an answer, an expiry, a withdrawal and a hand-over
+    /// closes an open question.
+    states: Mutex<QuestionStates>,
+}
+
+#[derive(Default)]
+struct QuestionStates {
+    /// State of each open question, and of those closed last, by the call's id.
+    by_call: HashMap<String, QuestionState>,
+    /// Ids of the calls whose question is answered or withdrawn, the first closed first.
+    closed: VecDeque<String>,
 }
 
 enum QuestionState {
@@ -54,20 +65,46 @@ enum QuestionState {
     Withdrawn,
 }
 
+impl QuestionStates {
+    /// Returns `true` if the question about a call waits for its answer.
+    fn is_open(&self, call: &str) -> bool {
+        matches!(self.by_call.get(call), Some(QuestionState::Open { .. }))
+    }
+
+    /// Replaces the state of the open question about a call by `state`, which closes the question, and returns the
+    /// state before. Forgets the question that was closed first if too many are remembered.
+    fn close(&mut self, call: &str, state: QuestionState) -> Option<QuestionState> {
+        let before = self.by_call.insert(call.to_owned(), state);
+        self.closed.push_back(call.to_owned());
+        if self.closed.len() > MAX_CLOSED_QUESTIONS
+            && let Some(oldest) = self.closed.pop_front()
+        {
+            let is_closed = |state: &QuestionState| {
+                matches!(state, QuestionState::Answered { .. } | QuestionState::Withdrawn)
+            };
+            // A question may have been asked again under the same id.
+            if self.by_call.get(&oldest).is_some_and(is_closed) {
+                self.by_call.remove(&oldest);
+            }
+        }
+        before
+    }
+}
+
 impl Questions {
     /// Opens a question. Must happen before the question is announced: a fast answer would be lost.
     pub(super) fn open(&self, asked: Arc<CallStarted>) -> oneshot::Receiver<(Answer, Origin)> {
         let (sender, receiver) = oneshot::channel();
         let call = asked.call.id.clone();
-        self.by_call.lock().insert(call, QuestionState::Open { asked, answer: sender });
+        let open = QuestionState::Open { asked, answer: sender };
+        self.states.lock().by_call.insert(call, open);
         receiver
     }
 
     /// Answers the question about a call; the first answer counts.
     pub(crate) fn answer(&self, call: &str, answer: Answer, by: Origin) -> Result<(), AnswerError> {
-        let mut questions = self.by_call.lock();
-        let state = questions.get_mut(call).ok_or(AnswerError::NotAsked)?;
-        match state {
+        let mut questions = self.states.lock();
+        match questions.by_call.get(call).ok_or(AnswerError::NotAsked)? {
             QuestionState::Withdrawn | QuestionState::HandedOver { .. } => {
                 return Err(AnswerError::Withdrawn);
             }
@@ -84,7 +121,7 @@ impl Questions {
             }
         }
         let answered = QuestionState::Answered { answer: in_short(&answer), by: by.clone() };
-        if let QuestionState::Open { answer: waiting, .. } = std::mem::replace(state, answered) {
+        if let Some(QuestionState::Open { answer: waiting, .. }) = questions.close(call, answered) {
             // If the turn is ending, the receiver may be gone, and the call does not run.
             drop(waiting.send((answer, by)));
         }
@@ -93,7 +130,7 @@ impl Questions {
 
     /// Returns `true` if the question about a call still waits for its answer.
     pub fn is_open(&self, call: &str) -> bool {
-        matches!(self.by_call.lock().get(call), Some(QuestionState::Open { .. }))
+        self.states.lock().is_open(call)
     }
 
     /// Returns the calls whose question is open, in no order.
@@ -104,18 +141,18 @@ impl Questions {
             | QuestionState::HandedOver { .. }
             | QuestionState::Withdrawn => None,
         };
-        self.by_call.lock().values().filter_map(open).collect()
+        self.states.lock().by_call.values().filter_map(open).collect()
     }
 
     /// Withdraws the question about a call and returns `true` if the question is open, else returns `false`. Before the
     /// withdrawal is visible, calls `first` under the lock.
     pub(crate) fn expire(&self, call: &str, first: impl FnOnce()) -> bool {
-        let mut questions = self.by_call.lock();
-        let Some(state @ QuestionState::Open { .. }) = questions.get_mut(call) else {
+        let mut questions = self.states.lock();
+        if !questions.is_open(call) {
             return false;
-        };
+        }
         first();
-        *state = QuestionState::Withdrawn;
+        questions.close(call, QuestionState::Withdrawn);
         true
     }
 
@@ -123,13 +160,11 @@ impl Questions {
     /// more, and its turn waits for ever. Returns `false`, and changes nothing, if one of `calls` has no open question,
     /// or if `calls` is empty.
     pub(crate) fn hand_over(&self, calls: &BTreeSet<String>) -> bool {
-        let mut questions = self.by_call.lock();
-        let is_open =
-            |call: &String| matches!(questions.get(call), Some(QuestionState::Open { .. }));
-        if calls.is_empty() || !calls.iter().all(is_open) {
+        let mut questions = self.states.lock();
+        if calls.is_empty() || !calls.iter().all(|call| questions.is_open(call)) {
             return false;
         }
-        for state in questions.values_mut() {
+        for state in questions.by_call.values_mut() {
             *state = match std::mem::replace(state, QuestionState::Withdrawn) {
                 QuestionState::Open { answer, .. } => {
                     QuestionState::HandedOver { _waiting: answer }
@@ -143,12 +178,12 @@ impl Questions {
     /// Withdraws all open questions. Before the withdrawal is visible, calls `first` under the lock. Later answers do
     /// not count, and get [`AnswerError::Withdrawn`].
     pub(crate) fn withdraw(&self, first: impl FnOnce()) {
-        let mut questions = self.by_call.lock();
+        let mut questions = self.states.lock();
         first();
-        for state in questions.values_mut() {
-            if matches!(state, QuestionState::Open { .. }) {
-                *state = QuestionState::Withdrawn;
-            }
+        let all = questions.by_call.keys();
+        let open: Vec<_> = all.filter(|call| questions.is_open(call)).cloned().collect();
+        for call in open {
+            questions.close(&call, QuestionState::Withdrawn);
         }
     }
 }
@@ -178,5 +213,47 @@ fn in_short(answer: &Answer) -> Answer {
     match answer {
         Answer::Once { .. } => Answer::Once { edited: None },
         other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use tandem_approval::Question;
+    use tandem_host::{Access, Summary, ToolKind};
+    use tandem_model::Call;
+
+    use super::*;
+    use crate::session::events::event::Caller;
+
+    fn asked(id: usize) -> Arc<CallStarted> {
+        Arc::new(CallStarted {
+            call: Call { id: id.to_string(), name: "t".to_owned(), args: Value::Null },
+            caller: Caller::Model,
+            kind: ToolKind::Other,
+            summary: Summary::default(),
+            access: Access::Nothing,
+            question: Some(Question::default()),
+        })
+    }
+
+    #[test]
+    fn the_questions_closed_last_are_remembered_and_those_before_are_forgotten() {
+        let questions = Questions::default();
+        let _waiting = questions.open(asked(0));
+        for id in 1..=MAX_CLOSED_QUESTIONS + 2 {
+            let _answer = questions.open(asked(id));
+            if id % 2 == 0 {
+                questions.answer(&id.to_string(), Answer::Reject, Origin::Editor).unwrap();
+            } else {
+                assert!(questions.expire(&id.to_string(), || ()));
+            }
+        }
+        let late = |id: usize| questions.answer(&id.to_string(), Answer::Reject, Origin::Editor);
+        assert_eq!(late(2), Err(AnswerError::NotAsked));
+        assert_eq!(late(3), Err(AnswerError::Withdrawn));
+        assert!(matches!(late(4), Err(AnswerError::AlreadyAnswered { .. })));
+        assert_eq!(questions.states.lock().by_call.len(), MAX_CLOSED_QUESTIONS + 1);
+        assert_eq!(late(0), Ok(()), "an open question stays, however old it is");
     }
 }
