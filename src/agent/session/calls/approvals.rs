@@ -8,13 +8,17 @@ use tracing::Instrument as _;
 
 use super::gate::Gate;
 use super::question::Questions;
-use crate::session::events::event::{CallStarted, Event, ToolOutcome};
+use crate::session::events::event::{CallStarted, Event, StopReason, ToolOutcome};
 use crate::session::events::log::Log;
 use crate::session::turns::spans;
 use tandem_approval::consent::Consent;
 use tandem_approval::{Answer, Decision, Permissions, Scope};
 use tandem_content::blocking::blocking;
 use tandem_host::{AnswerContent, ToolError};
+
+/// Message about rules that a bug has kept from being read.
+const RULES_UNREAD: &str = "The rules for calls could not be read because of a bug in tandem, and nothing runs without \
+    them. If a file of rules has changed, take the change back; the next prompt reads the rules again.";
 
 /// Parts of a session that decide if a call runs.
 pub(crate) struct Approvals {
@@ -36,18 +40,21 @@ impl Approvals {
     }
 
     /// Reads the rules that people have written, if they have not been read yet, and tells people which of them are
-    /// wrong.
-    pub(crate) async fn load_rules(&self) {
+    /// wrong. The error is the end of a turn that needs the rules: a bug has kept them from being read.
+    pub(crate) async fn load_rules(&self) -> Result<(), StopReason> {
         if !self.permissions.is_loaded() {
             let permissions = Arc::clone(&self.permissions);
             let load = blocking(move || permissions.loaded());
-            // A panic in the task is not handled here. The rules stay unread, so the next caller that needs them reads
-            // them again.
-            drop(load.await);
+            // The rules stay unread, so the next turn reads them again.
+            load.await.map_err(|_| {
+                self.log.append(Event::Notice(RULES_UNREAD.to_owned()));
+                StopReason::Crashed
+            })?;
         }
         for notice in self.permissions.unseen_remarks() {
             self.log.append(Event::Notice(notice));
         }
+        Ok(())
     }
 
     /// Announces a question and waits for its answer; `None` if the turn is cancelled first.

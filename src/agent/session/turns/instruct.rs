@@ -46,7 +46,9 @@ async fn commands(engine: &Engine) -> CommandSurroundings {
         return CommandSurroundings::Unsandboxed;
     };
     // The mode depends on the rules. Here they are not read on the runtime's thread.
-    engine.approvals.load_rules().await;
+    if engine.approvals.load_rules().await.is_err() {
+        return CommandSurroundings::Refused;
+    }
     let probe = sandbox.probe().await;
     if sandbox.refusal(&probe).is_some() {
         return CommandSurroundings::Refused;

@@ -36,10 +36,7 @@ pub(super) async fn run_from(
     };
     match place {
         ResumePlace::Beginning => run(engine, commands, turn, prompt, check).await,
-        ResumePlace::Model => {
-            engine.approvals.load_rules().await;
-            ask(engine, turn, check).await
-        }
+        ResumePlace::Model => ask(engine, turn, check).await,
         ResumePlace::End(FinishReason::Stop) => match check.conclude(engine).await {
             Some(reason) => reason,
             None => ask(engine, turn, check).await,
@@ -77,7 +74,9 @@ async fn run(
     if let [PromptPart::Shell(command)] = prompt {
         return shell(engine, turn, command).await;
     }
-    engine.approvals.load_rules().await;
+    if let Err(reason) = engine.approvals.load_rules().await {
+        return reason;
+    }
     if consent::ask(engine, turn.cancel).await && turn.cancel.is_cancelled() {
         return StopReason::Cancelled { answering: false };
     }
@@ -108,6 +107,9 @@ async fn shell(engine: &Engine, turn: CurrentTurn<'_>, command: &str) -> StopRea
 /// or a limit, a failure or a loop ends the turn.
 async fn ask(engine: &Engine, turn: CurrentTurn<'_>, mut check: AnswerCheck) -> StopReason {
     let cancel = turn.cancel;
+    if let Err(reason) = engine.approvals.load_rules().await {
+        return reason;
+    }
     // The instructions depend on the model.
     match cancel.run_until_cancelled(engine.choose_server_model()).await {
         None => return StopReason::Cancelled { answering: true },

@@ -1,17 +1,19 @@
 //! A session with several front ends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tandem_agent::session::{
-    Answer, AnswerError, Event, Origin, Scope, Session, StopReason, ToolOutcome, TurnId,
+    Answer, AnswerError, Event, Origin, Parts, Scope, Session, StopReason, ToolOutcome, TurnId,
 };
+use tandem_approval::{LoadedRules, PolicySetup, RuleStore, Saved};
 use tandem_host::{Access, ToolKind, ToolOutput};
 use tandem_model::{Chunk, Error};
 use tokio::sync::Barrier;
 
-use test_fakes::{Fake, Spy, is_end, other, session, text, until, with_model};
+use test_fakes::{Fake, NoRules, Spy, is_end, other, parts, session, text, until, with_model};
 
 fn call(name: &str, id: &str) -> Value {
     json!({ "call": { "name": name, "id": id } })
@@ -277,6 +279,53 @@ async fn a_panic_in_a_turn_ends_that_turn_only() {
         until(&mut log, |event| matches!(event, Event::TurnFinished { turn: TurnId(2), .. })).await;
     let short: Vec<_> = events.iter().filter_map(|event| short(event)).collect();
     assert_eq!(short, ["turn 1", "end 1 Crashed", "turn 2", "text fine", "end 2 EndTurn"]);
+}
+
+/// A store that panics when its rules are read, as long as it is broken.
+struct BrokenRules(AtomicBool);
+
+impl RuleStore for BrokenRules {
+    fn load(&self) -> LoadedRules {
+        assert!(!self.0.load(Ordering::Relaxed), "a bug");
+        NoRules.load()
+    }
+
+    fn save(&self, saved: &Saved) -> Result<PathBuf, String> {
+        NoRules.save(saved)
+    }
+
+    fn remove(&self, saved: &Saved) -> Result<(), String> {
+        NoRules.remove(saved)
+    }
+}
+
+#[tokio::test]
+async fn without_its_rules_a_session_does_nothing_and_says_so() {
+    let (spy, told) = Spy::new(vec![vec![Ok(Chunk::Text("fine".to_owned()))]]);
+    let store = Arc::new(BrokenRules(AtomicBool::new(true)));
+    let policy = PolicySetup::new(Arc::clone(&store) as _);
+    let session = Session::new(Parts { policy, ..parts(spy) });
+    let mut log = session.events(0);
+    session.prompt(text("go"), Origin::Editor);
+    let events = until(&mut log, is_end).await;
+    let notices: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &**event {
+            Event::Notice(notice) => Some(notice.as_str()),
+            _ => None,
+        })
+        .collect();
+    let unread = "The rules for calls could not be read because of a bug in tandem, and nothing runs without them. If \
+        a file of rules has changed, take the change back; the next prompt reads the rules again.";
+    assert_eq!(notices, [unread]);
+    let short_of =
+        |events: &[Arc<Event>]| events.iter().filter_map(|event| short(event)).collect::<Vec<_>>();
+    assert_eq!(short_of(&events), ["turn 1", "end 1 Crashed"]);
+    assert!(told.lock().unwrap().is_empty());
+    store.0.store(false, Ordering::Relaxed);
+    session.prompt(text("go"), Origin::Editor);
+    let events = until(&mut log, is_end).await;
+    assert_eq!(short_of(&events), ["turn 2", "text fine", "end 2 EndTurn"]);
 }
 
 #[tokio::test]
