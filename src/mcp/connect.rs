@@ -45,7 +45,10 @@ const EXIT_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of bytes at the end of a program's standard error that are kept.
 const LAST_WORDS: usize = 2048;
 
-/// Maximum number of characters of a program's output that people are shown.
+/// Beginning of rmcp's own message about a server that has refused the handshake of the newer versions.
+const DISCOVERY_REJECTED: &str = "server/discover rejected with ";
+
+/// Maximum number of characters of an output or a response that people are shown.
 const MAX_SHOWN_CHARS: usize = 300;
 
 /// Maximum number of reconnects of a message stream that broke off.
@@ -380,6 +383,13 @@ fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
         other if is_confined => {
             tracing::debug!("{other}");
             NO_MESSAGE.to_owned()
+        }
+        // rmcp words the response to the handshake of the newer versions as an error of JSON-RPC.
+        ClientInitializeError::JsonRpcError(said)
+            if let Some(response) = said.message.strip_prefix(DISCOVERY_REJECTED) =>
+        {
+            let response = one_line(&plain(response.as_bytes()), MAX_SHOWN_CHARS);
+            format!("unexpected server response: {response}")
         }
         ClientInitializeError::TransportError { error, .. } => {
             unreachable(&*error.error).unwrap_or_else(|| causes(&*error.error))

@@ -91,6 +91,47 @@ async fn one_that_wants_a_login_says_how() {
     assert_eq!(told, [said]);
 }
 
+/// Returns a service that knows only the handshake of the protocol's versions since 2026, and refuses it with this
+/// response.
+async fn refusing_discovery(refusal: impl Fn() -> Response + Send + Sync + 'static) -> Service {
+    Service::new(move |message| {
+        if message["method"] != "initialize" {
+            return Some(refusal());
+        }
+        let error = json!({ "code": -32601, "message": "Method not found" });
+        let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "error": error });
+        Some(([("content-type", "application/json")], answer.to_string()).into_response())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn one_of_a_newer_version_that_wants_a_login_says_how() {
+    let said = "The MCP server `web` requires a login: run `/mcp auth web`, or put a token into its `headers` in \
+        the settings";
+    let challenged = refusing_discovery(|| {
+        let challenge = [("www-authenticate", "Bearer realm=\"x\"")];
+        (StatusCode::UNAUTHORIZED, challenge).into_response()
+    });
+    let in_words =
+        refusing_discovery(|| (StatusCode::UNAUTHORIZED, "who are you?").into_response());
+    for service in [challenged.await, in_words.await] {
+        let stage = stage(&service, vec![says("hi")], limits());
+        assert_eq!(notices(&stage.turn().await), [said]);
+    }
+}
+
+#[tokio::test]
+async fn one_of_a_newer_version_that_refuses_is_quoted() {
+    let refusal = || (StatusCode::NOT_FOUND, "nothing here").into_response();
+    let service = refusing_discovery(refusal).await;
+    let slow = McpLimits { again: Duration::from_mins(1), ..limits() };
+    let stage = stage(&service, vec![says("hi")], slow);
+    let told = notices(&stage.turn().await);
+    let [told] = &told[..] else { panic!("{told:?}") };
+    expect!["The MCP server `web` is down: unexpected server response: HTTP 404 Not Found: nothing here. Retrying in 60 s"].assert_eq(told);
+}
+
 #[tokio::test]
 async fn what_goes_wrong_is_said_without_secrets() {
     let service = Service::new(|_| {
