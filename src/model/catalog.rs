@@ -691,6 +691,7 @@ mod tests {
         for (id, url, by_own, by_users) in [
             ("openai:gpt-6.1-sol", "https://api.openai.com/v1", true, true),
             ("openai:gpt-6.1-sol", "http://localhost:4000/v1", false, true),
+            ("openai:gpt-6.1-sol", "https://eu.api.openai.com/v1", true, true),
             ("openai:gpt-6.1-sol", "https://api.openai.com.example/v1", false, true),
             ("openai:gpt-5.1", "https://gateway.example/v1", false, false),
             ("anthropic:claude-opus-5-5", "https://api.anthropic.com", true, true),

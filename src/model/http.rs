@@ -197,9 +197,14 @@ fn is_loopback(host: &str) -> bool {
         || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns `true` if an address is on this host.
+/// Returns `true` if an address is on this host, or on a host whose name is below the host's: providers have such names
+/// for regions, such as `eu.api.openai.com`.
 pub(super) fn is_on_host(url: &str, host: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| url.host_str() == Some(host))
+    let is_same_or_below = |name: &str| {
+        let before = name.strip_suffix(host);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    Url::parse(url).is_ok_and(|url| url.host_str().is_some_and(is_same_or_below))
 }
 
 /// Returns `true` if an address is on this machine.
@@ -343,7 +348,10 @@ mod tests {
     fn hosts_are_compared_whole() {
         assert!(is_local("http://[::1]:80/v1") && !is_local("http://gpu-box/v1"));
         assert!(is_on_host("https://api.openai.com/v1", "api.openai.com"));
-        assert!(!is_on_host("https://api.openai.com.example/v1", "api.openai.com"));
+        assert!(is_on_host("https://eu.api.openai.com/v1", "api.openai.com"));
+        for other in ["api.openai.com.example", "my-api.openai.com", "openai.com", "localhost"] {
+            assert!(!is_on_host(&format!("https://{other}/v1"), "api.openai.com"), "{other}");
+        }
     }
 
     #[test]
