@@ -9,6 +9,7 @@ mod sso;
 mod sts;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use aws_credential_types::Credentials;
@@ -17,13 +18,13 @@ use futures::future::BoxFuture;
 use reqwest::Request;
 use serde::Deserialize;
 use tandem_content::blocking::try_blocking;
+use tandem_host::terminals::Terminals;
 use tandem_model::authorization::Authorizer;
 use tandem_model::{Error, Secret};
 
 pub use self::container::ContainerSource;
 use self::profile::{AssumedRole, ProfileCredentials, RoleSource};
 use self::sign::SigningScope;
-use crate::IsHidden;
 use crate::cache::{Expiring, ExpiringCache};
 
 /// Signer of requests: the region and the service for which a signature holds, and the places of credentials.
@@ -105,15 +106,15 @@ impl ProfileFiles {
 /// An authorizer that signs requests.
 pub(crate) struct AwsAuthorizer {
     config: AwsConfig,
-    /// Variables that programs of profiles do not receive.
-    is_hidden: IsHidden,
+    /// Starter of the programs that profiles name.
+    terminals: Arc<Terminals>,
     credentials: ExpiringCache<Credentials>,
 }
 
 impl AwsAuthorizer {
     /// Creates an authorizer; reads no file yet.
-    pub(crate) fn new(config: AwsConfig, is_hidden: IsHidden) -> Self {
-        Self { config, is_hidden, credentials: ExpiringCache::default() }
+    pub(crate) fn new(config: AwsConfig, terminals: Arc<Terminals>) -> Self {
+        Self { config, terminals, credentials: ExpiringCache::default() }
     }
 }
 
@@ -121,7 +122,7 @@ impl Authorizer for AwsAuthorizer {
     fn authorize<'a>(&'a self, request: &'a mut Request) -> BoxFuture<'a, Result<(), Error>> {
         async move {
             let credentials =
-                self.credentials.get(async || find(&self.config, &self.is_hidden).await).await?;
+                self.credentials.get(async || find(&self.config, &self.terminals).await).await?;
             let scope = SigningScope { region: &self.config.region, service: self.config.service };
             sign::sign(request, credentials, scope, SystemTime::now())
         }
@@ -140,7 +141,10 @@ impl Authorizer for AwsAuthorizer {
 }
 
 /// Finds credentials in the first place that has any.
-async fn find(config: &AwsConfig, is_hidden: &IsHidden) -> Result<Expiring<Credentials>, Error> {
+async fn find(
+    config: &AwsConfig,
+    terminals: &Arc<Terminals>,
+) -> Result<Expiring<Credentials>, Error> {
     let sources = &config.sources;
     let files = sources.profiles.clone();
     let profile = try_blocking(move || profile::find(&files)).await;
@@ -150,7 +154,7 @@ async fn find(config: &AwsConfig, is_hidden: &IsHidden) -> Result<Expiring<Crede
         return Ok(Expiring { value: keys.credentials(), expires_at: None });
     }
     if let Some(found) = profile.map_err(Error::NotAuthenticated)? {
-        return of_profile(config, &found, is_hidden).await;
+        return of_profile(config, &found, terminals).await;
     }
     if let Some(identity) = &sources.web_identity {
         return sts::assume_with_web_identity(config, identity).await;
@@ -180,7 +184,7 @@ fn is_for_keys(profile: Result<&Option<ProfileCredentials>, &String>) -> bool {
 fn of_profile<'a>(
     config: &'a AwsConfig,
     found: &'a ProfileCredentials,
-    is_hidden: &'a IsHidden,
+    terminals: &'a Arc<Terminals>,
 ) -> BoxFuture<'a, Result<Expiring<Credentials>, Error>> {
     async move {
         match found {
@@ -191,9 +195,9 @@ fn of_profile<'a>(
             ProfileCredentials::WebIdentity(identity) => {
                 sts::assume_with_web_identity(config, identity).await
             }
-            ProfileCredentials::Process(process) => process::run(process, is_hidden).await,
+            ProfileCredentials::Process(process) => process::run(process, terminals).await,
             ProfileCredentials::Role(role) => {
-                let with = of_source(config, role, is_hidden).await?;
+                let with = of_source(config, role, terminals).await?;
                 sts::assume(config, role, with).await
             }
         }
@@ -205,7 +209,7 @@ fn of_profile<'a>(
 async fn of_source(
     config: &AwsConfig,
     role: &AssumedRole,
-    is_hidden: &IsHidden,
+    terminals: &Arc<Terminals>,
 ) -> Result<Credentials, Error> {
     let sources = &config.sources;
     let missing = |what: &str| {
@@ -215,7 +219,7 @@ async fn of_source(
         ))
     };
     match &role.source {
-        RoleSource::Profile(found) => Ok(of_profile(config, found, is_hidden).await?.value),
+        RoleSource::Profile(found) => Ok(of_profile(config, found, terminals).await?.value),
         RoleSource::Environment => {
             let keys = sources.keys.as_ref().map(AwsKeys::credentials);
             keys.ok_or_else(|| missing("the environment, and AWS_ACCESS_KEY_ID is not set"))

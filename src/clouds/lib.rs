@@ -10,30 +10,28 @@ mod files;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tandem_host::terminals::Terminals;
 use tandem_model::authorization::{Authorization, Authorizer};
 
 use self::aws::{AwsAuthorizer, AwsConfig};
 use self::google::{GoogleAuthorizer, GoogleConfig};
 
-/// Function that decides by the name and the value of an environment variable if it is hidden from started programs.
-pub type IsHidden = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
-
 /// Authorizers of the process. Each keeps its credentials until they expire, so one is made for each way to find them.
 pub struct Authorizers {
     aws: Mutex<Vec<(AwsConfig, Arc<AwsAuthorizer>)>>,
     google: Mutex<Vec<(GoogleConfig, Arc<GoogleAuthorizer>)>>,
-    is_hidden: IsHidden,
+    terminals: Arc<Terminals>,
 }
 
 impl Authorizers {
-    /// Returns no authorizers yet. Programs that are started for credentials receive no variable that is hidden.
-    pub fn new(is_hidden: IsHidden) -> Self {
-        Self { aws: Mutex::default(), google: Mutex::default(), is_hidden }
+    /// Returns no authorizers yet. `terminals` starts the programs that print credentials.
+    pub fn new(terminals: Arc<Terminals>) -> Self {
+        Self { aws: Mutex::default(), google: Mutex::default(), terminals }
     }
 
     /// Returns the authorizer that signs requests for AWS.
     pub fn aws(&self, config: AwsConfig) -> Authorization {
-        let make = |config| AwsAuthorizer::new(config, Arc::clone(&self.is_hidden));
+        let make = |config| AwsAuthorizer::new(config, Arc::clone(&self.terminals));
         find_or_make(&self.aws, config, make)
     }
 

@@ -12,6 +12,7 @@ use super::models;
 use super::session_factory::env;
 use tandem_acp as acp;
 use tandem_agent::session::Session;
+use tandem_host::terminals::Supervisor;
 use tandem_model::Model;
 use tandem_model::provider::Provider;
 use tandem_settings::{self as config, Check, Credentials, KeyInput};
@@ -37,7 +38,7 @@ pub(crate) fn logout(provider: &str) -> anyhow::Result<()> {
 pub(super) fn credentials() -> anyhow::Result<Arc<Credentials>> {
     let env = env()?;
     let settings = config::read_settings(&env, env.directory(), &[]);
-    Ok(Credentials::with_servers(env, settings.model_servers()))
+    Ok(Credentials::with_servers(env, settings.model_servers(), &Supervisor::new()))
 }
 
 /// Returns the function that checks a key with its provider.

@@ -51,7 +51,7 @@ impl SessionFactory {
         let (env, settings) = set_up(work, env()?);
         let servers = settings.model_servers();
         let supervisor = Supervisor::of_agent(config::provider_variable_names(&servers));
-        let credentials = Credentials::with_servers(env, servers);
+        let credentials = Credentials::with_servers(env, servers, &supervisor);
         let store_health = StoreHealth::default();
         Ok((Self { work: work.clone(), credentials, supervisor, store_health }, settings))
     }

@@ -16,6 +16,7 @@ use super::provider_variables::{AZURE_ENDPOINT, ProviderVariables, provider_vari
 use super::variables::Vars;
 use parking_lot::Mutex;
 use tandem_clouds::Authorizers;
+use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_model::endpoint::{Connect, Endpoint};
 use tandem_model::provider::Provider;
 use tandem_model::redact::{has_secret, redact};
@@ -55,23 +56,28 @@ type LoginVariables = Arc<HashMap<String, String>>;
 impl Credentials {
     /// Returns the credentials that are looked up in the environment `env`, for the built-in providers.
     pub fn new(env: Env) -> Arc<Self> {
-        Self::with_servers(env, ModelServers::default())
+        Self::with_servers(env, ModelServers::default(), &Supervisor::new())
     }
 
     /// Returns the credentials that are looked up in the environment `env`, for the built-in providers and the servers
-    /// of the settings.
-    pub fn with_servers(env: Env, servers: ModelServers) -> Arc<Self> {
+    /// of the settings. Programs that print credentials belong to the programs of `supervisor`.
+    pub fn with_servers(
+        env: Env,
+        servers: ModelServers,
+        supervisor: &Arc<Supervisor>,
+    ) -> Arc<Self> {
         let keys = keys_in(&servers, |name| env.var(name));
         let state = CredentialState { keys, ..CredentialState::default() };
         let (servers, state) = (Arc::new(servers), Arc::new(Mutex::new(state)));
         let (known, keys) = (Arc::clone(&servers), Arc::clone(&state));
         let is_hidden = move |name: &str, value: &str| is_secret(&known, &keys, name, value);
+        let terminals = Terminals::new(supervisor, EnvironmentFilter::new(is_hidden));
         Arc::new(Self {
             env,
             servers,
             dotenv: Mutex::default(),
             state,
-            authorizers: Arc::new(Authorizers::new(Arc::new(is_hidden))),
+            authorizers: Arc::new(Authorizers::new(terminals)),
             asking: Arc::new(Semaphore::new(1)),
         })
     }

@@ -1,24 +1,27 @@
 //! Programs of the user that print credentials (`credential_process`).
 
-use std::path::Path;
-use std::process::Stdio;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_credential_types::Credentials;
-use rustix::process::{Pid, Signal, kill_process_group};
+use futures::future::{Either, join, select};
 use serde::Deserialize;
+use tandem_host::terminals::{Program, RunningProgram, Terminals};
 use tandem_model::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Command;
 use tokio::time::timeout;
 
 use super::TemporaryKeys;
 use super::profile::CredentialProcess;
-use crate::IsHidden;
 use crate::cache::Expiring;
 
 /// Maximum time for which a program may run.
 const MAX_RUN_TIME: Duration = Duration::from_mins(1);
+/// Maximum time for reading the rest of a program's output after the program's end.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum size of the output of a program in bytes.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 /// Maximum length of a program's own message that is shown, in bytes.
@@ -35,11 +38,10 @@ struct ProcessOutput {
     keys: TemporaryKeys,
 }
 
-/// Runs the program of a profile, without a shell, and reads its output. The program receives the variables of this
-/// process, except those that `is_hidden` names.
+/// Runs the program of a profile, without a shell, and reads its output. The program receives the variables of commands.
 pub(super) async fn run(
     process: &CredentialProcess,
-    is_hidden: &IsHidden,
+    terminals: &Arc<Terminals>,
 ) -> Result<Expiring<Credentials>, Error> {
     let failed = |why: &str| {
         Error::NotAuthenticated(format!(
@@ -58,18 +60,14 @@ pub(super) async fn run(
             "must be named by its whole path, or by a name in PATH. Correct the profile",
         ));
     }
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    for (name, value) in std::env::vars_os() {
-        if is_hidden(&name.to_string_lossy(), &value.to_string_lossy()) {
-            command.env_remove(name);
-        }
-    }
-    command.kill_on_drop(true).process_group(0);
-    if let Some(directory) = process.directory.as_deref().filter(|directory| directory.is_dir()) {
-        command.current_dir(directory);
-    }
-    let ran = timeout(MAX_RUN_TIME, output(command)).await;
+    let directory = process.directory.as_deref().filter(|directory| directory.is_dir());
+    let program = Program {
+        command: program.to_owned(),
+        args: arguments.to_vec(),
+        env: Vec::new(),
+        directory: directory.map_or_else(|| PathBuf::from("."), Path::to_owned),
+    };
+    let ran = timeout(MAX_RUN_TIME, output(&program, terminals)).await;
     let ran =
         ran.map_err(|_| failed(&format!("has not ended within {} s", MAX_RUN_TIME.as_secs())))?;
     let output = ran.map_err(|why| failed(&why))?;
@@ -85,40 +83,39 @@ pub(super) async fn run(
     Ok(output.keys.into_credentials())
 }
 
-/// The process group of a program. It is killed when the value is dropped.
-struct ProcessGroup(Option<Pid>);
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            // An error is ignored, as the group usually has ended by itself.
-            let _ = kill_process_group(group, Signal::KILL);
+/// Runs a program to its end, and returns its output. The error is the end of a sentence.
+async fn output(program: &Program, terminals: &Arc<Terminals>) -> Result<String, String> {
+    terminals.find_programs().await;
+    terminals.may_start().await;
+    let running = terminals.serve(program, None);
+    let RunningProgram { input, output, errors, mut life } =
+        running.map_err(|error| format!("cannot be started: {error}"))?;
+    drop(input);
+    let (mut printed, mut message) = (Vec::new(), Vec::new());
+    let status = {
+        // Both are read at once: a program that writes much to one of them would wait for its reader.
+        let reading = pin!(join(bounded(output, &mut printed), bounded(errors, &mut message)));
+        match select(reading, pin!(life.exit.wait())).await {
+            Either::Left(((Err(error), _), _)) => return Err(format!("cannot be read: {error}")),
+            Either::Left((_, exit)) => exit.await,
+            Either::Right((status, reading)) => {
+                // A process that the program has left behind, such as a daemon, may hold the pipes open for ever. What
+                // the program itself has written is in the pipes by now.
+                let _ = timeout(DRAIN_TIMEOUT, reading).await;
+                status
+            }
         }
-    }
-}
-
-/// Runs a program, which leads a process group, to its end, and returns its output. The error is the end of a sentence.
-async fn output(mut command: Command) -> Result<String, String> {
-    let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
-    let group = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-    let group = ProcessGroup(group);
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let ended = async {
-        let status = child.wait().await;
-        // A process that the program has left behind would hold the pipes open.
-        drop(group);
-        status
     };
-    // Both are read at once: a program that writes much to one of them would wait for its reader.
-    let (status, output, message) = futures::join!(ended, bounded(stdout), bounded(stderr));
-    let status = status.map_err(|error| format!("cannot be waited for: {error}"))?;
     // The output is looked at before the status: a program that prints too much may be ended by a signal, because the
     // rest of its output is not read. The amount of output is the true reason then.
-    let output = output?;
-    if status.success() {
-        return Ok(output);
+    if printed.len() as u64 > MAX_OUTPUT_BYTES {
+        return Err(format!("has printed more than {MAX_OUTPUT_BYTES} bytes"));
     }
-    let message = message.unwrap_or_default();
+    let status = status.ok_or("has ended in an unknown way")?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&printed).into_owned());
+    }
+    let message = String::from_utf8_lossy(&message);
     let words: Vec<_> = message.split_whitespace().collect();
     let mut line = words.join(" ");
     line.truncate(line.floor_char_boundary(MAX_MESSAGE_BYTES));
@@ -126,17 +123,9 @@ async fn output(mut command: Command) -> Result<String, String> {
     Err(format!("has failed ({status}){said}"))
 }
 
-/// Reads a stream to its end. The error is the end of a sentence.
-async fn bounded(stream: Option<impl AsyncRead + Unpin>) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        let read = stream.take(MAX_OUTPUT_BYTES + 1).read_to_end(&mut bytes).await;
-        read.map_err(|error| format!("cannot be read: {error}"))?;
-    }
-    if bytes.len() as u64 > MAX_OUTPUT_BYTES {
-        return Err(format!("has printed more than {MAX_OUTPUT_BYTES} bytes"));
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// Reads a stream to its end, or to one byte more than the maximum.
+async fn bounded(stream: impl AsyncRead + Unpin, bytes: &mut Vec<u8>) -> io::Result<()> {
+    stream.take(MAX_OUTPUT_BYTES + 1).read_to_end(bytes).await.map(drop)
 }
 
 /// Splits a command line into words, as a shell does with quotation marks and backslashes, and no more. Returns `None`
@@ -171,7 +160,9 @@ fn words(line: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use tandem_host::terminals::{EnvironmentFilter, Supervisor};
+    use test_support::fifo::{is_gone, make_fifo};
+    use tokio::net::unix::pipe;
 
     use super::*;
 
@@ -190,9 +181,16 @@ mod tests {
     }
 
     async fn ran(command: &str) -> Result<Expiring<Credentials>, Error> {
+        ran_by(&Supervisor::new(), command).await
+    }
+
+    async fn ran_by(
+        supervisor: &Arc<Supervisor>,
+        command: &str,
+    ) -> Result<Expiring<Credentials>, Error> {
         let (profile, command) = ("work".to_owned(), command.to_owned());
-        let is_hidden: IsHidden = Arc::new(|_, _| false);
-        run(&CredentialProcess { profile, command, directory: None }, &is_hidden).await
+        let terminals = Terminals::new(supervisor, EnvironmentFilter::default());
+        run(&CredentialProcess { profile, command, directory: None }, &terminals).await
     }
 
     async fn failure(command: &str) -> String {
@@ -240,11 +238,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_a_program_leaves_behind_is_ended_and_not_waited_for() {
-        let line = r#"sh -c 'sleep 1000 & echo "{\"Version\":1,\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"s\"}"'"#;
-        // A process that the program left behind holds the pipe open, and must not be waited for.
-        let found = timeout(MAX_RUN_TIME / 2, ran(line)).await.expect("it is waited for");
-        assert_eq!(found.unwrap().value.access_key_id(), "A");
+    async fn a_process_that_a_program_leaves_behind_is_not_waited_for_and_ends_with_the_agent() {
+        // The process holds the pipes open. The second process has also left the program's group, as a daemon does.
+        for left_behind in ["sleep 1000", "setsid sleep 1000"] {
+            let dir = tempfile::tempdir().unwrap();
+            let fifo = dir.path().join("family");
+            make_fifo(&fifo);
+            let family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+            let keys = r#"{\"Version\":1,\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"s\"}"#;
+            let fifo = fifo.display();
+            let line = format!(r#"sh -c 'exec 3>{fifo}; {left_behind} & echo "{keys}"'"#);
+            let supervisor = Supervisor::new();
+            let found = timeout(MAX_RUN_TIME / 2, ran_by(&supervisor, &line)).await;
+            assert_eq!(found.expect("it is waited for").unwrap().value.access_key_id(), "A");
+            supervisor.end_all().await;
+            is_gone(family).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

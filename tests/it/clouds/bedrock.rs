@@ -4,10 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::process::Signal;
 use test_support::api_server::aws::Signer;
 use test_support::api_server::responses;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
 
 use super::*;
+use crate::agent::HANG;
+use crate::family::{is_gone, make_fifo};
+use crate::lifecycle::signal;
 
 const BEARER: &str = "ABSK-bedrock-key-0123456789";
 const KEY_ID: &str = "AKIDEXAMPLE0123456789";
@@ -432,6 +439,26 @@ async fn a_program_of_the_user_receives_the_variables_without_the_keys_of_provid
     let vars = [("OPENAI_API_KEY", "sk-0123456789"), ("KEYS", &keys.to_string())];
     let ran = ask_at_home(&server, &[(".aws/config", config)], &vars).await;
     assert_eq!(ran.stdout, "ok\n", "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn a_program_of_the_user_ends_when_the_agent_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let fifo = dir.path().join("family");
+    make_fifo(&fifo);
+    let mut family = pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
+    let config = format!(
+        "[default]\nregion = eu-west-1\n\
+         credential_process = sh -c 'exec 3>{}; echo up >&3; setsid sleep 1000 & sleep 1000'\n",
+        fifo.display()
+    );
+    let setup = Setup::default().file("../.aws/config", &config);
+    let mut agent = setup.arg("--model").arg("bedrock:anthropic.claude-opus-5").start();
+    agent.prompt("hi").await;
+    let mut up = [0; 3];
+    timeout(HANG, family.read_exact(&mut up)).await.expect("it does not start").unwrap();
+    signal(&agent, Signal::KILL);
+    is_gone(family).await;
 }
 
 /// Temporary keys as the services of containers and machines give them.

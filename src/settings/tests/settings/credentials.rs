@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use serde_json::Value;
+use tandem_host::terminals::Supervisor;
 use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
@@ -68,7 +69,7 @@ impl Place {
         let env = self.env(vars);
         let settings = read_settings(&env, &self.work, &[]);
         assert_eq!(settings.remarks(), <[String; 0]>::default());
-        Credentials::with_servers(env, settings.model_servers())
+        Credentials::with_servers(env, settings.model_servers(), &Supervisor::new())
     }
 
     /// Stores a key as a login with these variables and the settings does.
