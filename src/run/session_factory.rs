@@ -89,7 +89,9 @@ impl SessionFactory {
             options,
             settings,
         );
-        Ok((models.first(settings)?, models))
+        let first = models.first(settings);
+        let first = first.map_err(|error| with_remarks(error, settings.remarks()))?;
+        Ok((first, models))
     }
 
     /// Returns the source that looks for API keys in the variables of the user's login shell.
@@ -339,6 +341,15 @@ pub(super) fn environment(
     EnvironmentFilter::new(move |name, value| {
         credentials.is_secret(name, value) || redaction.hides(name, value)
     })
+}
+
+/// Adds the remarks about the settings to an error because of which there is no session. Without a session, no notice
+/// shows the remarks, and a faulty setting may be the cause of the error.
+fn with_remarks(error: anyhow::Error, remarks: &[String]) -> anyhow::Error {
+    if remarks.is_empty() {
+        return error;
+    }
+    anyhow!("{error:#}\n{}", remarks.join("\n"))
 }
 
 /// Reads the settings for work in a directory, with the flags on top, and logs the remarks about them.

@@ -111,6 +111,17 @@ async fn the_model_is_that_of_the_settings_unless_a_variable_or_flag_says_otherw
 }
 
 #[tokio::test]
+async fn a_wrong_value_is_said_beside_an_unknown_model() {
+    let setup = Setup::default().file("../.gemini/settings.json", "{\"modelServers\": []}");
+    let ran = setup.arg("--model").arg("work:x").arg("-p").arg("hi").run().await;
+    let [model, setting] = &ran.stderr.lines().collect::<Vec<_>>()[..] else {
+        panic!("{}", ran.stderr)
+    };
+    assert!(model.starts_with("tandem: Unknown provider `work` in the model `work:x`."), "{model}");
+    assert!(setting.contains("settings.json:1: `modelServers` must be"), "{setting}");
+}
+
+#[tokio::test]
 async fn a_wrong_value_is_said_with_the_first_prompt_in_every_front_end() {
     let settings = "{\n  \"model\": { \"maxSessionTurns\": \"many\" }\n}";
     let remark = ".gemini/settings.json:2: `model.maxSessionTurns` must be a whole number.";
