@@ -257,13 +257,17 @@ impl Workspace {
 
     /// Checks that a directory, named by a peer, is a root or below one. Returns its real path.
     pub fn check_directory(&self, directory: &Path) -> Result<PathBuf, String> {
-        let shown = directory.display();
-        let real = fs::canonicalize(directory).map_err(|err| format!("{shown}: {err}"))?;
-        if directory.is_absolute() && real.is_dir() && self.contains(&real) {
-            return Ok(real);
+        let real = fs::canonicalize(directory);
+        if let Ok(real) = &real
+            && directory.is_absolute()
+            && real.is_dir()
+            && self.contains(real)
+        {
+            return Ok(real.clone());
         }
         let roots: Vec<_> = self.roots.iter().map(|root| root.display().to_string()).collect();
-        Err(format!("{shown} is not a directory in {}", roots.join(", ")))
+        let why = real.err().map(|err| format!(" ({err})")).unwrap_or_default();
+        Err(format!("{} is not a directory in {}{why}", directory.display(), roots.join(", ")))
     }
 
     /// Returns a real path, to be opened below the descriptor of its root, of the session's own `/tmp`, or of `/` for

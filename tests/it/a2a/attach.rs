@@ -333,7 +333,9 @@ async fn nonsense_is_answered_and_the_connection_stays() {
     let unclear = socket.call(2, "attach/open", open("a", json!({ "any": "" }))).await;
     assert_eq!(unclear["error"]["code"], -32602, "{unclear}");
     let new = socket.call(3, "attach/open", open("a", json!({ "new": "/" }))).await;
-    assert_eq!(why(new), "this agent begins no sessions for others");
+    let begins_none =
+        "this agent begins no sessions for others: attach without `--new`, or to a `tandem serve`";
+    assert_eq!(why(new), begins_none);
     socket.call(4, "attach/open", open("a", json!({ "only": "" }))).await;
     let twice = socket.call(5, "attach/open", open("a", json!({ "only": "" }))).await;
     assert_eq!(why(twice), "a session is open already");
@@ -370,9 +372,16 @@ async fn a_server_of_sessions_lists_them_if_it_is_not_clear_which_is_meant() {
     let mut fourth = attach(it.client).await;
     let none = fourth.call(0, "attach/open", open("d", json!({ "id": "none" }))).await;
     assert_eq!(none["result"]["choose"].as_array().unwrap().len(), 2);
-    let outside = fourth.call(1, "attach/open", open("d", json!({ "new": "/" }))).await;
-    let why = outside["error"]["data"]["details"].as_str().unwrap();
-    assert!(why.starts_with("/ is not a directory in "), "{why}");
+    for (outside, reason) in [("/", ""), ("/nowhere", " (No such file or directory (os error 2))")]
+    {
+        let refused = fourth.call(1, "attach/open", open("d", json!({ "new": outside }))).await;
+        let why = refused["error"]["data"]["details"].as_str().unwrap();
+        let remedy = "begin the session in one of these or below, or start the server with `--workspace-root` for \
+            another";
+        let root = std::fs::canonicalize(here.as_str().unwrap()).unwrap();
+        let root = root.display();
+        assert_eq!(why, format!("{outside} is not a directory in {root}{reason}: {remedy}"));
+    }
 }
 
 #[tokio::test]

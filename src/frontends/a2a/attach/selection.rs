@@ -41,7 +41,9 @@ pub(super) async fn wanted(
     };
     let found = match wanted {
         SessionSelector::New(_) if server.contexts.shared().is_some() => {
-            return Err(refused("this agent begins no sessions for others"));
+            return Err(refused(
+                "this agent begins no sessions for others: attach without `--new`, or to a `tandem serve`",
+            ));
         }
         SessionSelector::New(directory) => return Ok(Ok(new(directory)?)),
         SessionSelector::Only(directory) => {
