@@ -31,7 +31,7 @@ pub use self::context::instructions::Today;
 pub use self::context::memory::{Memory, MemoryFile, Places};
 pub use self::context::rewind::{EarlierPrompt, EarlierPrompts};
 use self::engine::Engine;
-pub use self::engine::{DEFAULT_THINKING, Upkeep};
+pub use self::engine::{DEFAULT_THINKING, NOT_STORED, Upkeep};
 pub use self::events::event::{
     CallStarted, Caller, ClientName, Compressed, Event, FORMAT_VERSION, Masked, Origin, PromptFile,
     PromptPart, PromptTags, PushConfig, QuotedMessage, SessionStarted, StopReason, TaskEvent,

@@ -13,7 +13,7 @@ use crate::cli::{AgentArgs, WorkArgs};
 use tandem_a2a_client::Agents;
 use tandem_agent::commands::Registry;
 use tandem_agent::session::{
-    Head, Parts, SavedWorkspace, Session, Storage, Store, StoreHealth, Upkeep,
+    Head, NOT_STORED, Parts, SavedWorkspace, Session, Storage, Store, StoreHealth, Upkeep,
 };
 use tandem_agent::sessions::{
     Leased, LoadedSession, MakeSession, SessionLimits, SessionRequest, Sessions, WantedSession,
@@ -31,9 +31,6 @@ use tandem_net as net;
 use tandem_settings::limits::Limits;
 use tandem_settings::{self as config, Credentials, Env, Settings};
 use tandem_store::FileStore;
-
-/// Error message if the user asks for a stored session, but sessions are not stored.
-pub(super) const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty";
 
 /// The parts that all sessions of the process share, and the flags. Makes sessions from them.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ use super::session_factory::env;
 #[cfg(feature = "postgres")]
 use super::store;
 use crate::cli::{ExportFormat, ListArgs, SessionsArgs, SessionsCommand};
-use tandem_agent::session::{Listed, PrincipalId, Query, Store, explain_age, now};
+use tandem_agent::session::{Listed, NOT_STORED, PrincipalId, Query, Store, explain_age, now};
 use tandem_agent::sessions::{
     Conversation, SearchHit, WantedSession, find, fork, read_conversation, search, to_html,
     to_markdown, to_text,
@@ -87,9 +87,7 @@ impl StoredSessions {
         }
         #[cfg(not(feature = "postgres"))]
         let _ = args;
-        let dir = env.sessions_dir().context(
-            "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home directory",
-        )?;
+        let dir = env.sessions_dir().context(NOT_STORED)?;
         let own = FileStore::new(dir);
         Ok(Self { store: Arc::new(own.clone()), own: Some(own), env })
     }

@@ -486,7 +486,7 @@ fn nothing_is_stored_where_nothing_shall_be() {
     assert!(!place.home.path().join(".local/share").exists());
     let mut list = place.command("workspace", &["sessions"]);
     let refused = said(list.env("TANDEM_SESSIONS", "").output().unwrap());
-    expect!["tandem: sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home directory\n"]
+    expect!["tandem: sessions are not stored, because `TANDEM_SESSIONS` is empty or there is no home directory: set `TANDEM_SESSIONS` to a directory, and start tandem again\n"]
         .assert_eq(&refused.err);
     assert_eq!(refused.code, Some(1));
 }

@@ -56,9 +56,9 @@ impl Default for Upkeep {
     }
 }
 
-/// Message of a session that is not stored.
-const NOT_STORED: &str = "sessions are not stored: `TANDEM_SESSIONS` is empty, or there is no home \
-                          directory";
+/// Message where a stored session is asked for, and sessions are not stored.
+pub const NOT_STORED: &str = "sessions are not stored, because `TANDEM_SESSIONS` is empty or there is no home directory: \
+    set `TANDEM_SESSIONS` to a directory, and start tandem again";
 
 /// Message of a session whose store refuses at the moment.
 const NOT_SAVED: &str =

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use super::super::news::Reply;
 use super::super::picker::Picker;
 use super::super::ui::{Quit, Ui};
-use tandem_agent::session::Query;
+use tandem_agent::session::{NOT_STORED, Query};
 use tandem_agent::sessions::{find_checkpoint, fork_ended};
 
 impl Ui {
@@ -19,7 +19,7 @@ impl Ui {
             let why = if self.session.elsewhere().is_some() {
                 "this session runs elsewhere, and so do the others: `tandem attach --session ID` joins another one"
             } else {
-                "sessions are not stored: `TANDEM_SESSIONS` is empty"
+                NOT_STORED
             };
             return self.state.hint = Some(why.to_owned());
         };

@@ -1,5 +1,6 @@
 //! Copies of a session: forks, and checkpoints under a tag.
 
+use expect_test::expect;
 use futures::TryStreamExt as _;
 
 use super::*;
@@ -151,8 +152,12 @@ async fn what_is_not_stored_or_not_begun_is_not_copied() {
         until(&mut log, is_end).await;
     }
     let mut log = unstored.events(0);
-    let failed = |event: &Event| matches!(event, Event::CommandFailed(_));
-    assert!(std::iter::from_fn(|| log.try_next()).any(|event| failed(&event)));
+    let failure = |event: Arc<Event>| match &*event {
+        Event::CommandFailed(why) => Some(why.clone()),
+        _ => None,
+    };
+    let failure = std::iter::from_fn(|| log.try_next()).find_map(failure).unwrap();
+    expect!["Not copied: sessions are not stored, because `TANDEM_SESSIONS` is empty or there is no home directory: set `TANDEM_SESSIONS` to a directory, and start tandem again."].assert_eq(&failure);
 }
 
 #[tokio::test]
