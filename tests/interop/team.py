@@ -36,10 +36,20 @@ def missing():
     return {package: variable for package, (found, variable) in needed.items() if not found}
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(('127.0.0.1', 0))
-        return taken.getsockname()[1]
+KEPT_SOCKETS = []
+
+
+def kept_port():
+    """A port that no other program gets as long as this one runs.
+
+    A bound socket keeps it, which does not listen. So a server that sets SO_REUSEADDR, as all do here, can listen at the
+    port, and listen there again after its end.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(('127.0.0.1', 0))
+    KEPT_SOCKETS.append(kept)
+    return kept.getsockname()[1]
 
 
 def run(*command, **more):
@@ -94,7 +104,7 @@ class Postgres:
     """A database server in a directory of its own."""
 
     def __enter__(self):
-        self.port = free_port()
+        self.port = kept_port()
         with ExitStack() as stack:
             home = Path(stack.enter_context(temporary()))
             more = {'cwd': home}
@@ -137,7 +147,7 @@ class Node:
 
     def __init__(self, team):
         self.team = team
-        self.port, self.figures_port = free_port(), free_port()
+        self.port, self.figures_port = kept_port(), kept_port()
         self.process = None
 
     def start(self):
@@ -194,7 +204,7 @@ class Team:
             self.tokens = self.home / 'tokens.json'
             self.token, self.stranger = self.add_token('alice', 'acme'), self.add_token('bob', 'other')
             self.certificate = self.make_certificate()
-            self.port = free_port()
+            self.port = kept_port()
             self.url = f'https://127.0.0.1:{self.port}/agent'
             self.nodes = [Node(self), Node(self)]
             stack.callback(self.end)
