@@ -34,6 +34,36 @@ pub fn stream(deltas: Vec<Value>, reason: &str) -> Reply {
     Reply::stream(body + DONE)
 }
 
+/// Returns the first answer of a conversation: thinks `I must look`, says `Looking.`, and calls `glob` twice.
+pub fn step() -> Reply {
+    let call = |id: &str, n: u64, arguments: &str| {
+        json!({ "index": n, "id": id,
+        "type": "function", "function": { "name": "glob", "arguments": arguments } })
+    };
+    let deltas = vec![
+        json!({ "reasoning_content": "I must look" }),
+        json!({ "content": "Looking." }),
+        json!({ "tool_calls": [call("c1", 0, "{\"pattern\":\"a\"}")] }),
+        json!({ "tool_calls": [call("c2", 1, "{}")] }),
+    ];
+    answer(deltas, "tool_calls", (20, 10))
+}
+
+/// Returns the last answer of a conversation, `All is well.`
+pub fn last() -> Reply {
+    answer(vec![json!({ "content": "All is well." })], "stop", (30, 5))
+}
+
+fn answer(deltas: Vec<Value>, reason: &str, (input, output): (u64, u64)) -> Reply {
+    let event = |json: Value| format!("data: {json}\n\n");
+    let deltas = deltas.into_iter().map(|it| event(json!({ "choices": [{ "delta": it }] })));
+    let end = event(json!({ "choices": [{ "delta": {}, "finish_reason": reason }] }));
+    let usage = json!({ "prompt_tokens": input, "completion_tokens": output });
+    let usage = event(json!({ "choices": [], "usage": usage }));
+    let rest = [end, usage, "data: [DONE]\n\n".to_owned()];
+    Reply::stream(deltas.chain(rest).collect::<String>())
+}
+
 /// Returns an error of the API.
 pub fn refused(status: u16, message: &str) -> Reply {
     let error = json!({ "error": { "message": message, "type": "invalid_request_error" } });

@@ -118,6 +118,22 @@ pub fn text(text: &str) -> Reply {
     answer(&[message("msg_text", text, "final_answer")])
 }
 
+/// Returns the first answer of a conversation: thinks `I must look`, says `Looking.`, and calls `glob` twice.
+pub fn step() -> Reply {
+    let step = [
+        reasoning("rs_1", "c2lnbmVk", "I must look"),
+        message("msg_1", "Looking.", "commentary"),
+        call("fc_1", "c1", "{\"pattern\":\"a\"}"),
+        call("fc_2", "c2", "{}"),
+    ];
+    answer_of(&step, 20, 10)
+}
+
+/// Returns the last answer of a conversation, `All is well.`
+pub fn last() -> Reply {
+    answer_of(&[message("msg_2", "All is well.", "final_answer")], 30, 5)
+}
+
 /// Returns an error of the API.
 pub fn refused(status: u16, message: &str, param: &str, code: &str) -> Reply {
     let error = json!({ "error": { "message": message, "type": "invalid_request_error",

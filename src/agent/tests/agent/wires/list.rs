@@ -12,8 +12,7 @@ use tandem_model::openai::OpenAi;
 use tandem_model::options::RequestOptions;
 use tandem_model::provider::Provider;
 use tandem_model::{Model, Secret};
-use test_support::api_server::anthropic::blocks;
-use test_support::api_server::{Check, Reply, Server, responses};
+use test_support::api_server::{Check, Reply, Server, anthropic, gemini, openai, responses};
 use test_support::limit::HANG;
 
 /// An API, and the answers of a conversation with it.
@@ -37,93 +36,32 @@ pub(super) const WIRES: &[Wire] = &[
         model: gemini_model,
         pages: Vec::new,
         check: None,
-        step: || {
-            let parts = json!([
-                { "text": "I must look", "thought": true },
-                { "text": "Looking." },
-                { "functionCall": { "name": "glob", "args": { "pattern": "a" } },
-                  "thoughtSignature": "c2lnbmVk" },
-                { "functionCall": { "name": "glob", "args": {} } },
-            ]);
-            gemini(&parts, (20, 10))
-        },
-        last: || gemini(&json!([{ "text": "All is well." }]), (30, 5)),
+        step: gemini::step,
+        last: gemini::last,
     },
     Wire {
         name: "openai",
         model: |server| openai_model("openai:some/model-7b", server),
         pages: Vec::new,
         check: None,
-        step: || {
-            let call = |id: &str, n: u64, arguments: &str| {
-                json!({ "index": n, "id": id,
-                "type": "function", "function": { "name": "glob", "arguments": arguments } })
-            };
-            let deltas = vec![
-                json!({ "reasoning_content": "I must look" }),
-                json!({ "content": "Looking." }),
-                json!({ "tool_calls": [call("c1", 0, "{\"pattern\":\"a\"}")] }),
-                json!({ "tool_calls": [call("c2", 1, "{}")] }),
-            ];
-            openai(deltas, "tool_calls", (20, 10))
-        },
-        last: || openai(vec![json!({ "content": "All is well." })], "stop", (30, 5)),
+        step: openai::step,
+        last: openai::last,
     },
     Wire {
         name: "responses",
         model: responses_model,
         pages: Vec::new,
         check: Some(responses::check),
-        step: || {
-            use responses::{call, message, reasoning};
-            let step = [
-                reasoning("rs_1", "c2lnbmVk", "I must look"),
-                message("msg_1", "Looking.", "commentary"),
-                call("fc_1", "c1", "{\"pattern\":\"a\"}"),
-                call("fc_2", "c2", "{}"),
-            ];
-            responses::answer_of(&step, 20, 10)
-        },
-        last: || {
-            let last = responses::message("msg_2", "All is well.", "final_answer");
-            responses::answer_of(&[last], 30, 5)
-        },
+        step: responses::step,
+        last: responses::last,
     },
     Wire {
         name: "anthropic",
         model: anthropic_model,
         pages: Vec::new,
         check: None,
-        step: || {
-            let call =
-                |id: &str| json!({ "type": "tool_use", "id": id, "name": "glob", "input": {} });
-            let blocks = vec![
-                (
-                    json!({ "type": "thinking", "thinking": "", "signature": "" }),
-                    vec![
-                        json!({ "type": "thinking_delta", "thinking": "I must look" }),
-                        json!({ "type": "signature_delta", "signature": "c2lnbmVk" }),
-                    ],
-                ),
-                (
-                    json!({ "type": "text", "text": "" }),
-                    vec![json!({ "type": "text_delta", "text": "Looking." })],
-                ),
-                (
-                    call("toolu_1"),
-                    vec![
-                        json!({ "type": "input_json_delta", "partial_json": "{\"pattern\":\"a\"}" }),
-                    ],
-                ),
-                (call("toolu_2"), Vec::new()),
-            ];
-            anthropic(blocks, "tool_use", (20, 10))
-        },
-        last: || {
-            let said = json!({ "type": "text_delta", "text": "All is well." });
-            let block = (json!({ "type": "text", "text": "" }), vec![said]);
-            anthropic(vec![block], "end_turn", (30, 5))
-        },
+        step: anthropic::step,
+        last: anthropic::last,
     },
     Wire {
         name: "ollama",
@@ -157,9 +95,9 @@ pub(super) const WIRES: &[Wire] = &[
                 call("toolu_1", json!({ "pattern": "a" })),
                 call("toolu_2", json!({})),
             ]);
-            blocks(&list, 20, 10)
+            anthropic::blocks(&list, 20, 10)
         },
-        last: || blocks(&json!([{ "type": "text", "text": "All is well." }]), 30, 5),
+        last: || anthropic::blocks(&json!([{ "type": "text", "text": "All is well." }]), 30, 5),
     },
 ];
 
@@ -200,46 +138,6 @@ pub(super) fn responses_model(server: &Server) -> Arc<dyn Model> {
 fn ollama_model(server: &Server) -> Arc<dyn Model> {
     let connect = connect(Provider::Ollama, server.address().to_owned());
     Arc::new(Ollama::new(properties("ollama:qwen3:8b"), connect, options()).unwrap())
-}
-
-fn gemini(parts: &Value, (input, output): (u64, u64)) -> Reply {
-    let usage = json!({ "promptTokenCount": input, "candidatesTokenCount": output });
-    let candidate =
-        json!({ "content": { "role": "model", "parts": parts }, "finishReason": "STOP" });
-    let response = json!({ "candidates": [candidate], "usageMetadata": usage });
-    Reply::stream(format!("data: {response}\n\n"))
-}
-
-fn openai(deltas: Vec<Value>, reason: &str, (input, output): (u64, u64)) -> Reply {
-    let event = |json: Value| format!("data: {json}\n\n");
-    let deltas = deltas.into_iter().map(|it| event(json!({ "choices": [{ "delta": it }] })));
-    let end = event(json!({ "choices": [{ "delta": {}, "finish_reason": reason }] }));
-    let usage = json!({ "prompt_tokens": input, "completion_tokens": output });
-    let usage = event(json!({ "choices": [], "usage": usage }));
-    let rest = [end, usage, "data: [DONE]\n\n".to_owned()];
-    Reply::stream(deltas.chain(rest).collect::<String>())
-}
-
-/// Returns a streamed answer. `blocks`: the beginning of each block, and its deltas.
-fn anthropic(blocks: Vec<(Value, Vec<Value>)>, reason: &str, (input, output): (u64, u64)) -> Reply {
-    let event = |json: Value| {
-        let name = json["type"].as_str().unwrap_or_default();
-        format!("event: {name}\ndata: {json}\n\n")
-    };
-    let usage = json!({ "input_tokens": input, "output_tokens": 1 });
-    let begin = json!({ "type": "message_start", "message": { "content": [], "usage": usage } });
-    let mut stream = event(begin);
-    for (n, (block, deltas)) in blocks.into_iter().enumerate() {
-        stream +=
-            &event(json!({ "type": "content_block_start", "index": n, "content_block": block }));
-        for delta in deltas {
-            stream += &event(json!({ "type": "content_block_delta", "index": n, "delta": delta }));
-        }
-        stream += &event(json!({ "type": "content_block_stop", "index": n }));
-    }
-    stream += &event(json!({ "type": "message_delta", "delta": { "stop_reason": reason },
-        "usage": { "output_tokens": output } }));
-    Reply::stream(stream + &event(json!({ "type": "message_stop" })))
 }
 
 fn ollama(messages: Vec<Value>, (input, output): (u64, u64)) -> Reply {
