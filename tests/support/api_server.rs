@@ -2,6 +2,7 @@
 
 pub mod anthropic;
 pub mod aws;
+mod fields;
 pub mod gemini;
 pub mod openai;
 pub mod responses;

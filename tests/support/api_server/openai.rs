@@ -1,5 +1,7 @@
 //! Chat completions: answers in their own words.
 
+pub(super) mod refusal;
+
 use serde_json::{Value, json};
 
 use super::{Reply, Server};

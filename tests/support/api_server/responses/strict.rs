@@ -1,4 +1,4 @@
-//! Refusals of the Responses API, and of chat completions for models that need the Responses API.  The names of fields
+//! Refusals of the Responses API, and of chat completions for models that need the Responses API. The names of fields
 //! are those of the types in `OpenAI`'s own client for Python, version 3.57; the words of the refusals are those that
 //! people have reported.
 
@@ -6,6 +6,10 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::api_server::fields::{array, events, field, kind, text};
+use crate::api_server::openai::refusal::{
+    Refusal, keyed, known, longest, non_empty, object, pattern, required,
+};
 use crate::api_server::{Asked, Reply};
 
 /// Fields of a request.
@@ -46,10 +50,24 @@ const FIELDS: &[&str] = &[
     "user",
 ];
 
+/// What can be asked for beside the answer.
+const INCLUDES: &[&str] = &[
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+];
+
 /// Returns the refusal of a request, if the API would refuse it. `given`: bodies of the replies so far.
 pub fn check(asked: &Asked, given: &[Vec<u8>]) -> Option<Reply> {
     let refused = match asked.what.as_str() {
-        "POST /v1/responses" => Request { body: &asked.body, issued: issued(given) }.check(),
+        "POST /v1/responses" => {
+            keyed(asked).and_then(|()| Request { body: &asked.body, issued: issued(given) }.check())
+        }
         "POST /v1/chat/completions" => chat(&asked.body),
         path => return Some(Reply::error(404, format!("{path} is not here"))),
     };
@@ -62,7 +80,7 @@ fn chat(body: &Value) -> Result<(), Refusal> {
     if body.get("tools").is_none() {
         let message =
             "This model is only supported in v1/responses and not in v1/chat/completions.";
-        return Err(Refusal { status: 404, ..Refusal::new(message, "model") });
+        return Err(Refusal::new(message, "model").status(404));
     }
     Err(Refusal::new(
         format!(
@@ -74,36 +92,10 @@ fn chat(body: &Value) -> Result<(), Refusal> {
     ))
 }
 
-struct Refusal {
-    status: u16,
-    message: String,
-    param: String,
-    code: Option<String>,
-}
-
-impl Refusal {
-    fn new(message: impl Into<String>, param: impl Into<String>) -> Self {
-        Self { status: 400, message: message.into(), param: param.into(), code: None }
-    }
-
-    fn code(self, code: &str) -> Self {
-        Self { code: Some(code.to_owned()), ..self }
-    }
-
-    fn reply(&self) -> Reply {
-        let Self { status, message, param, code } = self;
-        let error = json!({ "message": message, "type": "invalid_request_error", "param": param,
-            "code": code });
-        Reply::error(*status, json!({ "error": error }).to_string())
-    }
-}
-
 /// Returns the items of each reply so far, in their final form.
 fn issued(given: &[Vec<u8>]) -> Vec<Vec<Value>> {
     let items = |body: &Vec<u8>| {
-        let text = String::from_utf8_lossy(body).into_owned();
-        let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
-        let events = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        let events = events(body).into_iter();
         let ends = events.filter(|event| event["type"] == "response.output_item.done");
         ends.map(|event| event["item"].clone()).collect()
     };
@@ -117,14 +109,17 @@ struct Request<'a> {
 
 impl Request<'_> {
     fn check(&self) -> Result<(), Refusal> {
-        let body = self.body.as_object().expect("a request is an object");
+        let body = object(self.body, "body")?;
         known(body, FIELDS, "")?;
+        required(body, &["model", "input"], "")?;
         self.check_settings(body)?;
         for (n, tool) in array(&self.body["tools"]).iter().enumerate() {
             check_tool(tool, n)?;
         }
-        let items = array(&self.body["input"]);
-        let items: Vec<_> = items.iter().map(|item| item.as_object().expect("an item")).collect();
+        let items = array(&self.body["input"]).iter().enumerate();
+        let items: Vec<_> = items
+            .map(|(n, item)| object(item, &format!("input[{n}]")))
+            .collect::<Result<_, _>>()?;
         for (n, item) in items.iter().enumerate() {
             check_item(item, &format!("input[{n}]"))?;
         }
@@ -134,14 +129,19 @@ impl Request<'_> {
     }
 
     fn check_settings(&self, body: &Map<String, Value>) -> Result<(), Refusal> {
-        let model = body["model"].as_str().expect("a model");
-        assert_eq!((&body["stream"], &body["store"]), (&json!(true), &json!(false)));
+        // The words of the server of ChatGPT, which keeps nothing and only streams, as this one.
+        for (name, needed) in [("store", false), ("stream", true)] {
+            if field(body, name) != &Value::Bool(needed) {
+                return Err(Refusal::new(format!("{name} must be set to {needed}"), name));
+            }
+        }
+        let model = text(body, "model");
         if let Some(key) = body.get("prompt_cache_key").and_then(Value::as_str) {
             longest(key, 64, "prompt_cache_key")?;
         }
         for include in array(&self.body["include"]) {
-            if include != "reasoning.encrypted_content" {
-                return Err(Refusal::new(format!("Invalid value: {include}"), "include"));
+            if !include.as_str().is_some_and(|include| INCLUDES.contains(&include)) {
+                return Err(Refusal::value(include, "include"));
             }
         }
         check_text(&self.body["text"])?;
@@ -158,9 +158,7 @@ impl Request<'_> {
         }
         match reasoning.get("summary").map(|it| it.as_str().unwrap_or_default()) {
             None | Some("auto" | "concise" | "detailed") => Ok(()),
-            Some(other) => {
-                Err(Refusal::new(format!("Invalid value: '{other}'."), "reasoning.summary"))
-            }
+            Some(_) => Err(Refusal::value(&reasoning["summary"], "reasoning.summary")),
         }
     }
 
@@ -181,14 +179,16 @@ impl Request<'_> {
                     "Item with id '{id}' not found. Items are not persisted when `store` is set to \
                      false."
                 );
-                return Err(Refusal { status: 404, ..Refusal::new(message, "input") });
+                return Err(Refusal::new(message, "input").status(404));
             };
             let issued = &self.issued[reply];
             if issued[at].as_object() != Some(*item) {
                 let message = "The encrypted content could not be verified.";
                 return Err(Refusal::new(message, "input").code("invalid_encrypted_content"));
             }
-            assert!((reply, at) >= last, "{id} is out of order");
+            if (reply, at) < last {
+                return Err(Refusal::new(format!("Item '{id}' is out of order."), "input"));
+            }
             last = (reply, at);
             let before = at.checked_sub(1).map(|before| &issued[before]);
             let reasoning = before.filter(|before| before["type"] == "reasoning");
@@ -210,18 +210,22 @@ impl Request<'_> {
 }
 
 /// Refuses a format of the answer that is none, and a strict schema with what no strict schema has.
-fn check_text(text: &Value) -> Result<(), Refusal> {
-    let Some(text) = text.as_object() else { return Ok(()) };
-    known(text, &["format", "verbosity"], "text.")?;
-    let Some(format) = text.get("format").and_then(Value::as_object) else { return Ok(()) };
+fn check_text(config: &Value) -> Result<(), Refusal> {
+    let Some(config) = config.as_object() else { return Ok(()) };
+    known(config, &["format", "verbosity"], "text.")?;
+    let Some(format) = config.get("format").and_then(Value::as_object) else { return Ok(()) };
     known(format, &["type", "name", "description", "schema", "strict"], "text.format.")?;
-    if format["type"] != "json_schema"
-        || !format["schema"].is_object()
-        || !format["name"].is_string()
+    if text(format, "type") == "text" {
+        return Ok(());
+    }
+    let schema = field(format, "schema");
+    if text(format, "type") != "json_schema"
+        || !schema.is_object()
+        || !field(format, "name").is_string()
     {
         return Err(Refusal::new("Invalid value: 'text.format'.", "text.format"));
     }
-    if format["strict"] != true || is_strict(&format["schema"]) {
+    if field(format, "strict") != &json!(true) || is_strict(schema) {
         return Ok(());
     }
     let message = "Invalid schema for response_format 'answer': In context=(), 'additionalProperties' is \
@@ -240,23 +244,27 @@ fn is_strict(schema: &Value) -> bool {
 }
 
 fn check_tool(tool: &Value, n: usize) -> Result<(), Refusal> {
-    let tool = tool.as_object().expect("a tool");
+    let at = format!("tools[{n}]");
+    let within = format!("{at}.");
+    let tool = object(tool, &at)?;
     if kind(tool) == "custom" {
-        known(tool, &["type", "name", "description", "format"], &format!("tools[{n}]."))?;
-        let format = tool["format"].as_object().expect("a format");
-        let within = format!("tools[{n}].format.");
-        known(format, &["type", "syntax", "definition"], &within)?;
-        assert_eq!((&format["type"], &format["syntax"]), (&json!("grammar"), &json!("lark")));
-        return pattern(tool["name"].as_str().unwrap_or_default(), &format!("tools[{n}].name"));
+        known(tool, &["type", "name", "description", "format"], &within)?;
+        let format = object(field(tool, "format"), &format!("{within}format"))?;
+        known(format, &["type", "syntax", "definition"], &format!("{within}format."))?;
+        if text(format, "type") != "grammar" || text(format, "syntax") != "lark" {
+            return Err(Refusal::value(&tool["format"], format!("{within}format")));
+        }
+        return pattern(text(tool, "name"), &format!("{within}name"));
     }
-    let fields = ["type", "name", "description", "parameters", "strict"];
-    known(tool, &fields, &format!("tools[{n}]."))?;
-    pattern(tool["name"].as_str().unwrap_or_default(), &format!("tools[{n}].name"))?;
+    known(tool, &["type", "name", "description", "parameters", "strict"], &within)?;
+    pattern(text(tool, "name"), &format!("{within}name"))?;
     // The API takes a tool without `strict` for `strict: true`, so its schema must follow the strict rules.
-    if tool.get("strict") != Some(&json!(false)) {
+    let schema = field(tool, "parameters");
+    let follows = schema["type"] == "object" && is_strict(schema);
+    if field(tool, "strict") != &json!(false) && !follows {
         let message =
             "Invalid schema for function: 'additionalProperties' is required to be false.";
-        return Err(Refusal::new(message, format!("tools[{n}].parameters")));
+        return Err(Refusal::new(message, format!("{within}parameters")));
     }
     Ok(())
 }
@@ -264,47 +272,39 @@ fn check_tool(tool: &Value, n: usize) -> Result<(), Refusal> {
 fn check_item(item: &Map<String, Value>, at: &str) -> Result<(), Refusal> {
     let within = format!("{at}.");
     match kind(item) {
-        "message" => {
-            known(item, &["type", "role", "content", "id", "status", "phase"], &within)?;
-            let role = item["role"].as_str().expect("a role");
-            if item["content"].as_str().is_some_and(|text| !text.is_empty()) {
-                return Ok(());
-            }
-            if role == "assistant" {
-                required(item, &["id", "status"], &within)?;
-            }
-            let allowed: &[&str] = match role {
-                "assistant" => &["output_text", "refusal"],
-                _ => &["input_text", "input_image", "input_file"],
-            };
-            parts(&item["content"], allowed, &format!("{at}.content"))
-        }
+        "message" => check_message(item, at),
         "reasoning" => {
             let fields = ["type", "id", "summary", "content", "encrypted_content", "status"];
             known(item, &fields, &within)?;
-            assert!(item["summary"].is_array() && item["id"].is_string(), "{at} is not whole");
-            let encrypted = item.get("encrypted_content").and_then(Value::as_str);
-            assert!(encrypted.is_some_and(|it| !it.is_empty()), "{at} cannot be known");
-            Ok(())
+            required(item, &["id", "summary"], &within)?;
+            if text(item, "encrypted_content").is_empty() {
+                let message = format!(
+                    "Item with id '{}' not found. Items are not persisted when `store` is set to false.",
+                    text(item, "id")
+                );
+                return Err(Refusal::new(message, "input").status(404));
+            }
+            match &item["summary"] {
+                Value::Array(_) => Ok(()),
+                _ => Err(Refusal::kind("an array", format!("{within}summary"))),
+            }
         }
         "function_call" => {
             known(item, &["type", "id", "call_id", "name", "arguments", "status"], &within)?;
-            longest(item["call_id"].as_str().expect("an id"), 64, &format!("{at}.call_id"))?;
-            pattern(item["call_id"].as_str().unwrap(), &format!("{at}.call_id"))?;
-            pattern(item["name"].as_str().expect("a name"), &format!("{at}.name"))?;
-            let arguments = item["arguments"].as_str().expect("arguments are text");
-            assert!(serde_json::from_str::<Map<String, Value>>(arguments).is_ok(), "{arguments}");
-            Ok(())
+            check_call(item, "arguments", &within)?;
+            let arguments = text(item, "arguments");
+            match serde_json::from_str::<Map<String, Value>>(arguments) {
+                Ok(_) => Ok(()),
+                Err(_) => Err(Refusal::value(&item["arguments"], format!("{within}arguments"))),
+            }
         }
         "custom_tool_call" => {
             known(item, &["type", "id", "call_id", "name", "input"], &within)?;
-            longest(item["call_id"].as_str().expect("an id"), 64, &format!("{at}.call_id"))?;
-            pattern(item["name"].as_str().expect("a name"), &format!("{at}.name"))?;
-            assert!(item["input"].is_string(), "{at} has no input");
-            Ok(())
+            check_call(item, "input", &within)
         }
         "function_call_output" | "custom_tool_call_output" => {
             known(item, &["type", "call_id", "output"], &within)?;
+            required(item, &["call_id", "output"], &within)?;
             match &item["output"] {
                 Value::String(_) => Ok(()),
                 output => {
@@ -313,17 +313,49 @@ fn check_item(item: &Map<String, Value>, at: &str) -> Result<(), Refusal> {
                 }
             }
         }
-        other => Err(Refusal::new(format!("Invalid value: '{other}'."), format!("{at}.type"))),
+        _ => Err(Refusal::value(field(item, "type"), format!("{at}.type"))),
     }
 }
 
+fn check_message(item: &Map<String, Value>, at: &str) -> Result<(), Refusal> {
+    let within = format!("{at}.");
+    known(item, &["type", "role", "content", "id", "status", "phase"], &within)?;
+    required(item, &["role", "content"], &within)?;
+    let role = text(item, "role");
+    if !["assistant", "user", "system", "developer"].contains(&role) {
+        return Err(Refusal::value(&item["role"], format!("{at}.role")));
+    }
+    if !text(item, "content").is_empty() {
+        return Ok(());
+    }
+    if role == "assistant" {
+        required(item, &["id", "status"], &within)?;
+    }
+    let allowed: &[&str] = match role {
+        "assistant" => &["output_text", "refusal"],
+        _ => &["input_text", "input_image", "input_file"],
+    };
+    parts(&item["content"], allowed, &format!("{at}.content"))
+}
+
+/// Checks a call, whose arguments are the text in the field `content`.
+fn check_call(item: &Map<String, Value>, content: &str, within: &str) -> Result<(), Refusal> {
+    required(item, &["call_id", "name", content], within)?;
+    longest(text(item, "call_id"), 64, &format!("{within}call_id"))?;
+    pattern(text(item, "call_id"), &format!("{within}call_id"))?;
+    pattern(text(item, "name"), &format!("{within}name"))?;
+    if item[content].is_string() {
+        return Ok(());
+    }
+    Err(Refusal::kind("a string", format!("{within}{content}")))
+}
+
 fn parts(parts: &Value, allowed: &[&str], at: &str) -> Result<(), Refusal> {
-    assert!(!array(parts).is_empty(), "{at} is empty");
+    non_empty(parts, at)?;
     for (n, part) in array(parts).iter().enumerate() {
-        let part = part.as_object().expect("a part");
+        let part = object(part, &format!("{at}[{n}]"))?;
         if !allowed.contains(&kind(part)) {
-            let message = format!("Invalid value: '{}'.", kind(part));
-            return Err(Refusal::new(message, format!("{at}[{n}]")));
+            return Err(Refusal::value(field(part, "type"), format!("{at}[{n}]")));
         }
         let fields: &[&str] = match kind(part) {
             "output_text" => &["type", "text", "annotations", "logprobs"],
@@ -347,12 +379,12 @@ fn parts(parts: &Value, allowed: &[&str], at: &str) -> Result<(), Refusal> {
 fn check_order(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
     for (n, item) in items.iter().enumerate().filter(|(_, item)| kind(item) == "reasoning") {
         let is_models = |next: &&Map<String, Value>| match kind(next) {
-            "message" => next["role"] == "assistant",
+            "message" => text(next, "role") == "assistant",
             "reasoning" | "function_call" | "custom_tool_call" => true,
             _ => false,
         };
         if !items.get(n + 1).is_some_and(is_models) {
-            let id = item["id"].as_str().unwrap();
+            let id = text(item, "id");
             let message = format!(
                 "Item '{id}' of type 'reasoning' was provided without its required following item."
             );
@@ -365,7 +397,7 @@ fn check_order(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
 fn check_calls(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
     let ids = |wanted: &str| -> Vec<&str> {
         let of_kind = items.iter().filter(|item| kind(item) == wanted);
-        of_kind.map(|item| item["call_id"].as_str().unwrap()).collect()
+        of_kind.map(|item| text(item, "call_id")).collect()
     };
     for (of, name) in [("function_call", "function call"), ("custom_tool_call", "custom tool call")]
     {
@@ -379,61 +411,6 @@ fn check_calls(items: &[&Map<String, Value>]) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-fn kind(item: &Map<String, Value>) -> &str {
-    item.get("type").and_then(Value::as_str).unwrap_or_default()
-}
-
-fn array(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn known(object: &Map<String, Value>, fields: &[&str], within: &str) -> Result<(), Refusal> {
-    match object.keys().find(|field| !fields.contains(&field.as_str())) {
-        Some(field) => {
-            let param = format!("{within}{field}");
-            let message = format!("Unknown parameter: '{param}'.");
-            Err(Refusal::new(message, param).code("unknown_parameter"))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Refuses an object without a field, as servers do that validate by the types of the client.
-fn required(object: &Map<String, Value>, fields: &[&str], within: &str) -> Result<(), Refusal> {
-    match fields.iter().find(|field| !object.contains_key(**field)) {
-        Some(field) => {
-            let param = format!("{within}{field}");
-            let message = format!("Missing required parameter: '{param}'.");
-            Err(Refusal::new(message, param).code("missing_required_parameter"))
-        }
-        None => Ok(()),
-    }
-}
-
-fn longest(text: &str, most: usize, param: &str) -> Result<(), Refusal> {
-    if text.len() <= most {
-        return Ok(());
-    }
-    let message = format!(
-        "Invalid '{param}': string too long. Expected a string with maximum length {most}, but got a \
-         string with length {} instead.",
-        text.len()
-    );
-    Err(Refusal::new(message, param).code("string_above_max_length"))
-}
-
-fn pattern(text: &str, param: &str) -> Result<(), Refusal> {
-    let valid = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-    if !text.is_empty() && text.len() <= 64 && text.chars().all(valid) {
-        return Ok(());
-    }
-    let message = format!(
-        "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern \
-         '^[a-zA-Z0-9_-]+$'."
-    );
-    Err(Refusal::new(message, param).code("invalid_value"))
 }
 
 #[cfg(test)]
