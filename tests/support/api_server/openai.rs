@@ -13,12 +13,23 @@ pub fn event(json: &Value) -> String {
 
 /// Returns an event with this delta.
 pub fn delta(delta: Value) -> String {
-    event(&json!({ "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] }))
+    chunk(
+        &json!([{ "index": 0, "delta": delta, "logprobs": null, "finish_reason": null }]),
+        &Value::Null,
+    )
 }
 
 /// Returns an event that ends the answer.
 pub fn end(reason: &str) -> String {
-    event(&json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] }))
+    chunk(
+        &json!([{ "index": 0, "delta": {}, "logprobs": null, "finish_reason": reason }]),
+        &Value::Null,
+    )
+}
+
+fn chunk(choices: &Value, usage: &Value) -> String {
+    event(&json!({ "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_795_900_000,
+        "model": "some-model", "choices": choices, "usage": usage }))
 }
 
 /// The last event of a stream.
@@ -38,32 +49,38 @@ pub fn stream(deltas: Vec<Value>, reason: &str) -> Reply {
 
 /// Returns the first answer of a conversation: thinks `I must look`, says `Looking.`, and calls `glob` twice.
 pub fn step() -> Reply {
-    let call = |id: &str, n: u64, arguments: &str| {
-        json!({ "index": n, "id": id,
-        "type": "function", "function": { "name": "glob", "arguments": arguments } })
+    let call = |n: u64, piece: Value| {
+        let mut call = json!({ "index": n });
+        call.as_object_mut().unwrap().extend(piece.as_object().unwrap().clone());
+        json!({ "tool_calls": [call] })
     };
+    let begin = |id: &str| json!({ "id": id, "type": "function", "function": { "name": "glob", "arguments": "" } });
+    let more = |text: &str| json!({ "function": { "arguments": text } });
     let deltas = vec![
+        json!({ "role": "assistant", "content": "" }),
         json!({ "reasoning_content": "I must look" }),
         json!({ "content": "Looking." }),
-        json!({ "tool_calls": [call("c1", 0, "{\"pattern\":\"a\"}")] }),
-        json!({ "tool_calls": [call("c2", 1, "{}")] }),
+        call(0, begin("c1")),
+        call(0, more("{\"pattern\":")),
+        call(0, more("\"a\"}")),
+        call(1, begin("c2")),
+        call(1, more("{}")),
     ];
-    answer(deltas, "tool_calls", (20, 10))
+    answer(deltas, "tool_calls", 20, 10)
 }
 
 /// Returns the last answer of a conversation, `All is well.`
 pub fn last() -> Reply {
-    answer(vec![json!({ "content": "All is well." })], "stop", (30, 5))
+    let begin = json!({ "role": "assistant", "content": "" });
+    answer(vec![begin, json!({ "content": "All is well." })], "stop", 30, 5)
 }
 
-fn answer(deltas: Vec<Value>, reason: &str, (input, output): (u64, u64)) -> Reply {
-    let event = |json: Value| format!("data: {json}\n\n");
-    let deltas = deltas.into_iter().map(|it| event(json!({ "choices": [{ "delta": it }] })));
-    let end = event(json!({ "choices": [{ "delta": {}, "finish_reason": reason }] }));
-    let usage = json!({ "prompt_tokens": input, "completion_tokens": output });
-    let usage = event(json!({ "choices": [], "usage": usage }));
-    let rest = [end, usage, "data: [DONE]\n\n".to_owned()];
-    Reply::stream(deltas.chain(rest).collect::<String>())
+fn answer(deltas: Vec<Value>, reason: &str, input: u64, output: u64) -> Reply {
+    let usage = json!({ "prompt_tokens": input, "completion_tokens": output,
+        "total_tokens": input + output, "prompt_tokens_details": { "cached_tokens": 0 },
+        "completion_tokens_details": { "reasoning_tokens": 0 } });
+    let rest = [end(reason), chunk(&json!([]), &usage), DONE.to_owned()];
+    Reply::stream(deltas.into_iter().map(delta).chain(rest).collect::<String>())
 }
 
 /// Returns an error of the API.

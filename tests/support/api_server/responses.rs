@@ -4,7 +4,7 @@ mod strict;
 
 use serde_json::{Value, json};
 
-use super::{Reply, Server};
+use super::{Reply, Server, fields};
 
 pub use self::strict::check;
 
@@ -26,71 +26,149 @@ pub fn items(items: &[Value]) -> String {
 /// Returns the events of one item: its beginning without content, its content in pieces, and its end.
 pub fn item_events(n: usize, item: &Value) -> String {
     let mut begun = item.clone();
-    let id = item["id"].clone();
-    let mut events = Vec::new();
-    let mut pieces = |name: &str, text: &str| {
-        let chars: Vec<_> = text.chars().collect();
-        for piece in chars.chunks(5) {
-            let piece: String = piece.iter().collect();
-            events.push(json!({ "type": format!("response.{name}.delta"), "item_id": id,
-                "output_index": n, "content_index": 0, "delta": piece }));
-        }
-    };
-    let list = |field: &str| item[field].as_array().cloned().unwrap_or_default();
-    match item["type"].as_str().unwrap() {
+    let content = match item["type"].as_str().unwrap() {
         "message" => {
             begun["content"] = json!([]);
-            for part in list("content") {
-                match part["text"].as_str() {
-                    Some(text) => pieces("output_text", text),
-                    None => pieces("refusal", part["refusal"].as_str().unwrap()),
-                }
-            }
+            begun["status"] = json!("in_progress");
+            listed(item, "content").iter().enumerate().flat_map(message_part).collect()
         }
         "reasoning" => {
             begun["summary"] = json!([]);
             begun["encrypted_content"] = json!("not whole");
-            for (summary, part) in list("summary").iter().enumerate() {
-                let text = part["text"].as_str().unwrap();
-                let added = json!({ "type": "response.reasoning_summary_part.added",
-                    "item_id": id, "output_index": n, "summary_index": summary, "part": part });
-                events.push(added);
-                let piece = json!({ "type": "response.reasoning_summary_text.delta",
-                    "item_id": id, "output_index": n, "summary_index": summary, "delta": text });
-                events.push(piece);
-            }
+            listed(item, "summary").iter().enumerate().flat_map(summary_part).collect()
         }
         "function_call" => {
             begun["arguments"] = json!("");
-            pieces("function_call_arguments", item["arguments"].as_str().unwrap());
+            begun["status"] = json!("in_progress");
+            let arguments = item["arguments"].as_str().unwrap();
+            let done = json!({ "name": item["name"], "arguments": arguments });
+            pieces("function_call_arguments", &json!({}), arguments, done)
         }
-        _ => {}
-    }
+        "custom_tool_call" => {
+            begun["input"] = json!("");
+            let input = item["input"].as_str().unwrap();
+            pieces("custom_tool_call_input", &json!({}), input, json!({ "input": input }))
+        }
+        _ => Vec::new(),
+    };
     let added = json!({ "type": "response.output_item.added", "output_index": n, "item": begun });
     let done = json!({ "type": "response.output_item.done", "output_index": n, "item": item });
-    [added].iter().chain(&events).chain([&done]).map(event).collect()
+    let place = json!({ "item_id": item["id"], "output_index": n });
+    let content = content.into_iter().map(|event| merged(event, &place));
+    [added].into_iter().chain(content).chain([done]).map(|json| event(&json)).collect()
+}
+
+fn listed(item: &Value, field: &str) -> Vec<Value> {
+    item[field].as_array().cloned().unwrap_or_default()
+}
+
+/// Returns the events of a part of a message.
+fn message_part((at, part): (usize, &Value)) -> Vec<Value> {
+    let place = json!({ "content_index": at });
+    let (field, name, more) = if part["type"] == "refusal" {
+        ("refusal", "refusal", json!({}))
+    } else {
+        ("text", "output_text", json!({ "logprobs": [] }))
+    };
+    let text = part[field].as_str().unwrap();
+    let events = pieces(name, &merged(more, &place), text, json!({ field: text }));
+    enclosed("content_part", &place, part, field, events)
+}
+
+/// Returns the events of a part of the summary of reasoning.
+fn summary_part((at, part): (usize, &Value)) -> Vec<Value> {
+    let place = json!({ "summary_index": at });
+    let text = part["text"].as_str().unwrap();
+    let events = pieces("reasoning_summary_text", &place, text, json!({ "text": text }));
+    enclosed("reasoning_summary_part", &place, part, "text", events)
+}
+
+/// Returns events between the beginning of a part, whose text in `field` is still empty, and its end.
+fn enclosed(
+    name: &str,
+    place: &Value,
+    part: &Value,
+    field: &str,
+    events: Vec<Value>,
+) -> Vec<Value> {
+    let mut begun = part.clone();
+    begun[field] = json!("");
+    let edge = |edge: &str, part: &Value| {
+        merged(json!({ "type": format!("response.{name}.{edge}"), "part": part }), place)
+    };
+    [edge("added", &begun)].into_iter().chain(events).chain([edge("done", part)]).collect()
+}
+
+/// Returns the events of a text in pieces, and the event of its end with the fields of `done`.
+fn pieces(name: &str, place: &Value, text: &str, done: Value) -> Vec<Value> {
+    let chars: Vec<_> = text.chars().collect();
+    let deltas = chars.chunks(5).map(|piece| {
+        let piece: String = piece.iter().collect();
+        merged(json!({ "type": format!("response.{name}.delta"), "delta": piece }), place)
+    });
+    let done = merged(merged(json!({ "type": format!("response.{name}.done") }), place), &done);
+    deltas.chain([done]).collect()
+}
+
+fn merged(mut object: Value, more: &Value) -> Value {
+    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    object
 }
 
 /// Returns the event that ends an answer: `completed` or `incomplete`.
 pub fn end(kind: &str, more: Value) -> String {
-    let mut response = json!({ "object": "response", "status": kind, "output": [], "usage": {
-        "input_tokens": 40, "input_tokens_details": { "cached_tokens": 8, "cache_write_tokens": 2 },
-        "output_tokens": 10, "output_tokens_details": { "reasoning_tokens": 4 },
-        "total_tokens": 50,
-    } });
-    response.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let response = merged(json!({ "usage": detailed_usage() }), &more);
+    let response = merged(response_object(kind), &response);
     event(&json!({ "type": format!("response.{kind}"), "response": response }))
+}
+
+fn response_object(status: &str) -> Value {
+    json!({ "id": "resp_1", "object": "response", "created_at": 1_795_900_000, "status": status,
+        "error": null, "incomplete_details": null, "instructions": null, "metadata": {},
+        "model": "gpt-6-sol-2026-09-22", "output": [], "parallel_tool_calls": true, "store": false,
+        "tool_choice": "auto", "tools": [], "usage": null })
+}
+
+/// Returns the usage of an answer for which a part of the prompt was in the cache, and the model has thought.
+fn detailed_usage() -> Value {
+    let mut usage = usage(40, 10);
+    usage["input_tokens_details"] = json!({ "cached_tokens": 8, "cache_write_tokens": 2 });
+    usage["output_tokens_details"] = json!({ "reasoning_tokens": 4 });
+    usage
+}
+
+fn usage(input: u64, output: u64) -> Value {
+    json!({
+        "input_tokens": input,
+        "input_tokens_details": { "cached_tokens": 0, "cache_write_tokens": 0 },
+        "output_tokens": output,
+        "output_tokens_details": { "reasoning_tokens": 0 },
+        "total_tokens": input + output,
+    })
 }
 
 /// Returns a whole answer with these items.
 pub fn answer(list: &[Value]) -> Reply {
-    Reply::stream(items(list) + &end("completed", json!({})))
+    whole(list, &detailed_usage())
 }
 
 /// Returns an answer of these items. `input` and `output` are numbers of tokens.
 pub fn answer_of(list: &[Value], input: u64, output: u64) -> Reply {
-    let usage = json!({ "input_tokens": input, "output_tokens": output });
-    Reply::stream(items(list) + &end("completed", json!({ "usage": usage })))
+    whole(list, &usage(input, output))
+}
+
+fn whole(list: &[Value], usage: &Value) -> Reply {
+    let begun = ["created", "in_progress"].map(|name| {
+        event(&json!({ "type": format!("response.{name}"), "response": response_object("in_progress") }))
+    });
+    let done = end("completed", json!({ "output": list, "usage": usage }));
+    let stream = begun.concat() + &items(list) + &done;
+    let events = fields::events(stream.as_bytes()).into_iter().enumerate();
+    let numbered = events.map(|(n, event)| {
+        let event = merged(event, &json!({ "sequence_number": n }));
+        format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())
+    });
+    Reply::stream(numbered.collect::<String>())
 }
 
 /// Returns a message of the model; `phase` is `commentary` or `final_answer`.
@@ -120,11 +198,17 @@ pub fn text(text: &str) -> Reply {
 
 /// Returns the first answer of a conversation: thinks `I must look`, says `Looking.`, and calls `glob` twice.
 pub fn step() -> Reply {
+    step_with("glob", r#"{"pattern":"a"}"#)
+}
+
+/// Returns the first answer of a conversation, which calls another tool: with these arguments, and without any.
+pub fn step_with(tool: &str, arguments: &str) -> Reply {
+    let named = |call: Value| merged(call, &json!({ "name": tool }));
     let step = [
         reasoning("rs_1", "c2lnbmVk", "I must look"),
         message("msg_1", "Looking.", "commentary"),
-        call("fc_1", "c1", "{\"pattern\":\"a\"}"),
-        call("fc_2", "c2", "{}"),
+        named(call("fc_1", "c1", arguments)),
+        named(call("fc_2", "c2", "{}")),
     ];
     answer_of(&step, 20, 10)
 }
