@@ -1,8 +1,12 @@
 //! The Messages API of Anthropic: answers in its own words.
 
+mod strict;
+
 use serde_json::{Value, json};
 
 use super::Reply;
+
+pub use self::strict::check;
 
 /// Returns an answer of these blocks as some servers send it, all in its first event. `input` and `output`: numbers of
 /// tokens.

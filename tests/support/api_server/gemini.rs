@@ -1,8 +1,12 @@
 //! The Gemini API: answers in its own words.
 
+mod strict;
+
 use serde_json::{Value, json};
 
 use super::Reply;
+
+pub use self::strict::check;
 
 /// Returns the first answer of a conversation: thinks `I must look`, says `Looking.`, and calls `glob` twice.
 pub fn step() -> Reply {

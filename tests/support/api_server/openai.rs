@@ -1,10 +1,13 @@
 //! Chat completions: answers in their own words.
 
 pub(super) mod refusal;
+mod strict;
 
 use serde_json::{Value, json};
 
 use super::{Reply, Server};
+
+pub use self::strict::check;
 
 /// Returns an event.
 pub fn event(json: &Value) -> String {

@@ -35,7 +35,7 @@ pub(super) const WIRES: &[Wire] = &[
         name: "gemini",
         model: gemini_model,
         pages: Vec::new,
-        check: None,
+        check: Some(gemini::check),
         step: gemini::step,
         last: gemini::last,
     },
@@ -43,7 +43,7 @@ pub(super) const WIRES: &[Wire] = &[
         name: "openai",
         model: |server| openai_model("openai:some/model-7b", server),
         pages: Vec::new,
-        check: None,
+        check: Some(openai::check),
         step: openai::step,
         last: openai::last,
     },
@@ -59,7 +59,7 @@ pub(super) const WIRES: &[Wire] = &[
         name: "anthropic",
         model: anthropic_model,
         pages: Vec::new,
-        check: None,
+        check: Some(anthropic::check),
         step: anthropic::step,
         last: anthropic::last,
     },
@@ -86,7 +86,7 @@ pub(super) const WIRES: &[Wire] = &[
         name: "anthropic",
         model: anthropic_model,
         pages: Vec::new,
-        check: None,
+        check: Some(anthropic::check),
         step: || {
             let call = |id: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": "glob", "input": input });
             let list = json!([
