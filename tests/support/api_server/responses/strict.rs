@@ -17,6 +17,8 @@ const FIELDS: &[&str] = &[
     "access_programs",
     "background",
     "background_options",
+    // Not in the types, but codex sends it.
+    "client_metadata",
     "context_management",
     "conversation",
     "image",
@@ -50,6 +52,24 @@ const FIELDS: &[&str] = &[
     "user",
 ];
 
+/// Types of tools that the server runs, or whose form it sets.
+const SERVER_TOOLS: &[&str] = &[
+    "apply_patch",
+    "code_interpreter",
+    "computer",
+    "computer_use_preview",
+    "file_search",
+    "image_generation",
+    "local_shell",
+    "mcp",
+    "programmatic_tool_calling",
+    "shell",
+    "tool_search",
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+];
 /// What can be asked for beside the answer.
 const INCLUDES: &[&str] = &[
     "code_interpreter_call.outputs",
@@ -114,7 +134,7 @@ impl Request<'_> {
         required(body, &["model", "input"], "")?;
         self.check_settings(body)?;
         for (n, tool) in array(&self.body["tools"]).iter().enumerate() {
-            check_tool(tool, n)?;
+            check_tool(tool, &format!("tools[{n}]"))?;
         }
         let items = array(&self.body["input"]).iter().enumerate();
         let items: Vec<_> = items
@@ -166,10 +186,21 @@ impl Request<'_> {
     fn check_ids(&self, items: &[&Map<String, Value>]) -> Result<(), Refusal> {
         let mut seen = HashSet::new();
         let mut last = (0, 0);
-        for item in items {
+        for (n, item) in items.iter().enumerate() {
             let Some(id) = item.get("id").and_then(Value::as_str) else { continue };
             if !seen.insert(id) {
                 return Err(Refusal::new(format!("Duplicate item found with id {id}."), "input"));
+            }
+            // Clients may give ids to their own items, as codex does.
+            let own = match kind(item) {
+                "message" if text(item, "role") != "assistant" => Some("msg"),
+                "function_call_output" => Some("fc"),
+                "custom_tool_call_output" => Some("ctc"),
+                _ => None,
+            };
+            if let Some(begin) = own {
+                own_id(id, begin, n)?;
+                continue;
             }
             let place = self.issued.iter().enumerate().find_map(|(reply, issued)| {
                 Some((reply, issued.iter().position(|it| it["id"] == id)?))
@@ -182,7 +213,7 @@ impl Request<'_> {
                 return Err(Refusal::new(message, "input").status(404));
             };
             let issued = &self.issued[reply];
-            if issued[at].as_object() != Some(*item) {
+            if issued[at].as_object().map(without_nulls) != Some(without_nulls(item)) {
                 let message = "The encrypted content could not be verified.";
                 return Err(Refusal::new(message, "input").code("invalid_encrypted_content"));
             }
@@ -207,6 +238,22 @@ impl Request<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the fields of an item that have a value: codex sends back `content: null` where the item had no content.
+fn without_nulls(item: &Map<String, Value>) -> Map<String, Value> {
+    let fields = item.iter().filter(|(_, value)| !value.is_null());
+    fields.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Refuses an id by which the kind of an item cannot be told.
+fn own_id(id: &str, begin: &str, n: usize) -> Result<(), Refusal> {
+    if id.starts_with(begin) {
+        return Ok(());
+    }
+    let param = format!("input[{n}].id");
+    let message = format!("Invalid '{param}': '{id}'. Expected an ID that begins with '{begin}'.");
+    Err(Refusal::new(message, param).code("invalid_value"))
 }
 
 /// Refuses a format of the answer that is none, and a strict schema with what no strict schema has.
@@ -243,20 +290,54 @@ fn is_strict(schema: &Value) -> bool {
     (schema["type"] != "object" || closed) && inside.into_iter().all(is_strict)
 }
 
-fn check_tool(tool: &Value, n: usize) -> Result<(), Refusal> {
-    let at = format!("tools[{n}]");
+fn check_tool(tool: &Value, at: &str) -> Result<(), Refusal> {
     let within = format!("{at}.");
-    let tool = object(tool, &at)?;
-    if kind(tool) == "custom" {
-        known(tool, &["type", "name", "description", "format"], &within)?;
-        let format = object(field(tool, "format"), &format!("{within}format"))?;
-        known(format, &["type", "syntax", "definition"], &format!("{within}format."))?;
-        if text(format, "type") != "grammar" || text(format, "syntax") != "lark" {
-            return Err(Refusal::value(&tool["format"], format!("{within}format")));
+    let tool = object(tool, at)?;
+    match kind(tool) {
+        "function" => check_function(tool, &within),
+        "custom" => {
+            let fields = [
+                "type",
+                "name",
+                "description",
+                "format",
+                "allowed_callers",
+                "async",
+                "defer_loading",
+            ];
+            known(tool, &fields, &within)?;
+            let format = object(field(tool, "format"), &format!("{within}format"))?;
+            known(format, &["type", "syntax", "definition"], &format!("{within}format."))?;
+            if text(format, "type") != "grammar" || text(format, "syntax") != "lark" {
+                return Err(Refusal::value(&tool["format"], format!("{within}format")));
+            }
+            pattern(text(tool, "name"), &format!("{within}name"))
         }
-        return pattern(text(tool, "name"), &format!("{within}name"));
+        "namespace" => {
+            known(tool, &["type", "name", "description", "tools"], &within)?;
+            pattern(text(tool, "name"), &format!("{within}name"))?;
+            let tools = array(field(tool, "tools")).iter().enumerate();
+            let mut tools = tools.map(|(n, tool)| check_tool(tool, &format!("{at}.tools[{n}]")));
+            tools.find(Result::is_err).unwrap_or(Ok(()))
+        }
+        other if SERVER_TOOLS.contains(&other) => Ok(()),
+        _ => Err(Refusal::value(field(tool, "type"), format!("{within}type"))),
     }
-    known(tool, &["type", "name", "description", "parameters", "strict"], &within)?;
+}
+
+fn check_function(tool: &Map<String, Value>, within: &str) -> Result<(), Refusal> {
+    let fields = [
+        "type",
+        "name",
+        "description",
+        "parameters",
+        "strict",
+        "allowed_callers",
+        "async",
+        "defer_loading",
+        "output_schema",
+    ];
+    known(tool, &fields, within)?;
     pattern(text(tool, "name"), &format!("{within}name"))?;
     // The API takes a tool without `strict` for `strict: true`, so its schema must follow the strict rules.
     let schema = field(tool, "parameters");
@@ -303,7 +384,7 @@ fn check_item(item: &Map<String, Value>, at: &str) -> Result<(), Refusal> {
             check_call(item, "input", &within)
         }
         "function_call_output" | "custom_tool_call_output" => {
-            known(item, &["type", "call_id", "output"], &within)?;
+            known(item, &["type", "call_id", "output", "id", "status"], &within)?;
             required(item, &["call_id", "output"], &within)?;
             match &item["output"] {
                 Value::String(_) => Ok(()),
@@ -500,5 +581,25 @@ mod tests {
             body["tools"][0]["strict"] = json!(false);
         };
         refuses(strict, "Unknown parameter: 'tools[0].strict'");
+    }
+
+    #[test]
+    fn the_stand_in_accepts_what_other_clients_send() {
+        refuses(|body| body["input"][0]["id"] = json!("msg_own"), "");
+        refuses(|body| body["input"][0]["id"] = json!("own"), "an ID that begins with 'msg'");
+        refuses(|body| body["input"][3]["id"] = json!("fc_own"), "");
+        refuses(|body| body["input"][1]["content"] = Value::Null, "");
+        let tools = |body: &mut Value| {
+            let inner = body["tools"].take();
+            body["tools"] = json!([{ "type": "web_search" },
+                { "type": "namespace", "name": "n", "description": "", "tools": inner }]);
+        };
+        refuses(tools, "");
+        refuses(|body| body["tools"][0]["type"] = json!("magic"), "Invalid value: 'magic'");
+        let inside = |body: &mut Value| {
+            tools(body);
+            body["tools"][1]["tools"][0]["name"] = json!("a.b");
+        };
+        refuses(inside, "tools[1].tools[0].name");
     }
 }
