@@ -4,3 +4,4 @@ mod anthropic;
 mod local;
 mod openai;
 mod responses;
+mod strict;
