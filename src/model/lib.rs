@@ -26,6 +26,7 @@ pub mod server_name;
 pub mod tokens;
 pub mod vertex;
 
+mod answer_size;
 mod chat;
 mod emit;
 mod http;

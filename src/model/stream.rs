@@ -13,7 +13,6 @@ use super::emit::Emitter;
 use super::http;
 use super::options::RequestOptions;
 use super::retry::RequestFailure;
-use super::words::too_big;
 use super::{Chunk, Error};
 use tandem_content::sse::{Events, SseError};
 
@@ -77,9 +76,10 @@ impl From<RequestFailure> for StreamError {
 impl From<SseError> for StreamError {
     fn from(broken: SseError) -> Self {
         Self::Failed(match broken {
-            SseError::TooLong(max) => {
-                RequestFailure::terminal(too_big("An event of the answer", max, "event-bytes"))
-            }
+            SseError::TooLong(max) => RequestFailure::terminal(Error::BadAnswer(format!(
+                "An event of the answer is bigger than {} MiB, and was dropped. Ask for less at once.",
+                max >> 20
+            ))),
             SseError::Cut => broke_off(),
         })
     }

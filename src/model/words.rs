@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::Error;
-
 /// Maximum length in bytes of an excerpt.
 const EXCERPT_BYTES: usize = 600;
 
@@ -28,15 +26,6 @@ pub(super) fn shortened(message: &str, max: usize) -> String {
         }
     }
     short
-}
-
-/// Returns the error for data of more than `max` bytes. `limit` is the name of this limit for `--limit`.
-pub(super) fn too_big(what: &str, max: usize, limit: &str) -> Error {
-    let mib = max.div_ceil(1 << 20);
-    Error::BadAnswer(format!(
-        "{what} is bigger than {mib} MiB, and was dropped. Ask for less at once, or allow more with \
-         `--limit {limit}=BYTES`."
-    ))
 }
 
 /// Writes a sentence with the server's reason, and with the server's explanation if there is one.

@@ -8,13 +8,9 @@ use serde_json::{Value, json};
 use super::block::{Block, BlockKind};
 use super::messages::BACKEND_NAME;
 use super::wire::{Counts, Delta, Message, Raw, Stop, StreamEvent};
-use crate::retry::RequestFailure;
+use crate::answer_size::{AnswerSize, json_values};
 use crate::stream::{Assemble, StreamError};
-use crate::words::too_big;
 use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
-
-/// Approximate memory of one JSON value, in bytes.
-const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -24,9 +20,7 @@ pub(super) struct AnthropicAnswer {
     open: HashMap<u64, usize>,
     /// Number of blocks that came in earlier responses.
     kept: usize,
-    /// Approximate memory of the answer, in bytes.
-    size: usize,
-    max_size: usize,
+    size: AnswerSize,
     /// `true` once a chunk has been emitted.
     shown: bool,
     stop: Stop,
@@ -46,11 +40,11 @@ impl Assemble for AnthropicAnswer {
         let before = out.len();
         match event {
             StreamEvent::MessageStart { message } | StreamEvent::Message(message) => {
-                self.grow(data.len() + values(data))?;
+                self.size.add(data.len(), json_values(data))?;
                 self.begin_message(message, out);
             }
             StreamEvent::ContentBlockStart { index, content_block } => {
-                self.grow(data.len() + values(data))?;
+                self.size.add(data.len(), json_values(data))?;
                 self.begin(index, content_block, out);
             }
             StreamEvent::ContentBlockDelta { index, delta } => self.add(index, delta, out)?,
@@ -75,7 +69,7 @@ impl Assemble for AnthropicAnswer {
 
     fn rewind(&mut self) -> Option<Vec<Chunk>> {
         let shown = self.shown;
-        *self = Self::new(self.max_size);
+        *self = Self::new(self.size.max());
         shown.then(Vec::new)
     }
 }
@@ -83,7 +77,7 @@ impl Assemble for AnthropicAnswer {
 impl AnthropicAnswer {
     /// Returns an empty answer that may take up `max_size` bytes of memory.
     pub(super) fn new(max_size: usize) -> Self {
-        Self { max_size, ..Self::default() }
+        Self { size: AnswerSize::new(max_size), ..Self::default() }
     }
 
     /// Adds the first content of a message, if it has any.
@@ -121,16 +115,17 @@ impl AnthropicAnswer {
         delta: Delta,
         out: &mut Vec<Chunk>,
     ) -> Result<(), StreamError> {
-        self.grow(match &delta {
-            Delta::Text { text } => text.len(),
-            Delta::Thinking { thinking } => thinking.len(),
-            Delta::Signature { signature } => signature.len(),
+        let (bytes, values) = match &delta {
+            Delta::Text { text } => (text.len(), 0),
+            Delta::Thinking { thinking } => (thinking.len(), 0),
+            Delta::Signature { signature } => (signature.len(), 0),
             Delta::InputJson { partial_json } => {
-                partial_json.len() + values(partial_json.as_bytes())
+                (partial_json.len(), json_values(partial_json.as_bytes()))
             }
-            Delta::Citation { citation } => values(citation.to_string().as_bytes()),
-            Delta::Other => 0,
-        })?;
+            Delta::Citation { citation } => (0, json_values(citation.to_string().as_bytes())),
+            Delta::Other => (0, 0),
+        };
+        self.size.add(bytes, values)?;
         let mut found = self.find(index);
         // Text without an open block begins a block of its own.
         if found.is_none() && matches!(delta, Delta::Text { .. }) {
@@ -162,15 +157,6 @@ impl AnthropicAnswer {
             Some(index) => self.open.get(&index).copied(),
             None => self.blocks.len().checked_sub(1).filter(|last| *last >= self.kept),
         }
-    }
-
-    fn grow(&mut self, size: usize) -> Result<(), StreamError> {
-        self.size += size;
-        if self.size > self.max_size {
-            let error = too_big("The model's answer", self.max_size, "answer-bytes");
-            return Err(RequestFailure::terminal(error).into());
-        }
-        Ok(())
     }
 
     /// Returns the server's reason for the end of the answer.
@@ -232,11 +218,6 @@ impl AnthropicAnswer {
 
 fn text_begins() -> Raw {
     [("type".to_owned(), json!("text"))].into_iter().collect()
-}
-
-/// Estimates the additional memory in bytes of parsed JSON.
-fn values(json: &[u8]) -> usize {
-    (1 + memchr::memchr_iter(b',', json).count()) * JSON_VALUE_BYTES
 }
 
 /// Returns the failure for data that is not an event. Some gateways send errors without the type of an event.

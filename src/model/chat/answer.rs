@@ -5,12 +5,9 @@ use serde_json::{Map, Value};
 use super::calls::Calls;
 use super::echo::{AnswerSource, Echo};
 use super::think::{self, Splitter};
-use crate::retry::RequestFailure;
-use crate::words::{is_visible, too_big};
+use crate::answer_size::AnswerSize;
+use crate::words::is_visible;
 use crate::{Chunk, Native, Usage};
-
-/// Approximate memory of one JSON value, in bytes.
-const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -25,9 +22,7 @@ pub(crate) struct ChatAnswer {
     finish: Option<String>,
     /// `true` once the server has announced that it will send nothing more.
     over: bool,
-    /// Approximate memory of the answer, in bytes.
-    size: usize,
-    max_size: usize,
+    pub(crate) size: AnswerSize,
     /// `true` once a chunk of the answer has been passed on to the caller, which may have shown it to a person.
     shown: bool,
     /// Tokens used, as far as known.
@@ -37,21 +32,7 @@ pub(crate) struct ChatAnswer {
 impl ChatAnswer {
     /// Returns an empty answer that may take up `max_size` bytes of memory.
     pub(crate) fn new(max_size: usize) -> Self {
-        Self { max_size, ..Self::default() }
-    }
-
-    /// Adds received data to the answer's size: its bytes, and its JSON values, which take up more memory than their
-    /// bytes. Returns an error if the answer is too big.
-    pub(crate) fn grow(&mut self, bytes: usize, values: usize) -> Result<(), RequestFailure> {
-        self.size = self.size.saturating_add(bytes + values * JSON_VALUE_BYTES);
-        if self.size > self.max_size {
-            return Err(RequestFailure::terminal(too_big(
-                "The model's answer",
-                self.max_size,
-                "answer-bytes",
-            )));
-        }
-        Ok(())
+        Self { size: AnswerSize::new(max_size), ..Self::default() }
     }
 
     /// Adds text, which may contain reasoning.
@@ -147,7 +128,7 @@ impl ChatAnswer {
     /// Empties the answer. If chunks have been emitted, returns the chunks that replace them: an empty list.
     pub(crate) fn rewind(&mut self) -> Option<Vec<Chunk>> {
         let shown = self.shown;
-        *self = Self::new(self.max_size);
+        *self = Self::new(self.size.max());
         shown.then(Vec::new)
     }
 

@@ -10,16 +10,14 @@ use serde_json::{Map, Value, json};
 
 use super::contents::{BACKEND_NAME, SIGNATURE_KEY};
 use super::wire::{Candidate, GenerateContentResponse, PlainText, PromptFeedback, UsageMetadata};
+use crate::answer_size::{AnswerSize, json_values};
 use crate::retry::RequestFailure;
 use crate::stream::{Assemble, StreamError};
-use crate::words::{is_visible, sentence, too_big};
+use crate::words::{is_visible, sentence};
 use crate::{Call, Chunk, Error, Native, Usage};
 
 /// Name for a call without a name: the model is told that there is no such tool.
 const UNNAMED_TOOL: &str = "unnamed_tool";
-
-/// Approximate memory of one JSON value, in bytes.
-const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -29,9 +27,7 @@ pub(super) struct GeminiAnswer {
     pieces: Vec<AnswerPiece>,
     calls: usize,
     thoughts: bool,
-    /// Approximate memory of the parts, in bytes.
-    size: usize,
-    max_size: usize,
+    size: AnswerSize,
     /// `true` once a chunk has been emitted that is not void.
     shown: bool,
     /// `true` once the running response has brought anything.
@@ -62,7 +58,7 @@ struct Checkpoint {
     text: usize,
     calls: usize,
     thoughts: bool,
-    size: usize,
+    size: AnswerSize,
     /// `true` once a chunk has been emitted after the checkpoint.
     shown_since: bool,
 }
@@ -100,7 +96,7 @@ impl Assemble for GeminiAnswer {
     fn rewind(&mut self) -> Option<Vec<Chunk>> {
         let Some(checkpoint) = &mut self.checkpoint else {
             let shown = self.shown;
-            *self = Self::new(self.max_size);
+            *self = Self::new(self.size.max());
             return shown.then(Vec::new);
         };
         let shown_since = mem::take(&mut checkpoint.shown_since);
@@ -121,7 +117,7 @@ impl Assemble for GeminiAnswer {
 impl GeminiAnswer {
     /// Returns an empty answer that may take up `max_size` bytes of memory.
     pub(super) fn new(max_size: usize) -> Self {
-        Self { max_size, ..Self::default() }
+        Self { size: AnswerSize::new(max_size), ..Self::default() }
     }
 
     fn take_response(
@@ -184,28 +180,17 @@ impl GeminiAnswer {
     }
 
     fn take_part(&mut self, raw: &RawValue, out: &mut Vec<Chunk>) -> Result<(), StreamError> {
-        self.grow(raw.get().len())?;
+        self.size.add(raw.get().len(), 0)?;
         if let Ok(plain) = serde_json::from_str::<PlainText>(raw.get()) {
             self.take_text(plain, out);
             return Ok(());
         }
-        // Parsed JSON takes up much more memory than its bytes on the wire: about this much for each value in it.
-        let values = 1 + memchr::memchr_iter(b',', raw.get().as_bytes()).count();
-        self.grow(values * JSON_VALUE_BYTES)?;
+        self.size.add(0, json_values(raw.get().as_bytes()))?;
         let part = serde_json::from_str(raw.get()).map_err(|error| {
             StreamError::Garbled(format!("a part of the answer cannot be read: {error}"))
         })?;
         if let Value::Object(part) = part {
             self.take_other(part, out);
-        }
-        Ok(())
-    }
-
-    fn grow(&mut self, size: usize) -> Result<(), StreamError> {
-        self.size += size;
-        if self.size > self.max_size {
-            let error = too_big("The model's answer", self.max_size, "answer-bytes");
-            return Err(RequestFailure::terminal(error).into());
         }
         Ok(())
     }

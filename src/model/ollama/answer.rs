@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::answer_size::json_values;
 use crate::chat::answer::ChatAnswer;
 use crate::stream::{Assemble, StreamError, lenient};
 use crate::{Chunk, Usage};
@@ -43,8 +44,8 @@ impl Assemble for OllamaAnswer {
             return Err(StreamError::Reported(String::from_utf8_lossy(data).into_owned()));
         }
         if let Some(message) = line.message {
-            let values = message.tool_calls.as_ref().map_or(0, |_| commas(data));
-            self.0.grow(data.len(), values)?;
+            let values = message.tool_calls.as_ref().map_or(0, |_| json_values(data));
+            self.0.size.add(data.len(), values)?;
             if let Some(thought) = message.thinking.filter(|thought| !thought.is_empty()) {
                 self.0.echo.add_text("thinking", &thought);
                 self.0.think(thought, out);
@@ -83,8 +84,4 @@ impl Assemble for OllamaAnswer {
     fn rewind(&mut self) -> Option<Vec<Chunk>> {
         self.0.rewind()
     }
-}
-
-fn commas(data: &[u8]) -> usize {
-    1 + memchr::memchr_iter(b',', data).count()
 }

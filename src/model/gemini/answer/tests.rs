@@ -1,6 +1,7 @@
 //! Tests of any stream: its parts are preserved as received, and its chunks are the same.
 
 use super::*;
+use crate::answer_size::too_big;
 
 /// Returns the answer that these parts make, one part an event, and the chunks that the answer has emitted.
 fn take(parts: &[Value]) -> (GeminiAnswer, Vec<Chunk>) {
@@ -168,8 +169,7 @@ fn an_answer_has_a_limit() {
             break error;
         }
     };
-    let too_big = too_big("The model's answer", 1000, "answer-bytes");
-    assert_eq!(error, RequestFailure::terminal(too_big).into());
+    assert_eq!(error, RequestFailure::terminal(too_big(1000)).into());
     assert_eq!(out.len(), 9);
 }
 

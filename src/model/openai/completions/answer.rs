@@ -64,7 +64,7 @@ impl OpenAiAnswer {
         out: &mut Vec<Chunk>,
     ) -> Result<(), StreamError> {
         let delta = choice.delta();
-        self.0.grow(delta.size(), delta.values())?;
+        self.0.size.add(delta.size(), delta.values())?;
         self.take_reasoning(&delta, out);
         for content in delta.content() {
             match content {

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::Usage;
+use crate::answer_size::json_values;
 
 type Raw<'a> = Option<&'a RawValue>;
 
@@ -101,8 +102,7 @@ impl Delta<'_> {
     /// Estimates the number of JSON values in the fields that are not text.
     pub(super) fn values(&self) -> usize {
         let fields = [self.reasoning_details, self.tool_calls];
-        let commas = |raw: &RawValue| memchr::memchr_iter(b',', raw.get().as_bytes()).count();
-        fields.into_iter().flatten().map(|raw| 1 + commas(raw)).sum()
+        fields.into_iter().flatten().map(|raw| json_values(raw.get().as_bytes())).sum()
     }
 
     /// Returns text and Mistral's reasoning, in their order.

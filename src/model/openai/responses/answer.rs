@@ -10,13 +10,10 @@ use super::input::BACKEND_NAME;
 use super::item::{
     CUSTOM_CALL, FUNCTION_CALL, ItemKind, MESSAGE_ITEM, OutputItem, REASONING_ITEM, ThoughtForm,
 };
-use crate::retry::RequestFailure;
+use crate::answer_size::{AnswerSize, json_values};
 use crate::stream::{Assemble, StreamError};
-use crate::words::{is_visible, too_big};
+use crate::words::is_visible;
 use crate::{Call, Chunk, Native, ToolDeclaration, Usage};
-
-/// Approximate memory of one JSON value, in bytes.
-const JSON_VALUE_BYTES: usize = 80;
 
 /// An answer as far as it has been received.
 #[derive(Debug, Default)]
@@ -42,9 +39,7 @@ pub(crate) struct ResponsesAnswer {
     thoughts: bool,
     /// Break that precedes the next piece of reasoning or text, if pieces of another item have been emitted.
     gap: PendingBreaks,
-    /// Approximate memory of the answer, in bytes.
-    size: usize,
-    max_size: usize,
+    size: AnswerSize,
 }
 
 /// End of an answer.
@@ -98,7 +93,7 @@ impl Assemble for ResponsesAnswer {
 
     fn rewind(&mut self) -> Option<Vec<Chunk>> {
         let shown = self.shown;
-        *self = Self::new(self.max_size);
+        *self = Self::new(self.size.max());
         shown.then(Vec::new)
     }
 }
@@ -106,7 +101,7 @@ impl Assemble for ResponsesAnswer {
 impl ResponsesAnswer {
     /// Returns an empty answer that may take up `max_size` bytes of memory.
     pub(super) fn new(max_size: usize) -> Self {
-        Self { max_size, ..Self::default() }
+        Self { size: AnswerSize::new(max_size), ..Self::default() }
     }
 
     fn take_event(
@@ -123,7 +118,7 @@ impl ResponsesAnswer {
         match kind {
             "response.output_item.added" | "response.output_item.done" => {
                 let Some(item) = event.item else { return Ok(()) };
-                self.grow(data.len() + values(data))?;
+                self.size.add(data.len(), json_values(data))?;
                 if kind.ends_with("added") {
                     self.begin(item, event.output_index);
                 } else {
@@ -131,23 +126,23 @@ impl ResponsesAnswer {
                 }
             }
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.grow(delta.len())?;
+                self.size.add(delta.len(), 0)?;
                 let at = self.place(&event, MESSAGE_ITEM);
                 self.say(at, delta, out);
             }
             "response.reasoning_summary_part.added" => self.gap.thoughts = self.thoughts,
             "response.reasoning_summary_text.delta" => {
-                self.grow(delta.len())?;
+                self.size.add(delta.len(), 0)?;
                 let at = self.place(&event, REASONING_ITEM);
                 self.think(at, ThoughtForm::Summary, delta, out);
             }
             "response.reasoning_text.delta" => {
-                self.grow(delta.len())?;
+                self.size.add(delta.len(), 0)?;
                 let at = self.place(&event, REASONING_ITEM);
                 self.think(at, ThoughtForm::Text, delta, out);
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                self.grow(delta.len() + values(delta.as_bytes()))?;
+                self.size.add(delta.len(), json_values(delta.as_bytes()))?;
                 let at = self.place(&event, call_type(kind));
                 self.items[at].arguments.push_str(delta);
             }
@@ -155,7 +150,7 @@ impl ResponsesAnswer {
                 let at = self.place(&event, call_type(kind));
                 let arguments = event.arguments.as_ref().or(event.input.as_ref());
                 if let Some(arguments) = arguments.filter(|it| !it.is_empty()) {
-                    self.grow(arguments.len())?;
+                    self.size.add(arguments.len(), 0)?;
                     self.items[at].arguments.clone_from(arguments);
                 }
             }
@@ -178,7 +173,7 @@ impl ResponsesAnswer {
         data: &[u8],
         out: &mut Vec<Chunk>,
     ) -> Result<(), StreamError> {
-        self.grow(data.len() + values(data))?;
+        self.size.add(data.len(), json_values(data))?;
         self.usage = body.usage().unwrap_or(self.usage);
         self.end = Some(match body.status.as_deref() {
             Some("completed") => AnswerEnd::Completed,
@@ -304,15 +299,6 @@ impl ResponsesAnswer {
         out.push(Chunk::Thought(format!("{gap}{piece}")));
     }
 
-    fn grow(&mut self, size: usize) -> Result<(), StreamError> {
-        self.size = self.size.saturating_add(size);
-        if self.size > self.max_size {
-            let error = too_big("The model's answer", self.max_size, "answer-bytes");
-            return Err(RequestFailure::terminal(error).into());
-        }
-        Ok(())
-    }
-
     /// Returns the end of the answer.
     pub(super) fn end(&self) -> Option<&AnswerEnd> {
         self.end.as_ref()
@@ -370,11 +356,6 @@ fn call_type(kind: &str) -> &'static str {
 /// Returns the error that an event reports.
 fn reported(data: &[u8]) -> StreamError {
     StreamError::Reported(String::from_utf8_lossy(data).into_owned())
-}
-
-/// Estimates the additional memory in bytes of parsed JSON.
-fn values(json: &[u8]) -> usize {
-    (1 + memchr::memchr_iter(b',', json).count()) * JSON_VALUE_BYTES
 }
 
 #[cfg(test)]
