@@ -15,14 +15,12 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use serde_json::{Map, Value};
 
 use self::answer::AnthropicAnswer;
 use self::messages::AnthropicTarget;
 use self::quirks::Quirks;
 use self::request::MessagesRequest;
 use self::thinking::ThinkingConfig;
-use super::answer_schema::AnswerSchema;
 use super::endpoint::{Connect, Endpoint};
 use super::http::Http;
 use super::options::RequestOptions;
@@ -45,17 +43,12 @@ struct AnthropicApi {
     thinking: ThinkingConfig,
     /// Maximum number of tokens of an answer.
     max_tokens: u64,
-    /// Other fields that the user adds to every request.
-    more: Map<String, Value>,
     /// Limits and refusals that the server has shown so far.
     quirks: Mutex<Quirks>,
 }
 
 /// Maximum number of tokens of an answer of an unknown model, which every model supports.
 const MAX_TOKENS: u64 = 8192;
-/// Fields of a request that the user cannot set.
-const OWN_PARAMETERS: [&str; 8] =
-    ["model", "max_tokens", "stream", "thinking", "output_config", "tools", "system", "messages"];
 
 impl Anthropic {
     /// Creates the model from its catalog entry; opens no connection yet. The error for an unknown thinking level
@@ -65,17 +58,13 @@ impl Anthropic {
         connect: Connect,
         options: RequestOptions,
     ) -> Result<Self, Error> {
-        let known = Some(model.output_tokens).filter(|tokens| *tokens > 0).unwrap_or(MAX_TOKENS);
-        let asked = options.generation.get("max_tokens").and_then(Value::as_u64);
-        let max_tokens = asked.filter(|tokens| *tokens > 0).unwrap_or(known);
+        let known = Some(model.output_tokens).filter(|tokens| *tokens > 0);
+        let max_tokens = known.unwrap_or(MAX_TOKENS);
         let thinking = ThinkingConfig::new(&model, max_tokens, options.thinking.as_deref());
-        let mut more = options.generation.clone();
-        more.retain(|field, _| !OWN_PARAMETERS.contains(&field.as_str()));
         let name = model.provider.qualify(&model.id);
         let api = AnthropicApi {
             thinking: thinking.map_err(Error::Rejected)?,
             max_tokens,
-            more,
             model,
             client: ApiClient::new(connect, options),
             quirks: Mutex::default(),
@@ -141,10 +130,10 @@ impl Api for AnthropicApi {
             prompt,
             target: AnthropicTarget { model: &self.model.id, refused: &quirks.refused },
             thinking: &quirks.thinking(&self.thinking(prompt)?),
-            more: &self.more,
             max_tokens: quirks.max_tokens(prompt, self.max_tokens),
             answer_schema: self
-                .answer_schema(endpoint, prompt)
+                .model
+                .enforced_schema(endpoint, prompt)
                 .filter(|_| !quirks.no_answer_schema),
             nudge,
             so_far: &answer.parts(),
@@ -159,7 +148,7 @@ impl Api for AnthropicApi {
     }
 
     fn classify(&self, report: &Report, endpoint: &Endpoint, prompt: &Prompt) -> AttemptFailure {
-        let has_schema = self.answer_schema(endpoint, prompt).is_some();
+        let has_schema = self.model.enforced_schema(endpoint, prompt).is_some();
         if has_schema && self.quirks.lock().learn_no_schema(report) {
             return RequestFailure::adapted("").into();
         }
@@ -199,16 +188,6 @@ impl Api for AnthropicApi {
 }
 
 impl AnthropicApi {
-    /// Returns the schema of an answer, if the server is known to enforce schemas.
-    fn answer_schema<'a>(
-        &self,
-        endpoint: &Endpoint,
-        prompt: &'a Prompt,
-    ) -> Option<&'a AnswerSchema> {
-        let is_taken = self.model.enforces_schema_at(&endpoint.url);
-        prompt.answer_schema.as_deref().filter(|_| is_taken)
-    }
-
     /// Returns the thinking fields that a prompt asks for.
     fn thinking(&self, prompt: &Prompt) -> Result<ThinkingConfig, Error> {
         let Some(level) = &prompt.thinking else { return Ok(self.thinking.clone()) };

@@ -10,7 +10,10 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Prompt;
+use super::answer_schema::AnswerSchema;
 use super::bedrock;
+use super::endpoint::Endpoint;
 use super::http;
 use super::model_api::ModelApi;
 use super::price::Prices;
@@ -299,8 +302,17 @@ impl Row {
 }
 
 impl ModelProperties {
+    /// Returns the schema of an answer, if the server is known to enforce schemas.
+    pub(super) fn enforced_schema<'a>(
+        &self,
+        endpoint: &Endpoint,
+        prompt: &'a Prompt,
+    ) -> Option<&'a AnswerSchema> {
+        prompt.answer_schema.as_deref().filter(|_| self.enforces_schema_at(&endpoint.url))
+    }
+
     /// Returns `true` if the server at an address is known to enforce a schema of answers.
-    pub(super) fn enforces_schema_at(&self, url: &str) -> bool {
+    fn enforces_schema_at(&self, url: &str) -> bool {
         match self.answer_schema {
             SchemaEnforcement::Nowhere => false,
             // Azure has no host of its own in the table, as each user has another one. So every host counts.
@@ -332,7 +344,7 @@ impl ModelProperties {
 
     /// Returns the `thinkingConfig` for a level, or for the default if none is asked for; `None` if the model does
     /// not think. The error lists the levels.
-    pub fn thinking_config(&self, asked: Option<&str>) -> Result<Option<Value>, String> {
+    pub(crate) fn thinking_config(&self, asked: Option<&str>) -> Result<Option<Value>, String> {
         let Thinking { levels, budgets, .. } = &self.thinking;
         let Some(asked) = asked.map(str::trim) else {
             let thinks = !levels.is_empty() || !budgets.is_empty();

@@ -64,11 +64,9 @@ impl Gemini {
         options: RequestOptions,
     ) -> Result<Self, Error> {
         let thinking = model.thinking_config(options.thinking.as_deref());
-        let mut generation = Map::new();
-        if let Some(thinking) = thinking.map_err(Error::Rejected)? {
-            generation.insert(THINKING_FIELD.to_owned(), thinking);
-        }
-        generation.extend(options.generation.clone());
+        let thinking = thinking.map_err(Error::Rejected)?;
+        let thinking = thinking.map(|thinking| (THINKING_FIELD.to_owned(), thinking));
+        let generation = thinking.into_iter().collect();
         let client = ApiClient::new(connect, options);
         let name = model.provider.qualify(&model.id);
         let refused = Mutex::default();
@@ -173,12 +171,9 @@ impl GeminiApi {
 
     /// Returns the schema of an answer, if the server is known to enforce a schema in requests that also have tools.
     fn answer_schema(&self, endpoint: &Endpoint, prompt: &Prompt) -> Option<Value> {
-        let is_taken =
-            self.model.enforces_schema_at(&endpoint.url) && !self.no_answer_schema.load(Relaxed);
-        prompt
-            .answer_schema
-            .as_ref()
-            .filter(|_| is_taken)?
+        let schema = self.model.enforced_schema(endpoint, prompt);
+        schema
+            .filter(|_| !self.no_answer_schema.load(Relaxed))?
             .in_dialect(&answer_schema::GEMINI_DIALECT)
     }
 

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use self::answer::OllamaAnswer;
@@ -188,7 +188,7 @@ impl Api for OllamaApi {
 impl OllamaApi {
     fn body(&self, prompt: &Prompt, facts: &Facts, nudge: Option<&str>) -> Result<Value, Error> {
         let target = OllamaTarget { model: &self.model.id, images: facts.images };
-        let mut options = self.client.options.generation.clone();
+        let mut options = Map::new();
         options.extend(facts.sent_context.map(|tokens| ("num_ctx".to_owned(), json!(tokens))));
         let limit = Some(self.model.output_tokens).filter(|tokens| *tokens > 0);
         let limit = limit.or_else(|| room::of_answer(facts.context, prompt));

@@ -60,9 +60,12 @@ impl OpenAi {
             }
             _ => model.provider.qualify(&model.id),
         };
+        if let Some(level) = &options.thinking {
+            model.level(level).map_err(Error::Rejected)?;
+        }
         let server = Arc::new(OpenAiServer::new(model, ApiClient::new(connect, options)));
-        let completions = Arc::new(CompletionsApi::new(Arc::clone(&server))?);
-        let responses = Arc::new(ResponsesApi::new(Arc::clone(&server))?);
+        let completions = Arc::new(CompletionsApi::new(Arc::clone(&server)));
+        let responses = Arc::new(ResponsesApi::new(Arc::clone(&server)));
         Ok(Self { name, apis: Arc::new(OpenAiApis { server, completions, responses, learned }) })
     }
 }

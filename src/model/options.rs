@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use super::retry::RetryPolicy;
 use tandem_net::Backoff;
 
@@ -12,9 +10,6 @@ use tandem_net::Backoff;
 pub struct RequestOptions {
     /// Thinking level, one of the model's levels in the catalog.
     pub thinking: Option<String>,
-    /// Fields that the user adds to every request, as the API defines them: sampling, a seed. For the Gemini API,
-    /// fields of `generationConfig`.
-    pub generation: Map<String, Value>,
     /// Retries of failed requests.
     pub retry: RetryPolicy,
     /// Retries after answers that cannot be used.
@@ -39,7 +34,6 @@ impl Default for RequestOptions {
     fn default() -> Self {
         Self {
             thinking: None,
-            generation: Map::new(),
             retry: RetryPolicy::default(),
             content_retry: RetryPolicy {
                 attempts: 4,

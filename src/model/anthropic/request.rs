@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::messages::{self, AnthropicTarget, CacheControl, Turn};
 use super::thinking::{self, ThinkingMode};
@@ -18,8 +18,6 @@ pub(super) struct MessagesRequest<'a> {
     pub(super) prompt: &'a Prompt,
     pub(super) target: AnthropicTarget<'a>,
     pub(super) thinking: &'a thinking::ThinkingConfig,
-    /// Fields that the user adds to every request.
-    pub(super) more: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer.
     pub(super) max_tokens: u64,
     /// Schema of the answer for the server to enforce.
@@ -46,8 +44,6 @@ struct MessagesBody<'a> {
     output_config: Option<OutputConfig<'a>>,
     #[serde(flatten)]
     input: ModelInput<'a>,
-    #[serde(flatten)]
-    more: &'a Map<String, Value>,
 }
 
 #[derive(Serialize)]
@@ -104,7 +100,6 @@ impl MessagesRequest<'_> {
             thinking: self.thinking(&messages),
             output_config: self.output_config(),
             input: input(self.prompt, turns),
-            more: self.more,
         })
     }
 

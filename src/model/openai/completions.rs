@@ -6,11 +6,9 @@ mod quirks;
 mod request;
 mod wire;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use reqwest::Method;
-use serde_json::{Map, Value, json};
 
 use self::answer::OpenAiAnswer;
 use self::messages::BACKEND_NAME;
@@ -26,28 +24,19 @@ use crate::endpoint::Endpoint;
 use crate::report::Report;
 use crate::request_loop::{AnswerVerdict, Api, ApiClient};
 use crate::retry::{AttemptFailure, RequestFailure};
-use crate::{Chunk, Error, Finish, FinishReason, Prompt, catalog};
-
-/// Field of a request for the thinking level.
-const EFFORT_FIELD: &str = "reasoning_effort";
+use crate::{Chunk, Error, Finish, FinishReason, Prompt};
 
 /// Chat completions of one model.
 pub(super) struct CompletionsApi {
     server: Arc<OpenAiServer>,
-    /// Fields that every request has.
-    settings: Map<String, Value>,
     /// Quirks of the server of the last request.
     quirks: CurrentQuirks<Quirk>,
 }
 
 impl CompletionsApi {
-    /// Creates the API. The error for an unknown thinking level lists the levels.
-    pub(super) fn new(server: Arc<OpenAiServer>) -> Result<Self, Error> {
-        let options = &server.client.options;
-        let effort = options.thinking.as_deref().map(|level| effort(&server.model, level));
-        let mut settings: Map<_, _> = effort.transpose()?.into_iter().collect();
-        settings.extend(options.generation.clone());
-        Ok(Self { server, settings, quirks: CurrentQuirks::default() })
+    /// Creates the API.
+    pub(super) fn new(server: Arc<OpenAiServer>) -> Self {
+        Self { server, quirks: CurrentQuirks::default() }
     }
 }
 
@@ -75,25 +64,19 @@ impl Api for CompletionsApi {
         _: &OpenAiAnswer,
     ) -> Result<reqwest::Request, Error> {
         self.server.check(endpoint, prompt)?;
-        let mut settings = Cow::Borrowed(&self.settings);
-        if let Some(level) = &prompt.thinking {
-            settings.to_mut().extend([effort(&self.server.model, level)?]);
-        }
         let (server, refused_images) = (self.quirks(endpoint), self.server.refused_images());
-        if server.has(Quirk::NoEffort) && settings.contains_key(EFFORT_FIELD) {
-            settings.to_mut().shift_remove(EFFORT_FIELD);
-        }
         let limit = self.server.set_limit().or_else(|| self.derived_limit(endpoint, prompt));
         let request = ChatCompletionRequest {
             prompt,
             model: &self.server.model.id,
             server: &server,
             refused_images: &refused_images,
-            settings: &settings,
+            effort: self.server.effort(prompt)?.filter(|_| !server.has(Quirk::NoEffort)),
             output_tokens: limit.unwrap_or(0),
             answer_schema: self
                 .server
-                .answer_schema(endpoint, prompt)
+                .model
+                .enforced_schema(endpoint, prompt)
                 .filter(|_| !server.has(Quirk::NoAnswerSchema)),
             nudge,
         };
@@ -168,10 +151,4 @@ impl CompletionsApi {
         let features = self.server.features(endpoint, prompt);
         self.quirks.learn(|known| quirks::suspects(report, known, features))
     }
-}
-
-/// Returns the field of a request for a thinking level. The error lists the levels.
-fn effort(model: &catalog::ModelProperties, level: &str) -> Result<(String, Value), Error> {
-    let level = model.level(level).map_err(Error::Rejected)?;
-    Ok((EFFORT_FIELD.to_owned(), json!(level)))
 }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use reqwest::Method;
-use serde_json::{Map, Value};
 
 use self::answer::ResponsesAnswer;
 use self::input::{RefusedReasoning, ResponsesTarget};
@@ -30,25 +29,9 @@ use crate::request_loop::{AnswerVerdict, Api, ApiClient, follows_results};
 use crate::retry::{AttemptFailure, RequestFailure};
 use crate::{Chunk, Error, Finish, FinishReason, Prompt};
 
-/// Fields of a request that the user cannot set.
-const OWN_PARAMETERS: [&str; 10] = [
-    "model",
-    "stream",
-    "store",
-    "include",
-    "instructions",
-    "input",
-    "tools",
-    "parallel_tool_calls",
-    "reasoning",
-    "prompt_cache_key",
-];
-
 /// The Responses API of one model.
 pub(super) struct ResponsesApi {
     server: Arc<OpenAiServer>,
-    /// Fields that the user adds to every request.
-    more: Map<String, Value>,
     /// Quirks of the server of the last request.
     quirks: CurrentQuirks<ResponsesQuirk>,
     /// Reasoning that a server has refused, and which is not sent again.
@@ -56,21 +39,9 @@ pub(super) struct ResponsesApi {
 }
 
 impl ResponsesApi {
-    /// Creates the API. The error for an unknown thinking level lists the levels.
-    pub(super) fn new(server: Arc<OpenAiServer>) -> Result<Self, Error> {
-        let options = &server.client.options;
-        if let Some(level) = &options.thinking {
-            server.model.level(level).map_err(Error::Rejected)?;
-        }
-        let mut more = options.generation.clone();
-        more.retain(|field, _| !OWN_PARAMETERS.contains(&field.as_str()));
-        Ok(Self { server, more, quirks: CurrentQuirks::default(), refused: Mutex::default() })
-    }
-
-    /// Returns the thinking level that a prompt or the settings ask for.
-    fn effort<'a>(&'a self, prompt: &'a Prompt) -> Result<Option<&'a str>, Error> {
-        let asked = prompt.thinking.as_ref().or(self.server.client.options.thinking.as_ref());
-        asked.map(|level| self.server.model.level(level).map_err(Error::Rejected)).transpose()
+    /// Creates the API.
+    pub(super) fn new(server: Arc<OpenAiServer>) -> Self {
+        Self { server, quirks: CurrentQuirks::default(), refused: Mutex::default() }
     }
 
     /// Returns the limit of an answer that follows from the context window, unless the server refuses one.
@@ -128,7 +99,6 @@ impl Api for ResponsesApi {
         let (quirks, refused) = (self.quirks(endpoint), Arc::clone(&self.refused.lock()));
         let refused_images = self.server.refused_images();
         let limit = self.server.set_limit().or_else(|| self.derived_limit(endpoint, prompt));
-        let limit = limit.filter(|_| !self.more.contains_key("max_output_tokens"));
         let body = ResponsesRequest {
             prompt,
             target: ResponsesTarget {
@@ -137,12 +107,12 @@ impl Api for ResponsesApi {
                 refused: &refused,
                 refused_images: &refused_images,
             },
-            effort: self.effort(prompt)?,
-            more: &self.more,
+            effort: self.server.effort(prompt)?,
             max_output_tokens: limit,
             answer_schema: self
                 .server
-                .answer_schema(endpoint, prompt)
+                .model
+                .enforced_schema(endpoint, prompt)
                 .filter(|_| !quirks.has(ResponsesQuirk::NoAnswerSchema)),
             nudge,
         }

@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use super::facts::{self, Facts};
 use super::images::RefusedImages;
 use super::quirks::Features;
-use crate::answer_schema::AnswerSchema;
 use crate::catalog::{Catalog, ModelProperties};
 use crate::endpoint::Endpoint;
 use crate::provider::Provider;
@@ -79,19 +78,15 @@ impl OpenAiServer {
         checked.inspect_err(|_| *self.facts.lock() = Facts::default())
     }
 
-    /// Returns the schema of an answer, if the server is known to enforce schemas.
-    pub(super) fn answer_schema<'a>(
-        &self,
-        endpoint: &Endpoint,
-        prompt: &'a Prompt,
-    ) -> Option<&'a AnswerSchema> {
-        let is_taken = self.model.enforces_schema_at(&endpoint.url);
-        prompt.answer_schema.as_deref().filter(|_| is_taken)
+    /// Returns the thinking level that a prompt or the settings ask for. The error lists the levels.
+    pub(super) fn effort<'a>(&'a self, prompt: &'a Prompt) -> Result<Option<&'a str>, Error> {
+        let asked = prompt.thinking.as_ref().or(self.client.options.thinking.as_ref());
+        asked.map(|level| self.model.level(level).map_err(Error::Rejected)).transpose()
     }
 
     /// Returns the features of a prompt that the server may refuse.
     pub(super) fn features(&self, endpoint: &Endpoint, prompt: &Prompt) -> Features {
-        let answer_schema = self.answer_schema(endpoint, prompt).is_some();
+        let answer_schema = self.model.enforced_schema(endpoint, prompt).is_some();
         Features { answer_schema, ..Features::from_prompt(prompt) }
     }
 

@@ -51,7 +51,6 @@ fn wire(messages: &[Arc<Message>]) -> Vec<Value> {
         prompt: &prompt,
         target: AnthropicTarget { model: TEST_MODEL, refused: &NONE_REFUSED },
         thinking: &thinking::ThinkingConfig::default(),
-        more: &Map::new(),
         max_tokens: 1,
         answer_schema: None,
         nudge: None,

@@ -1,7 +1,7 @@
 //! Bodies of requests.
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::messages::{self, ChatMessage, OpenAiTarget};
 use super::quirks::Quirk;
@@ -12,9 +12,6 @@ use crate::openai::images::RefusedImages;
 use crate::openai::quirks::ServerQuirks;
 use crate::{Error, Prompt, ToolDeclaration};
 
-/// Field of a request for the format of the answer.
-const FORMAT_FIELD: &str = "response_format";
-
 /// Content of a request.
 #[derive(Clone, Copy)]
 pub(super) struct ChatCompletionRequest<'a> {
@@ -22,8 +19,8 @@ pub(super) struct ChatCompletionRequest<'a> {
     pub(super) model: &'a str,
     pub(super) server: &'a ServerQuirks<Quirk>,
     pub(super) refused_images: &'a RefusedImages,
-    /// Fields that every request has.
-    pub(super) settings: &'a Map<String, Value>,
+    /// Thinking level; `None` for the model's own.
+    pub(super) effort: Option<&'a str>,
     /// Maximum number of tokens of the answer; 0 leaves the limit to the server.
     pub(super) output_tokens: u64,
     /// Schema of the answer for the server to enforce.
@@ -49,14 +46,14 @@ struct ChatCompletionBody<'a> {
     max_completion_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<Value>,
-    #[serde(flatten)]
-    settings: &'a Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'a str>,
 }
 
 impl ChatCompletionRequest<'_> {
     /// Writes the body for `chat/completions`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
-        let Self { prompt, model, server, refused_images, settings, output_tokens, .. } = *self;
+        let Self { prompt, model, server, refused_images, effort, output_tokens, .. } = *self;
         let hardened = messages::hardened(prompt, model);
         let target = OpenAiTarget { model, server, refused_images };
         let limit = Some(output_tokens).filter(|tokens| *tokens > 0);
@@ -74,15 +71,15 @@ impl ChatCompletionRequest<'_> {
             max_tokens: limit.filter(|_| !completion),
             max_completion_tokens: limit.filter(|_| completion),
             response_format: self.response_format(),
-            settings,
+            reasoning_effort: effort,
         };
         serde_json::to_vec(&body)
             .map_err(|error| Error::Rejected(format!("The request cannot be written: {error}")))
     }
 
-    /// Returns the format of the answer, unless the user's settings have one.
+    /// Returns the format of the answer.
     fn response_format(&self) -> Option<Value> {
-        let schema = self.answer_schema.filter(|_| !self.settings.contains_key(FORMAT_FIELD))?;
+        let schema = self.answer_schema?;
         Some(json!({ "type": "json_schema", "json_schema": schema.openai_format() }))
     }
 }

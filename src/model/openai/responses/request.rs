@@ -1,10 +1,9 @@
 //! Bodies of requests.
 
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::input::{self, InputItem, ResponsesTarget};
 use super::quirks::ResponsesQuirk;
@@ -23,8 +22,6 @@ pub(super) struct ResponsesRequest<'a> {
     pub(super) target: ResponsesTarget<'a>,
     /// Thinking level; `None` for the model's own.
     pub(super) effort: Option<&'a str>,
-    /// Fields that the user adds to every request.
-    pub(super) more: &'a Map<String, Value>,
     /// Maximum number of tokens of the answer; `None` leaves the limit to the server.
     pub(super) max_output_tokens: Option<u64>,
     /// Schema of the answer for the server to enforce.
@@ -56,8 +53,6 @@ struct ResponsesBody<'a> {
     max_output_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Value>,
-    #[serde(flatten)]
-    more: Cow<'a, Map<String, Value>>,
 }
 
 #[derive(Serialize)]
@@ -72,7 +67,7 @@ struct Reasoning<'a> {
 impl ResponsesRequest<'_> {
     /// Writes the body for `responses`.
     pub(super) fn body(&self) -> Result<Vec<u8>, Error> {
-        let Self { prompt, target, more, nudge, .. } = *self;
+        let Self { prompt, target, nudge, .. } = *self;
         let has = |quirk| target.quirks.has(quirk);
         let hardened = input::hardened(prompt, target);
         let simple = has(ResponsesQuirk::SimpleSchemas);
@@ -82,8 +77,6 @@ impl ResponsesRequest<'_> {
             form.map_or_else(|| declaration(tool, simple), |form| custom_tool(tool, form))
         });
         let tools: Vec<_> = tools.collect();
-        let mut more = Cow::Borrowed(more);
-        let text = self.answer_schema.map(|schema| text_with_format(schema, more.to_mut()));
         let body = ResponsesBody {
             model: target.model,
             stream: true,
@@ -98,8 +91,7 @@ impl ResponsesRequest<'_> {
             reasoning: self.reasoning(),
             prompt_cache_key: (!has(ResponsesQuirk::NoCacheKey)).then(|| cache_key(prompt)),
             max_output_tokens: self.max_output_tokens,
-            text,
-            more,
+            text: self.answer_schema.map(text_field),
         };
         serde_json::to_vec(&body)
             .map_err(|error| Error::Rejected(format!("The request cannot be written: {error}")))
@@ -116,17 +108,11 @@ impl ResponsesRequest<'_> {
     }
 }
 
-/// Returns the field `text` with the format of the answer. What the user's settings say of the text is taken out of
-/// `more`, and stays in force.
-fn text_with_format(schema: &AnswerSchema, more: &mut Map<String, Value>) -> Value {
-    let mut text = match more.shift_remove("text") {
-        Some(Value::Object(text)) => text,
-        _ => Map::new(),
-    };
+/// Returns the field `text` with the format of the answer.
+fn text_field(schema: &AnswerSchema) -> Value {
     let mut format = schema.openai_format();
     format.insert("type".to_owned(), json!("json_schema"));
-    text.entry("format").or_insert(Value::Object(format));
-    Value::Object(text)
+    json!({ "format": format })
 }
 
 fn declaration(tool: &ToolDeclaration, simple: bool) -> Value {

@@ -71,7 +71,6 @@ fn body(prompt: &Prompt, target: ResponsesTarget<'_>) -> Value {
         prompt,
         target,
         effort: None,
-        more: &Map::new(),
         max_output_tokens: None,
         answer_schema: None,
         nudge: None,

@@ -235,19 +235,6 @@ async fn a_schema_says_that_it_is_an_objects_and_has_no_alternatives_on_top() {
 }
 
 #[tokio::test]
-async fn what_the_user_wants_in_every_request_is_in_it_and_changes_nothing_else() {
-    let server = Server::start(vec![says("ok")]).await;
-    let generation = json!({ "max_tokens": 500, "service_tier": "auto", "model": "other" });
-    let generation = generation.as_object().unwrap().clone();
-    let options = RequestOptions { generation, ..options() };
-    ask(&anthropic(&server, options), prompt(vec![user("hi")])).await;
-    let body = server.asked().pop().unwrap().body;
-    assert_eq!(body["max_tokens"], 500);
-    assert_eq!(body["service_tier"], "auto");
-    assert_eq!(body["model"], MODEL);
-}
-
-#[tokio::test]
 async fn images_are_counted_by_the_api_and_text_is_estimated() {
     let server = Server::start(vec![Reply::error(200, r#"{"input_tokens":1234}"#)]).await;
     let model = anthropic(&server, options());

@@ -136,11 +136,6 @@ async fn a_schema_of_the_answer_is_the_format_of_the_text_beside_tools() {
     let open = json!({ "type": "object" });
     let body = sent(MODEL, wanting(open.clone()), options()).await;
     assert_eq!(body["text"]["format"], format(false, open));
-    let generation = serde_json::from_value(json!({ "text": { "verbosity": "low" } })).unwrap();
-    let set = RequestOptions { generation, ..options() };
-    let body = sent(MODEL, wanting(closed_schema()), set).await;
-    let both = json!({ "verbosity": "low", "format": format(true, closed_schema()) });
-    assert_eq!(body["text"], both);
 }
 
 #[tokio::test]
