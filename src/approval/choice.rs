@@ -116,11 +116,6 @@ impl ChoiceKind {
     pub fn allows(self) -> bool {
         matches!(self, Self::AllowOnce | Self::AllowAlways | Self::AllowAndSave)
     }
-
-    /// Returns whether the answer is saved for later sessions.
-    pub fn saves(self) -> bool {
-        matches!(self, Self::AllowAndSave | Self::RejectAndSave)
-    }
 }
 
 impl Choice {

@@ -108,16 +108,6 @@ impl Consent {
         })
     }
 
-    /// Returns the consent for a project without such settings.
-    pub fn not_needed() -> Arc<Self> {
-        let found = Review { executables: Vec::new(), status: ConsentStatus::Given };
-        let consent = Self::new(move || found.clone(), |_, _| Ok(()));
-        // `look` is not called, because the list is filled here.
-        *consent.found.lock() = Some(Vec::new());
-        consent.status.send_replace(ConsentStatus::Given);
-        consent
-    }
-
     /// Returns whether the settings may be used, as far as is known now.
     pub fn is_given(&self) -> bool {
         *self.status.borrow() == ConsentStatus::Given

@@ -21,7 +21,7 @@ use tandem_agent::commands::Registry;
 use tandem_agent::session::{
     Event, Memory, Origin, Parts, Places, PromptPart, Reader, Session, StopReason, Storage, Upkeep,
 };
-use tandem_approval::consent::Consent;
+use tandem_approval::consent::{Consent, ConsentStatus, Review};
 use tandem_approval::{LoadedRules, Mode, PolicySetup, RuleStore, Saved};
 use tandem_host::scratch::Scratch;
 use tandem_host::terminals::Terminals;
@@ -141,7 +141,7 @@ pub fn parts(model: Arc<dyn Model>) -> Parts {
         is_attended: true,
         short_tools: None,
         policy: PolicySetup::new(Arc::new(NoRules)),
-        consent: Consent::not_needed(),
+        consent: no_programs(),
         max_rounds: 100,
         upkeep: Upkeep::default(),
         max_session_rounds: None,
@@ -155,6 +155,14 @@ pub fn parts(model: Arc<dyn Model>) -> Parts {
         workspace: None,
         storage: Storage::Nowhere,
     }
+}
+
+/// Returns the consent for a project whose settings run no programs.
+fn no_programs() -> Arc<Consent> {
+    let found = Review { executables: Vec::new(), status: ConsentStatus::Given };
+    let consent = Consent::new(move || found.clone(), |_, _| Ok(()));
+    consent.settle(true);
+    consent
 }
 
 /// Returns the setup of servers that a session without any has.

@@ -37,6 +37,11 @@ impl RuleStore for SavedAnswers {
     }
 }
 
+/// Returns `true` if a choice is saved for later sessions.
+fn is_saved(choice: &Choice) -> bool {
+    matches!(choice.kind, ChoiceKind::AllowAndSave | ChoiceKind::RejectAndSave)
+}
+
 /// Runs a turn, and answers its question with the choice of this index. Returns the choice, and `true` if the call
 /// ran; `None` if no question is asked.
 async fn turn(session: &Session, choice: usize) -> Option<(Choice, bool)> {
@@ -91,7 +96,7 @@ async fn each_answer_about_a_call_lasts_as_long_as_its_kind_says() {
         let (choice, ran) = turn(&session, n).await.expect("nothing is asked");
         assert_eq!(choice.kind, expected, "{choice:?}");
         assert_eq!(ran, choice.kind.allows(), "{choice:?}");
-        assert_eq!(kept.0.lock().len(), usize::from(choice.kind.saves()), "{choice:?}");
+        assert_eq!(kept.0.lock().len(), usize::from(is_saved(&choice)), "{choice:?}");
         let asks_again = turn(&session, n).await.is_some();
         let lasts = choice.scope().is_some();
         assert_eq!(asks_again, !lasts, "{choice:?}");
@@ -118,7 +123,7 @@ async fn each_answer_about_a_folders_programs_is_stored() {
         let (model, _) = Spy::new(vec![says("done"), says("done")]);
         let session = Session::new(Parts { consent, ..parts(model) });
         let (choice, ran) = turn(&session, n).await.expect("nothing is asked");
-        assert!(choice.kind.saves() && choice.kind.allows() == yes && ran == yes, "{choice:?}");
+        assert!(is_saved(&choice) && choice.kind.allows() == yes && ran == yes, "{choice:?}");
         assert_eq!(*kept.lock(), [yes]);
         assert_eq!(turn(&session, n).await, None);
     }
@@ -143,7 +148,7 @@ fn an_answer_that_is_stored_never_says_once() {
     for choice in subjects.into_iter().flat_map(|subject| of(subject).choices()) {
         let label = &choice.label;
         let passing = ["once", "session", "until"].iter().any(|word| label.contains(word));
-        assert!(!(choice.kind.saves() && passing), "{label}");
+        assert!(!(is_saved(&choice) && passing), "{label}");
         assert_eq!(choice.label.starts_with("Yes"), choice.kind.allows(), "{label}");
         assert_eq!(choice.answer.decision().runs(), choice.kind.allows(), "{label}");
     }

@@ -352,10 +352,11 @@ mod tests {
 
     use super::*;
     use tandem_agent::session::Log;
+    use tandem_host::scratch::Scratch;
 
     /// Returns a log of one turn with many chunks of text.
     fn long(chunks: usize) -> Log {
-        let log = Log::in_memory();
+        let log = Log::new(Arc::new(Scratch::new(None)), usize::MAX);
         log.append(Event::TurnQueued {
             turn: TurnId(1),
             prompt: Vec::new(),

@@ -10,6 +10,7 @@ use tandem_agent::session::{
     Event, Log, Origin, Parts, ResultContent, Session, Storage, ToolOutcome,
 };
 use tandem_host::ToolKind;
+use tandem_host::scratch::Scratch;
 use tandem_model::{Call, Chunk, Error, Finish, Model, Prompt};
 use tokio::sync::Notify;
 
@@ -61,7 +62,8 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new() -> Self {
-        let (log, release) = (Log::in_memory(), Arc::<Notify>::default());
+        let log = Log::new(Arc::new(Scratch::new(None)), usize::MAX);
+        let release = Arc::<Notify>::default();
         let parts = parts(Arc::new(Silent(Arc::clone(&release))));
         let storage = Storage::InMemory(log.clone());
         let tools = vec![Arc::new(Fake::new("t", ToolKind::Other, other())) as _];

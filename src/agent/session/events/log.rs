@@ -162,7 +162,7 @@ const LEAST_CHUNKS: usize = 8;
 impl Log {
     /// Makes an empty log. If its events need more than `max_bytes` of memory, it moves the oldest to a file in
     /// `scratch`.
-    pub(crate) fn new(scratch: Arc<Scratch>, max_bytes: usize) -> Self {
+    pub fn new(scratch: Arc<Scratch>, max_bytes: usize) -> Self {
         let events = LogEvents {
             persistence: PersistenceState::Unstored,
             slots: Vec::new(),
@@ -189,11 +189,6 @@ impl Log {
                 fence_reason: OnceLock::new(),
             }),
         }
-    }
-
-    /// Makes a log without a limit of its memory, for tests of readers.
-    pub fn in_memory() -> Self {
-        Self::new(Arc::new(Scratch::new(None)), usize::MAX)
     }
 
     /// Adds an event. Returns its index.
@@ -267,7 +262,7 @@ impl Log {
 
     /// Returns a reader of the persistent events from the index `from` on, past and to come. Front ends use this, so
     /// that no client is shown an event that a crash could still take back.
-    pub fn read_persisted(&self, from: usize) -> Reader {
+    pub(crate) fn read_persisted(&self, from: usize) -> Reader {
         self.reader(from, &self.shared.persisted)
     }
 
