@@ -19,11 +19,11 @@ use super::{Assistant, Call, Message, Native, Part, ToolResult};
 /// Placeholder for the model's missing answer to results.
 pub const INTERRUPTED_NOTE: &str = "[The previous response was interrupted before it completed.]";
 /// Placeholder for the user's missing first message.
-pub const BEGINNING_NOTE: &str = "[The beginning of this conversation is not shown.]";
+pub(crate) const BEGINNING_NOTE: &str = "[The beginning of this conversation is not shown.]";
 /// Placeholder for the user's missing message between two answers.
 pub const CONTINUE_PROMPT: &str = "Please continue.";
 /// Result of a call whose result was lost.
-pub const LOST_RESULT: &str = "The result of this call was lost. It may have had all, part or none of \
+pub(crate) const LOST_RESULT: &str = "The result of this call was lost. It may have had all, part or none of \
     its effect.";
 
 /// Repairs a conversation. Messages that need no repair are shared, not copied.

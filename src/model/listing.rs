@@ -16,7 +16,7 @@ pub use super::http::is_local;
 pub use super::queries::ListedModel;
 
 /// Maximum time until a server on this machine accepts a connection.
-pub const LOCAL_CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+pub(crate) const LOCAL_CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Maximum time for a server on this machine to list its models. All servers are asked at once.
 pub const LOCAL_LIST_TIMEOUT: Duration = Duration::from_secs(1);

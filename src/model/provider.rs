@@ -180,7 +180,7 @@ impl OpenAiWire {
     pub const ALL: [Self; 2] = [Self::Chat, Self::Responses];
 
     /// Returns the name in ids that force this API: `openai-responses:ID`.
-    pub fn provider_name(self) -> &'static str {
+    pub(crate) fn provider_name(self) -> &'static str {
         match self {
             Self::Chat => "openai-chat",
             Self::Responses => "openai-responses",

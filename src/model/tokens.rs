@@ -20,7 +20,7 @@ pub fn of_tool(tool: &ToolDeclaration) -> u64 {
 }
 
 /// Returns `true` if a prompt has images or documents, whose tokens cannot be estimated well.
-pub fn has_media(prompt: &Prompt) -> bool {
+pub(crate) fn has_media(prompt: &Prompt) -> bool {
     prompt.messages.iter().any(|message| match &**message {
         Message::User(parts) => parts.iter().any(|part| matches!(part, Part::Media(_))),
         Message::Assistant(_) => false,

@@ -135,7 +135,7 @@ fn action_for(gravity: Gravity, mode: Mode) -> Action {
 }
 
 /// Decides on a command with these findings.
-pub fn decide_all(findings: &[Finding], mode: Mode, confinement: Confinement) -> Action {
+pub(crate) fn decide_all(findings: &[Finding], mode: Mode, confinement: Confinement) -> Action {
     let actions = findings.iter().map(|finding| decide(finding.fact, mode, confinement));
     actions.max().unwrap_or(Action::Run)
 }

@@ -49,7 +49,7 @@ impl RuleSet {
     }
 
     /// Returns the rule that decides on a subject, with its effect.
-    pub fn ruling(
+    pub(crate) fn ruling(
         &self,
         request: &PolicyRequest<'_>,
         situation: &Situation<'_>,
@@ -76,7 +76,7 @@ impl RuleSet {
     }
 
     /// Returns a rule that could not be read and may be about this call.
-    pub fn unreadable_rule(&self, request: &PolicyRequest<'_>) -> Option<&Broken> {
+    pub(crate) fn unreadable_rule(&self, request: &PolicyRequest<'_>) -> Option<&Broken> {
         let may = |broken: &&Broken| {
             let named = |patterns: &Vec<NamePattern>| {
                 patterns.iter().any(|pattern| pattern.matches(request, false))
@@ -87,7 +87,7 @@ impl RuleSet {
     }
 
     /// Returns whether a rule denies or asks about any call.
-    pub fn restricts(&self) -> bool {
+    pub(crate) fn restricts(&self) -> bool {
         self.rules.iter().any(|rule| rule.effect >= RuleEffect::Ask)
     }
 

@@ -25,7 +25,7 @@ mod seatbelt;
 pub use self::helper::helper;
 #[cfg(target_os = "linux")]
 pub use self::launch::{Sandbox, end_with_thread, steers_loader};
-pub use self::mechanism::{Mechanism, NOT_SANDBOXED, OWN_PROGRAM, PROXY_PORT};
+pub use self::mechanism::{Mechanism, OWN_PROGRAM, PROXY_PORT};
 #[cfg(not(target_os = "linux"))]
 pub use self::other::{Sandbox, end_with_thread, helper, steers_loader};
 pub use self::probe::{Probe, UnusableMechanism, probe};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Exit code of a command that could not be started in the sandbox.
-pub const NOT_SANDBOXED: i32 = 125;
+pub(crate) const NOT_SANDBOXED: i32 = 125;
 
 /// Port on which a proxy can listen, on the loopback addresses of a session's network namespace.
 pub const PROXY_PORT: u16 = 3128;

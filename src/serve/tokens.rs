@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tandem_agent::session::PrincipalId;
 
 /// Prefix of every token, by which people and secret scanners recognize one.
-pub const TOKEN_PREFIX: &str = "tdm_";
+pub(crate) const TOKEN_PREFIX: &str = "tdm_";
 
 /// Number of random bytes in a token. 256 random bits cannot be guessed, so an unsalted hash of them is
 /// enough.

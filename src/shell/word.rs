@@ -61,7 +61,7 @@ impl Word {
     }
 
     /// Returns whether the word may become an option at run time that cannot be seen in it.
-    pub fn may_be_option(&self) -> bool {
+    pub(crate) fn may_be_option(&self) -> bool {
         match self.dynamic {
             Dynamic::No | Dynamic::Number => false,
             Dynamic::Many => true,

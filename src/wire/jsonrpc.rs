@@ -81,7 +81,7 @@ impl Error {
     /// Code: the side that answers has failed.
     pub const INTERNAL_ERROR: i64 = -32603;
     /// Code: the request was cancelled.
-    pub const REQUEST_CANCELLED: i64 = -32800;
+    pub(crate) const REQUEST_CANCELLED: i64 = -32800;
 
     /// Returns the error for a line that is not JSON.
     pub fn parse(details: impl fmt::Display) -> Self {
@@ -89,7 +89,7 @@ impl Error {
     }
 
     /// Returns the error for JSON that is no message.
-    pub fn invalid_request(details: impl fmt::Display) -> Self {
+    pub(crate) fn invalid_request(details: impl fmt::Display) -> Self {
         Self::detailed(Self::INVALID_REQUEST, "Invalid request", details)
     }
 

@@ -1,7 +1,7 @@
 //! Prompts that look like commands and are none. They are answered here, and not sent to a model.
 
 /// Whole prompts with which people leave a program in many terminals. They leave a front end that can be left.
-pub const QUIT_WORDS: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":quit"];
+const QUIT_WORDS: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":quit"];
 
 /// The end of the answer to one of [`QUIT_WORDS`] where a front end cannot be left.
 pub const QUIT_HINT: &str = "In tandem's own terminal, this command ends tandem; in an editor or another client, \

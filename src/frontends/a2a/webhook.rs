@@ -114,7 +114,7 @@ impl Webhooks {
     }
 
     /// Waits until no notification is waiting or being delivered.
-    pub async fn delivered(&self) {
+    pub(crate) async fn delivered(&self) {
         let mut open = self.0.0.open.subscribe();
         // An error is impossible, since `self` holds the sender.
         let _ = open.wait_for(|lanes| *lanes == 0).await;

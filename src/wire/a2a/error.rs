@@ -11,7 +11,7 @@ pub const TASK_NOT_FOUND: i64 = -32001;
 /// Code: the task has ended.
 pub const TASK_NOT_CANCELABLE: i64 = -32002;
 /// Code: the agent sends no push notifications.
-pub const PUSH_NOTIFICATION_NOT_SUPPORTED: i64 = -32003;
+pub(crate) const PUSH_NOTIFICATION_NOT_SUPPORTED: i64 = -32003;
 /// Code: the operation is not supported.
 pub const UNSUPPORTED_OPERATION: i64 = -32004;
 /// Code: the content type is not supported.

@@ -59,7 +59,7 @@ impl StoredSession {
 
     /// Acquires the write lease of a session that no living process has although a turn runs or waits in it, and reads
     /// its log as [`Self::open`] does.
-    pub async fn open_orphan(
+    pub(crate) async fn open_orphan(
         store: &Arc<dyn Store>,
         orphan: &Orphan,
         log_bytes: usize,

@@ -19,7 +19,7 @@ pub struct StoreHealth {
 
 impl StoreHealth {
     /// Notes that the store has refused an operation, or that an operation takes long.
-    pub fn note_refusal(&self) {
+    pub(crate) fn note_refusal(&self) {
         *self.refused.lock() = Some(Instant::now());
     }
 
