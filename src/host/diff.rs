@@ -3,8 +3,11 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use similar::{ChangeTag, TextDiff};
+use similar::udiff::UnifiedHunkHeader;
+use similar::{DiffOp, DiffTag, group_diff_ops};
+use unicode_segmentation::UnicodeSegmentation as _;
 
+use super::compare::{TextUnit, compare};
 use super::limits::ToolLimits;
 use super::text::normalise;
 use tandem_content::shorten::first_chars;
@@ -19,43 +22,42 @@ const MAX_COMPARE_TIME: Duration = Duration::from_secs(2);
 /// Returns a unified diff without file names, for a model: cut to the limits. Different line endings count as equal.
 pub fn unified(old: &str, new: &str, limits: &ToolLimits) -> String {
     let (old, new) = (normalise(old), normalise(new));
-    let (old, new) = (split(&old), split(&new));
-    let diff = compare(MAX_COMPARE_TIME, &old, &new);
-    let mut shown = String::new();
-    for hunk in diff.unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
-        // Writing to a string cannot fail.
-        let _ = writeln!(shown, "{}", hunk.header());
-        for change in hunk.iter_changes() {
-            if shown.len() > limits.output_chars / 2 {
-                shown.push_str("[the rest of the diff is left out]\n");
-                return shown;
-            }
-            let line = cut(change.value().trim_end_matches('\n'), limits.line_chars);
-            let _ = writeln!(shown, "{}{line}", change.tag());
-            if change.missing_newline() {
-                shown.push_str("\\ No newline at end of file\n");
-            }
-        }
-    }
-    shown
+    let line = |line: &str| cut(line.trim_end_matches('\n'), limits.line_chars);
+    hunks(&old, &new, MAX_COMPARE_TIME, limits.output_chars / 2, line)
 }
 
 /// Returns a complete unified diff without file names, for people, with hidden characters written out. After about
 /// `time`, the comparison is cut short, and the difference is larger than necessary.
 pub(super) fn whole(time: Duration, old: &str, new: &str) -> String {
     let crlf = is_crlf(old, new);
+    let line = |line: &str| {
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        visible(line.strip_suffix('\r').filter(|_| crlf).unwrap_or(line)).into_owned()
+    };
+    hunks(old, new, time, usize::MAX, line)
+}
+
+/// Returns the hunks of a unified diff, whose lines are shown as `line` returns them. After about `max_bytes`, the rest
+/// is left out.
+fn hunks(
+    old: &str,
+    new: &str,
+    time: Duration,
+    max_bytes: usize,
+    line: impl Fn(&str) -> String,
+) -> String {
     let (old, new) = (split(old), split(new));
     let mut shown = String::new();
-    for hunk in compare(time, &old, &new).unified_diff().context_radius(CONTEXT_LINES).iter_hunks()
-    {
+    for hunk in group_diff_ops(compare_lines(time, &old, &new), CONTEXT_LINES) {
         // Writing to a string cannot fail.
-        let _ = writeln!(shown, "{}", hunk.header());
-        for change in hunk.iter_changes() {
-            let line = change.value();
-            let line = line.strip_suffix('\n').unwrap_or(line);
-            let line = line.strip_suffix('\r').filter(|_| crlf).unwrap_or(line);
-            let _ = writeln!(shown, "{}{}", change.tag(), visible(line));
-            if change.missing_newline() {
+        let _ = writeln!(shown, "{}", UnifiedHunkHeader::new(&hunk));
+        for change in hunk.iter().flat_map(|op| op.iter_changes(&old[..], &new[..])) {
+            if shown.len() > max_bytes {
+                shown.push_str("[the rest of the diff is left out]\n");
+                return shown;
+            }
+            let _ = writeln!(shown, "{}{}", change.tag(), line(change.value()));
+            if !change.value().ends_with(['\r', '\n']) {
                 shown.push_str("\\ No newline at end of file\n");
             }
         }
@@ -67,8 +69,8 @@ fn split(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-fn compare<'a>(time: Duration, old: &'a [&'a str], new: &'a [&'a str]) -> TextDiff<'a, 'a, str> {
-    TextDiff::configure().timeout(time).newline_terminated(true).diff_slices(old, new)
+fn compare_lines(time: Duration, old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    compare(TextUnit::Lines, old, new, Instant::now() + time)
 }
 
 /// Number of unchanged lines that people are shown around each change.
@@ -120,27 +122,101 @@ pub enum Side {
 pub(super) fn lines(time: Duration, old: &str, new: &str) -> LineDiff {
     let crlf = is_crlf(old, new);
     let (old, new) = (split(old), split(new));
-    let diff = compare(time, &old, &new);
+    let ops = compare_lines(time, &old, &new);
     let deadline = Instant::now() + MAX_MARKING_TIME;
     let mut lines = LineDiff { crlf, ..LineDiff::default() };
-    for group in diff.grouped_ops(SHOWN_CONTEXT_LINES) {
+    for group in group_diff_ops(ops, SHOWN_CONTEXT_LINES) {
         let mut hunk = Vec::new();
         for op in group {
-            for change in diff.iter_inline_changes_deadline(&op, Some(deadline)) {
-                let (side, index) = match change.tag() {
-                    ChangeTag::Equal => (Side::Both, change.new_index()),
-                    ChangeTag::Delete => (Side::Old, change.old_index()),
-                    ChangeTag::Insert => (Side::New, change.new_index()),
-                };
-                lines.removed += usize::from(side == Side::Old);
-                lines.added += usize::from(side == Side::New);
-                let (pieces, unended) = pieces(change.values(), crlf);
-                hunk.push(DiffLine { side, number: index.unwrap_or(0) + 1, pieces, unended });
+            let (before, after) = (&old[op.old_range()], &new[op.new_range()]);
+            let (first_old, first_new) = (op.old_range().start + 1, op.new_range().start + 1);
+            if op.tag() == DiffTag::Equal {
+                hunk.extend(diff_lines(Side::Both, first_new, plain(after), crlf));
+                continue;
             }
+            lines.removed += before.len();
+            lines.added += after.len();
+            let (removed, added) = marked(before, after, deadline);
+            hunk.extend(diff_lines(Side::Old, first_old, removed, crlf));
+            hunk.extend(diff_lines(Side::New, first_new, added, crlf));
         }
         lines.hunks.push(hunk);
     }
     lines
+}
+
+/// A line in pieces; `true` marks changed words.
+type Pieces = Vec<(bool, String)>;
+
+/// Returns lines of one side, of which the first has the number `first`.
+fn diff_lines(
+    side: Side,
+    first: usize,
+    lines: Vec<Pieces>,
+    crlf: bool,
+) -> impl Iterator<Item = DiffLine> {
+    (first..).zip(lines).map(move |(number, line)| {
+        let (pieces, unended) = without_ending(line, crlf);
+        DiffLine { side, number, pieces, unended }
+    })
+}
+
+/// Returns lines without marks.
+fn plain(lines: &[&str]) -> Vec<Pieces> {
+    lines.iter().map(|line| vec![(false, (*line).to_owned())]).collect()
+}
+
+/// Marks the words that differ between removed lines and the lines that replace them. If less than half stays the same,
+/// no word is marked.
+fn marked(old: &[&str], new: &[&str], deadline: Instant) -> (Vec<Pieces>, Vec<Pieces>) {
+    let is_same_enough = |same, all| 4 * same >= all;
+    if !is_same_enough(old.len().min(new.len()), old.len() + new.len()) {
+        return (plain(old), plain(new));
+    }
+    let (old_words, new_words) = (words(old), words(new));
+    let ops = compare(TextUnit::Words, &old_words, &new_words, deadline);
+    let same = ops.iter().filter(|op| op.tag() == DiffTag::Equal).map(|op| op.old_range().len());
+    if !is_same_enough(same.sum(), old_words.len() + new_words.len()) {
+        return (plain(old), plain(new));
+    }
+    let (mut removed, mut added) = (vec![Pieces::new(); old.len()], vec![Pieces::new(); new.len()]);
+    for op in ops {
+        let mark = op.tag() != DiffTag::Equal;
+        add_words(&mut removed, &old_words[op.old_range()], mark);
+        add_words(&mut added, &new_words[op.new_range()], mark);
+    }
+    (removed, added)
+}
+
+/// A word of some lines, or what is between two words.
+struct Word<'t> {
+    text: &'t str,
+    /// Index of the line.
+    line: usize,
+}
+
+impl AsRef<str> for Word<'_> {
+    fn as_ref(&self) -> &str {
+        self.text
+    }
+}
+
+fn words<'t>(lines: &[&'t str]) -> Vec<Word<'t>> {
+    let words = |(line, text): (usize, &&'t str)| {
+        text.split_word_bounds().map(move |text| Word { text, line })
+    };
+    lines.iter().enumerate().flat_map(words).collect()
+}
+
+/// Adds words to their lines, with a mark or without one. Line endings get no mark.
+fn add_words(lines: &mut [Pieces], words: &[Word<'_>], mark: bool) {
+    for Word { text, line } in words {
+        let mark = mark && !text.ends_with(['\r', '\n']);
+        match lines[*line].last_mut() {
+            Some((last, so_far)) if *last == mark => so_far.push_str(text),
+            _ => lines[*line].push((mark, (*text).to_owned())),
+        }
+    }
 }
 
 /// Returns whether both texts have lines and every line ends in `\r\n`.
@@ -150,9 +226,7 @@ fn is_crlf(old: &str, new: &str) -> bool {
 }
 
 /// Returns a line's pieces without its ending, and whether it had none.
-fn pieces(values: &[(bool, &str)], crlf: bool) -> (Vec<(bool, String)>, bool) {
-    let mut pieces: Vec<_> =
-        values.iter().map(|(marked, text)| (*marked, (*text).to_owned())).collect();
+fn without_ending(mut pieces: Pieces, crlf: bool) -> (Pieces, bool) {
     let ended = pop_last(&mut pieces, '\n');
     if ended && crlf {
         pop_last(&mut pieces, '\r');

@@ -12,6 +12,7 @@ pub mod client_terminals;
 pub mod command_end;
 pub mod command_sandbox;
 pub mod command_times;
+pub mod compare;
 mod context;
 pub mod diff;
 pub mod disk;

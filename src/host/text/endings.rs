@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use similar::DiffOp;
+
+use crate::compare::{TextUnit, compare};
 
 /// Maximum time to compare the lines of a file with mixed endings.
 const MAX_COMPARE_TIME: Duration = Duration::from_secs(1);
@@ -78,15 +80,9 @@ impl Endings {
             return new.replace('\n', "\r\n");
         }
         let (old, new) = (lines(old), lines(new));
-        let deadline = Some(Instant::now() + MAX_COMPARE_TIME);
-        let ops = capture_diff_slices_deadline(
-            Algorithm::Myers,
-            &contents(&old),
-            &contents(&new),
-            deadline,
-        );
+        let deadline = Instant::now() + MAX_COMPARE_TIME;
         let mut applied = String::new();
-        for op in ops {
+        for op in compare(TextUnit::Lines, &contents(&old), &contents(&new), deadline) {
             self.apply_op(op, &old, &new, &mut applied);
         }
         applied

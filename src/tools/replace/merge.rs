@@ -5,12 +5,12 @@
 //! As in a three-way merge, `base` is the old text that the model believes to be in the file, `ours` is the text of the
 //! file, and `theirs` is the new text of the model.
 
-use std::hash::Hash;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+use similar::DiffOp;
 
+use tandem_host::compare::{self, TextUnit};
 use tandem_host::text::TextEdit;
 
 /// Maximum time to compare lines.
@@ -159,13 +159,8 @@ fn from_file<'a, 't>(block: &AlignedBlock, ours: &'a [&'t str]) -> &'a [&'t str]
     if block.kept { &ours[block.ours.clone()] } else { &[] }
 }
 
-fn compare<T: Ord + Hash>(old: &[T], new: &[T]) -> Vec<DiffOp> {
-    capture_diff_slices_deadline(
-        Algorithm::Myers,
-        old,
-        new,
-        Some(Instant::now() + MAX_COMPARE_TIME),
-    )
+fn compare<T: AsRef<str>>(old: &[T], new: &[T]) -> Vec<DiffOp> {
+    compare::compare(TextUnit::Lines, old, new, Instant::now() + MAX_COMPARE_TIME)
 }
 
 /// Returns for each line of the base its index in the model's new text; `None` if the new text has no such line.
