@@ -7,10 +7,8 @@ use crate::session::CommandReply;
 pub(super) const COMMAND: Command = Command {
     name: "about",
     description: "this program's version, the model, the mode, the workspace",
-    arguments: &[],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(about(&request))) })),
+    ..Command::BLANK_COMMAND
 };
 
 fn about(request: &CommandRequest<'_>) -> String {

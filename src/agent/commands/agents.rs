@@ -7,17 +7,14 @@ use tandem_a2a_client::AgentStatus;
 pub(super) const COMMAND: Command = Command {
     name: "agents",
     description: "the other agents that the model can call, and their skills",
-    arguments: &[],
     sub_commands: &[Command {
         name: "reload",
         description: "reload the settings, and read the agents' cards again",
-        arguments: &[],
-        sub_commands: &[],
-        asks_model: false,
         run: Some(|request| Box::pin(reload(request))),
+        ..Command::BLANK_COMMAND
     }],
-    asks_model: false,
     run: Some(|request| Box::pin(list(request))),
+    ..Command::BLANK_COMMAND
 };
 
 const NO_AGENTS: &str =

@@ -16,59 +16,50 @@ const TAG_ARGUMENT: Argument =
 pub(super) const COMMAND: Command = Command {
     name: "chat",
     description: "checkpoints of this conversation, to come back to",
-    arguments: &[],
     sub_commands: &[
         Command {
             name: "save",
             description: "save the conversation so far under a tag",
             arguments: &[TAG_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(save(request, false))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "overwrite",
             description: "save the conversation so far in place of the checkpoint with this tag",
             arguments: &[TAG_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(save(request, true))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "resume",
             description: "go on from a checkpoint, which stays as it is",
             arguments: &[TAG_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(resume(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "list",
             description: "the checkpoints of this directory",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(list(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "delete",
             description: "delete a checkpoint",
             arguments: &[TAG_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(delete(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "share",
             description: "the same as /export",
             arguments: &[FILE_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(export(request))),
+            ..Command::BLANK_COMMAND
         },
     ],
-    asks_model: false,
-    run: None,
+    ..Command::BLANK_COMMAND
 };
 
 /// Lists the checkpoints of the directory that this session may know, the newest first. A session that a client of the

@@ -6,9 +6,6 @@ use crate::session::CommandReply;
 pub(super) const COMMAND: Command = Command {
     name: "clear",
     description: "let the model forget the conversation so far",
-    arguments: &[],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| {
         Box::pin(async move {
             request.turn.forget();
@@ -19,4 +16,5 @@ pub(super) const COMMAND: Command = Command {
             ))
         })
     }),
+    ..Command::BLANK_COMMAND
 };

@@ -11,9 +11,8 @@ pub(super) const COMMAND: Command = Command {
         description: "the topic that the summary should focus on",
         is_required: false,
     }],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(compress(request))),
+    ..Command::BLANK_COMMAND
 };
 
 async fn compress(request: CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -16,9 +16,8 @@ pub(super) const COMMAND: Command = Command {
     name: "export",
     description: "write the conversation into a new file: .md, .html or .txt",
     arguments: &[FILE_ARGUMENT],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(export(request))),
+    ..Command::BLANK_COMMAND
 };
 
 pub(super) async fn export(request: CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -7,10 +7,8 @@ use crate::sessions::fork_ended;
 pub(super) const COMMAND: Command = Command {
     name: "fork",
     description: "copy this conversation up to now, so that the copy can go another way",
-    arguments: &[],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(fork(request))),
+    ..Command::BLANK_COMMAND
 };
 
 async fn fork(request: CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -6,8 +6,6 @@ use crate::session::CommandReply;
 pub(super) const COMMAND: Command = Command {
     name: "continue",
     description: "go on with a turn that was interrupted, cancelled or failed, without a new prompt",
-    arguments: &[],
-    sub_commands: &[],
     asks_model: true,
     run: Some(|request| {
         Box::pin(async move {
@@ -19,4 +17,5 @@ pub(super) const COMMAND: Command = Command {
             }
         })
     }),
+    ..Command::BLANK_COMMAND
 };

@@ -11,9 +11,8 @@ pub(super) const COMMAND: Command = Command {
         description: "the command's name",
         is_required: false,
     }],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { help(&request) })),
+    ..Command::BLANK_COMMAND
 };
 
 fn help(request: &CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -7,12 +7,11 @@ use tandem_model::Part;
 pub(super) const COMMAND: Command = Command {
     name: "init",
     description: "let the model study the project and write GEMINI.md, its instructions from then on",
-    arguments: &[],
-    sub_commands: &[],
     asks_model: true,
     run: Some(|request| {
         Box::pin(async move { Ok(CommandReply::Ask(vec![Part::Text(prompt(&request))])) })
     }),
+    ..Command::BLANK_COMMAND
 };
 
 fn prompt(request: &CommandRequest<'_>) -> String {

@@ -13,31 +13,24 @@ const SERVER_ARGUMENT: Argument =
 pub(super) const COMMAND: Command = Command {
     name: "mcp",
     description: "the MCP servers and their tools",
-    arguments: &[],
     sub_commands: &[
         Command {
             name: "list",
             description: "the servers, with the status, tools, prompts and resources of each",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(list(request, ToolDetail::Names))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "desc",
             description: "the servers, with the description of each tool",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(list(request, ToolDetail::Descriptions))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "schema",
             description: "the servers, with the arguments of each tool",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(list(request, ToolDetail::Schemas))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "auth",
@@ -50,45 +43,41 @@ pub(super) const COMMAND: Command = Command {
                     is_required: false,
                 },
             ],
-            sub_commands: &[],
             asks_model: true,
             run: Some(|request| Box::pin(auth(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "logout",
             description: "forget the login to a server",
             arguments: &[SERVER_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(log_out(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "reload",
             description: "reload the settings and reconnect the servers, or one of them",
             arguments: &[Argument { is_required: false, ..SERVER_ARGUMENT }],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(reload(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "enable",
             description: "use a server again",
             arguments: &[SERVER_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(enable(request, true))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "disable",
             description: "stop using a server until the session ends; `mcp.excluded` in the settings: for good",
             arguments: &[SERVER_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(enable(request, false))),
+            ..Command::BLANK_COMMAND
         },
     ],
-    asks_model: false,
     run: Some(|request| Box::pin(list(request, ToolDetail::Names))),
+    ..Command::BLANK_COMMAND
 };
 
 /// Level of detail for tools.

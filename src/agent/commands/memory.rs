@@ -6,27 +6,22 @@ use crate::session::{CommandReply, MemoryFile};
 pub(super) const COMMAND: Command = Command {
     name: "memory",
     description: "the memory files: GEMINI.md and AGENTS.md, with instructions for the model",
-    arguments: &[],
     sub_commands: &[
         Command {
             name: "show",
             description: "the content that the model is told",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| {
                 Box::pin(async move { Ok(CommandReply::Say(show(&request.turn.memory().await))) })
             }),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "list",
             description: "the paths of the memory files",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| {
                 Box::pin(async move { Ok(CommandReply::Say(list(&request.turn.memory().await))) })
             }),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "add",
@@ -36,25 +31,21 @@ pub(super) const COMMAND: Command = Command {
                 description: "the text to remember",
                 is_required: true,
             }],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(add(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "refresh",
             description: "reload the memory files",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| {
                 Box::pin(async move {
                     Ok(CommandReply::Say(list(&request.turn.refresh_memory().await)))
                 })
             }),
+            ..Command::BLANK_COMMAND
         },
     ],
-    asks_model: false,
-    run: None,
+    ..Command::BLANK_COMMAND
 };
 
 const NO_MEMORY_FILES: &str = "No memory files were found: neither you nor the project has a GEMINI.md or \

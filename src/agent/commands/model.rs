@@ -7,15 +7,12 @@ use tandem_model::offer::ServerScope;
 pub(super) const COMMAND: Command = Command {
     name: "model",
     description: "show or change the model",
-    arguments: &[],
     sub_commands: &[
         Command {
             name: "show",
             description: "the current model, and all known models",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(show(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "set",
@@ -25,13 +22,12 @@ pub(super) const COMMAND: Command = Command {
                 description: "the model's id, as for `--model`",
                 is_required: true,
             }],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(set(request))),
+            ..Command::BLANK_COMMAND
         },
     ],
-    asks_model: false,
     run: Some(|request| Box::pin(show(request))),
+    ..Command::BLANK_COMMAND
 };
 
 /// Maximum number of models in a list: gateways have hundreds.

@@ -7,10 +7,8 @@ use crate::session::CommandReply;
 pub(super) const COMMAND: Command = Command {
     name: "commands",
     description: "your own commands: their files, and errors in them",
-    arguments: &[],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { Ok(list(&request)) })),
+    ..Command::BLANK_COMMAND
 };
 
 const NO_COMMANDS: &str = "You have no commands of your own. Write one as a TOML file with `prompt = \"...\"` \

@@ -15,15 +15,12 @@ const YES_ARGUMENT: Argument =
 pub(super) const COMMAND: Command = Command {
     name: "permissions",
     description: "calls that need no question: \"always\" answers, rules, this folder",
-    arguments: &[],
     sub_commands: &[
         Command {
             name: "list",
             description: "list the calls that need no question",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(list(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "remove",
@@ -33,29 +30,25 @@ pub(super) const COMMAND: Command = Command {
                 description: "its number in the list",
                 is_required: true,
             }],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(remove(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "trust",
             description: "trust or distrust the programs that this folder's settings name",
             arguments: &[YES_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(trust(request))),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "reload",
             description: "reload the rule files",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(reload(request))),
+            ..Command::BLANK_COMMAND
         },
     ],
-    asks_model: false,
     run: Some(|request| Box::pin(list(request))),
+    ..Command::BLANK_COMMAND
 };
 
 /// An "always" answer.

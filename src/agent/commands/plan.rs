@@ -6,17 +6,14 @@ use crate::session::CommandReply;
 pub(super) const COMMAND: Command = Command {
     name: "plan",
     description: "plan mode: only reading is allowed, everything else is refused without a question",
-    arguments: &[],
     sub_commands: &[Command {
         name: "off",
         description: "return to the mode before plan mode",
-        arguments: &[],
-        sub_commands: &[],
-        asks_model: false,
         run: Some(|request| Box::pin(async move { end(&request) })),
+        ..Command::BLANK_COMMAND
     }],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { begin(&request) })),
+    ..Command::BLANK_COMMAND
 };
 
 const NOT_BEGUN: &str = "The mode is not changed: `/plan off` ends plan mode only where `/plan` began it. Set \

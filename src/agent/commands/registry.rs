@@ -34,6 +34,18 @@ pub struct Command {
     pub(super) run: Option<Run>,
 }
 
+impl Command {
+    /// Base of the constants, which name only the fields that differ.
+    pub(super) const BLANK_COMMAND: Self = Self {
+        name: "",
+        description: "",
+        arguments: &[],
+        sub_commands: &[],
+        asks_model: false,
+        run: None,
+    };
+}
+
 /// An argument of a command.
 #[derive(Debug, Clone, Copy)]
 pub struct Argument {

@@ -11,9 +11,8 @@ pub(super) const COMMAND: Command = Command {
         description: "the title, by which the session is found again",
         is_required: false,
     }],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { Ok(rename(&request)) })),
+    ..Command::BLANK_COMMAND
 };
 
 fn rename(request: &CommandRequest<'_>) -> CommandReply {

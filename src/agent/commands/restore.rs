@@ -28,39 +28,34 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "list",
             description: "the file changes that can be undone",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(list(&request))) })),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "turn",
             description: "undo all changes of a turn",
             arguments: &[TURN_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| {
                 Box::pin(async move {
                     let turn = turn(&request)?;
                     restore(&request, Selection::Turn(turn)).await
                 })
             }),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "since",
             description: "undo all changes of a turn and of the turns after it",
             arguments: &[TURN_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| {
                 Box::pin(async move {
                     let turn = turn(&request)?;
                     restore(&request, Selection::Since(turn)).await
                 })
             }),
+            ..Command::BLANK_COMMAND
         },
     ],
-    asks_model: false,
     run: Some(|request| {
         Box::pin(async move {
             match request.args {
@@ -69,6 +64,7 @@ pub(super) const COMMAND: Command = Command {
             }
         })
     }),
+    ..Command::BLANK_COMMAND
 };
 
 fn list(request: &CommandRequest<'_>) -> String {

@@ -18,17 +18,13 @@ pub(super) const COMMAND: Command = Command {
         Command {
             name: "list",
             description: "the prompts that the conversation can go back to",
-            arguments: &[],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| Box::pin(async move { list(&request).await })),
+            ..Command::BLANK_COMMAND
         },
         Command {
             name: "conversation",
             description: "go back to before prompt N, and leave the files as they are",
             arguments: &[NUMBER_ARGUMENT],
-            sub_commands: &[],
-            asks_model: false,
             run: Some(|request| {
                 Box::pin(async move {
                     let prompt = prompt(&request).await?;
@@ -36,9 +32,9 @@ pub(super) const COMMAND: Command = Command {
                     Ok(CommandReply::Say(gone_back(&prompt)))
                 })
             }),
+            ..Command::BLANK_COMMAND
         },
     ],
-    asks_model: false,
     run: Some(|request| {
         Box::pin(async move {
             match request.args {
@@ -47,6 +43,7 @@ pub(super) const COMMAND: Command = Command {
             }
         })
     }),
+    ..Command::BLANK_COMMAND
 };
 
 async fn list(request: &CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -6,10 +6,8 @@ use crate::session::CommandReply;
 pub(super) const COMMAND: Command = Command {
     name: "sandbox",
     description: "what commands can do in the sandbox, or how to switch the sandbox on",
-    arguments: &[],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { show(&request).await.map(CommandReply::Say) })),
+    ..Command::BLANK_COMMAND
 };
 
 const SANDBOX_OFF: &str = "Commands run without a sandbox, as the settings have it. To switch it on, start \

@@ -16,9 +16,8 @@ pub(super) const SHARE_COMMAND: Command = Command {
             is_required: false,
         },
     ],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { share(&request).map(CommandReply::Say) })),
+    ..Command::BLANK_COMMAND
 };
 
 pub(super) const UNSHARE_COMMAND: Command = Command {
@@ -29,9 +28,8 @@ pub(super) const UNSHARE_COMMAND: Command = Command {
         description: "the person or service",
         is_required: true,
     }],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { unshare(&request).map(CommandReply::Say) })),
+    ..Command::BLANK_COMMAND
 };
 
 /// Returns the rights of a role, in words.

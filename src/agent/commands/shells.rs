@@ -20,11 +20,9 @@ pub(super) const COMMAND: Command = Command {
         name: "stop",
         description: "stop a background command and all processes that it started",
         arguments: &[Argument { is_required: true, ..PID_ARGUMENT }],
-        sub_commands: &[],
-        asks_model: false,
         run: Some(|request| Box::pin(async move { stop(&request).await })),
+        ..Command::BLANK_COMMAND
     }],
-    asks_model: false,
     run: Some(|request| {
         Box::pin(async move {
             match request.args {
@@ -33,6 +31,7 @@ pub(super) const COMMAND: Command = Command {
             }
         })
     }),
+    ..Command::BLANK_COMMAND
 };
 
 fn list(request: &CommandRequest<'_>) -> String {

@@ -11,10 +11,8 @@ use crate::session::{
 pub(super) const COMMAND: Command = Command {
     name: "stats",
     description: "tokens and the share that was cached, the cost, calls of tools, time",
-    arguments: &[],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(stats(&request))) })),
+    ..Command::BLANK_COMMAND
 };
 
 fn stats(request: &CommandRequest<'_>) -> String {

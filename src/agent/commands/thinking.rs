@@ -11,9 +11,8 @@ pub(super) const COMMAND: Command = Command {
         description: "one of the model's levels, or `default`",
         is_required: false,
     }],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { thinking(&request) })),
+    ..Command::BLANK_COMMAND
 };
 
 fn thinking(request: &CommandRequest<'_>) -> Result<CommandReply, String> {

@@ -7,10 +7,8 @@ use crate::session::CommandReply;
 pub(super) const COMMAND: Command = Command {
     name: "tools",
     description: "the tools that the model can call",
-    arguments: &[],
-    sub_commands: &[],
-    asks_model: false,
     run: Some(|request| Box::pin(async move { Ok(CommandReply::Say(tools(&request))) })),
+    ..Command::BLANK_COMMAND
 };
 
 fn tools(request: &CommandRequest<'_>) -> String {
