@@ -1,9 +1,12 @@
 //! Agent Client Protocol, over which an editor drives an agent. The two versions of the protocol share only the names
-//! of two methods. A client's first message shows the version that the client speaks.
+//! of two methods, and the steps of a plan. A client's first message shows the version that the client speaks.
 
 pub mod v0;
 pub mod v1;
 
+use std::borrow::Cow;
+
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::jsonrpc::{Error, Params};
@@ -51,6 +54,35 @@ impl Dialect {
         }
         Err(Error::invalid_params("`protocolVersion` must be an integer, such as 1").reasoned())
     }
+}
+
+/// A step of a plan.
+#[derive(Debug, Serialize)]
+pub struct PlanEntry<'a> {
+    /// Description of the step.
+    pub content: Cow<'a, str>,
+    /// Priority of the step.
+    pub priority: PlanEntryPriority,
+    /// Status of the step.
+    pub status: PlanEntryStatus,
+}
+
+/// Priority of a step. The agent's todo list has no priorities, so all steps are medium.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanEntryPriority {
+    /// The only priority that is sent.
+    Medium,
+}
+
+/// Status of a step of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the protocol's own names")]
+pub enum PlanEntryStatus {
+    Pending,
+    InProgress,
+    Completed,
 }
 
 #[cfg(test)]

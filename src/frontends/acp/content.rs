@@ -1,4 +1,4 @@
-//! Contents of calls, for both versions of the protocol.
+//! Contents of calls and of plans, for both versions of the protocol.
 //!
 //! A proposal is shown with every character made visible, because a person approves it. A result is shown as prose.
 
@@ -10,6 +10,7 @@ use tandem_agent::session::{
 };
 use tandem_content::fence::fence;
 use tandem_content::visible::{escaped_json, visible, visible_line, visible_prose};
+use tandem_wire::acp::{PlanEntry, PlanEntryPriority, PlanEntryStatus};
 
 /// Content of a call.
 pub(crate) enum CallContent<'a> {
@@ -24,6 +25,23 @@ pub(crate) enum CallContent<'a> {
         /// The text after.
         new: Cow<'a, str>,
     },
+}
+
+/// Returns the todo list as a plan, which has fewer states: cancelled todos are left out.
+pub(crate) fn plan(todos: &[Todo]) -> Vec<PlanEntry<'_>> {
+    let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
+    let entries = entries.map(|todo| PlanEntry {
+        content: visible_prose(&todo.description),
+        priority: PlanEntryPriority::Medium,
+        status: match todo.status {
+            TodoStatus::InProgress => PlanEntryStatus::InProgress,
+            TodoStatus::Completed => PlanEntryStatus::Completed,
+            TodoStatus::Pending | TodoStatus::Blocked | TodoStatus::Cancelled => {
+                PlanEntryStatus::Pending
+            }
+        },
+    });
+    entries.collect()
 }
 
 /// Returns the contents of a call that waits for the answer to a question: each changed file is one.

@@ -13,6 +13,8 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::PlanEntry;
+
 /// Version that this program speaks.
 pub const PROTOCOL_VERSION: &str = "0.0.9";
 
@@ -336,35 +338,6 @@ pub enum ToolCallContent<'a> {
 pub struct UpdatePlanParams<'a> {
     /// Steps, in order.
     pub entries: Vec<PlanEntry<'a>>,
-}
-
-/// A step of a plan.
-#[derive(Debug, Serialize)]
-pub struct PlanEntry<'a> {
-    /// Description of the step.
-    pub content: Cow<'a, str>,
-    /// Priority of the step.
-    pub priority: PlanEntryPriority,
-    /// Status of the step.
-    pub status: PlanEntryStatus,
-}
-
-/// Priority of a step. The agent's todo list has no priorities, so all steps are medium.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlanEntryPriority {
-    /// The only priority that is sent.
-    Medium,
-}
-
-/// Status of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the protocol's own names")]
-pub enum PlanEntryStatus {
-    Pending,
-    InProgress,
-    Completed,
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::PlanEntry;
+
 /// Version that this program speaks.
 pub const PROTOCOL_VERSION: u16 = 1;
 
@@ -1032,25 +1034,6 @@ pub struct ToolCallLocation<'a> {
     /// Line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-}
-
-/// A step of a plan.
-#[derive(Debug, Serialize)]
-#[expect(missing_docs, reason = "the protocol's own names")]
-pub struct PlanEntry<'a> {
-    pub content: Cow<'a, str>,
-    pub priority: &'static str,
-    pub status: PlanEntryStatus,
-}
-
-/// Status of a step of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the protocol's own names")]
-pub enum PlanEntryStatus {
-    Pending,
-    InProgress,
-    Completed,
 }
 
 /// A slash command.

@@ -5,13 +5,12 @@ use std::path::Path;
 
 use crate::content::{CallContent, because};
 use tandem_agent::session::{
-    Access, CallStarted, CallStatus, FileLocation, Question, QuestionSubject, Todo, TodoStatus,
-    ToolKind, ToolOutcome, describe_program_input, without_sandbox_marks,
+    Access, CallStarted, CallStatus, FileLocation, Question, QuestionSubject, ToolKind,
+    ToolOutcome, describe_program_input, without_sandbox_marks,
 };
-use tandem_content::visible::{visible, visible_line, visible_prose};
+use tandem_content::visible::{visible, visible_line};
 use tandem_wire::acp::v0::{
-    Icon, PlanEntry, PlanEntryPriority, PlanEntryStatus, ToolCallConfirmation, ToolCallContent,
-    ToolCallLocation, ToolCallStatus, UpdatePlanParams,
+    Icon, ToolCallConfirmation, ToolCallContent, ToolCallLocation, ToolCallStatus,
 };
 
 /// Returns the icon of a kind of tool.
@@ -136,21 +135,4 @@ pub(super) fn wire(content: CallContent<'_>) -> ToolCallContent<'_> {
             ToolCallContent::Diff { path, old_text: old, new_text: new }
         }
     }
-}
-
-/// Returns the todo list as a plan, which has fewer states: cancelled todos are left out.
-pub(super) fn plan(todos: &[Todo]) -> UpdatePlanParams<'_> {
-    let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
-    let entries = entries.map(|todo| PlanEntry {
-        content: visible_prose(&todo.description),
-        priority: PlanEntryPriority::Medium,
-        status: match todo.status {
-            TodoStatus::InProgress => PlanEntryStatus::InProgress,
-            TodoStatus::Completed => PlanEntryStatus::Completed,
-            TodoStatus::Pending | TodoStatus::Blocked | TodoStatus::Cancelled => {
-                PlanEntryStatus::Pending
-            }
-        },
-    });
-    UpdatePlanParams { entries: entries.collect() }
 }

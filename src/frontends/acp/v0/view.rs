@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::cards::Cards;
-use super::content::plan;
+use crate::content::plan;
 use parking_lot::Mutex;
 use tandem_agent::session::{
     ANSWER_RESTARTS, CallStarted, CallStep, Entry, Event, ModelError, Origin, Projection, Reader,
@@ -17,7 +17,7 @@ use tandem_agent::session::{
 use tandem_content::visible::visible_prose;
 use tandem_wire::acp::v0::{
     AssistantMessageChunk, STREAM_ASSISTANT_MESSAGE_CHUNK, StreamAssistantMessageChunkParams,
-    UPDATE_PLAN,
+    UPDATE_PLAN, UpdatePlanParams,
 };
 use tandem_wire::jsonrpc::Error;
 use tandem_wire::rpc::{PACKET_BYTES, Peer, Responder};
@@ -251,7 +251,7 @@ impl EditorView {
         if let ToolOutcome::Done(output) = outcome
             && let Some(ResultContent::Todos(todos)) = &output.shown
         {
-            self.peer.send(UPDATE_PLAN, &plan(todos));
+            self.peer.send(UPDATE_PLAN, &UpdatePlanParams { entries: plan(todos) });
         }
     }
 

@@ -11,15 +11,15 @@ use tokio::time::{Instant, sleep_until};
 use super::client::SessionClient;
 use crate::content::{CallContent, because, changes, description, live, outcomes, proposals};
 use tandem_agent::session::{
-    Access, CallStarted, CallStatus, Question, ResultContent, Todo, TodoStatus, ToolKind,
-    ToolOutcome, explain_unknown_outcome,
+    Access, CallStarted, CallStatus, Question, ResultContent, ToolKind, ToolOutcome,
+    explain_unknown_outcome,
 };
 use tandem_content::fence::fence;
 use tandem_content::media::Media;
 use tandem_content::visible::{visible_line, visible_prose};
 use tandem_wire::acp::v1::{
-    self, PlanEntry, PlanEntryStatus, ResultBlock, SessionUpdate, TerminalMeta, ToolCall,
-    ToolCallContent, ToolCallLocation, ToolCallStatus,
+    self, ResultBlock, SessionUpdate, TerminalMeta, ToolCall, ToolCallContent, ToolCallLocation,
+    ToolCallStatus,
 };
 
 /// Minimum time between two updates of a running call's output. Without a terminal, each update replaces the output
@@ -373,23 +373,6 @@ fn content(content: CallContent<'_>) -> ToolCallContent<'_> {
 
 fn text<'a>(text: String) -> ToolCallContent<'a> {
     ToolCallContent::Content { content: ResultBlock::Text { text: text.into() } }
-}
-
-/// Returns the todo list as a plan, which has fewer states: cancelled todos are left out.
-pub(super) fn plan(todos: &[Todo]) -> Vec<PlanEntry<'_>> {
-    let entries = todos.iter().filter(|todo| todo.status != TodoStatus::Cancelled);
-    let entries = entries.map(|todo| PlanEntry {
-        content: visible_prose(&todo.description),
-        priority: "medium",
-        status: match todo.status {
-            TodoStatus::InProgress => PlanEntryStatus::InProgress,
-            TodoStatus::Completed => PlanEntryStatus::Completed,
-            TodoStatus::Pending | TodoStatus::Blocked | TodoStatus::Cancelled => {
-                PlanEntryStatus::Pending
-            }
-        },
-    });
-    entries.collect()
 }
 
 #[cfg(test)]

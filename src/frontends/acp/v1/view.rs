@@ -8,12 +8,13 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::answer::{answer, model_error, timestamp};
-use super::calls::{Calls, call_with_question, plan};
+use super::calls::{Calls, call_with_question};
 use super::client::{Reply, SessionClient};
 use super::commands;
 use super::options::session_options;
 use super::permission::{OpenQuestions, options};
 use super::user_input;
+use crate::content::plan;
 use tandem_agent::session::{
     ANSWER_RESTARTS, Answer, CallStarted, CallStep, Compressed, Entry, Event, Projection, Reader,
     ResultContent, Session, StopReason, ToolOutcome, TurnId, TurnResult, Update, UpdateKind, Usage,
