@@ -26,8 +26,8 @@ const MAX_MENTIONS: usize = 100;
 
 /// A piece of a prompt that may be a file's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mention {
-    path: String,
+pub(super) struct Mention {
+    pub(super) path: String,
     /// `true` if this is certainly a path, because it is quoted or a client has sent it as a path; `false` for a word
     /// that begins with `@`.
     certain: bool,
@@ -160,35 +160,36 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
 fn mentions(prompt: &[PromptPart]) -> (Vec<Mention>, usize) {
     let mut mentions: Vec<Mention> = Vec::new();
     let mut over = 0;
-    let mut add = |path: String, certain: bool| {
-        let known = mentions.iter().any(|mention| mention.path == path);
+    for mention in all_mentions(prompt) {
+        let known = mentions.iter().any(|known| known.path == mention.path);
         // An unquoted word with a scheme is an address for other programs, not a path.
-        if known || (!certain && path.contains("://")) {
-            return;
+        if known || (!mention.certain && mention.path.contains("://")) {
+            continue;
         }
-        let mention = Mention { path, certain };
         if mentions.len() < MAX_MENTIONS {
             mentions.push(mention);
         } else if mention.is_file_name() {
             over += 1;
         }
-    };
-    for part in prompt {
-        match part {
-            PromptPart::Path(path) => add(path.clone(), true),
-            PromptPart::Text(text) => {
-                for at in at_path::all(text) {
-                    add(at.path, at.quoted);
-                }
-            }
-            PromptPart::Input(_)
-            | PromptPart::Shell(_)
-            | PromptPart::Media(_)
-            | PromptPart::File(_)
-            | PromptPart::AnswerSchema(_) => {}
-        }
     }
     (mentions, over)
+}
+
+/// Returns all that a prompt mentions, in order.
+pub(super) fn all_mentions(prompt: &[PromptPart]) -> Vec<Mention> {
+    let of_part = |part: &PromptPart| match part {
+        PromptPart::Path(path) => vec![Mention { path: path.clone(), certain: true }],
+        PromptPart::Text(text) => {
+            let found = at_path::all(text).into_iter();
+            found.map(|at| Mention { path: at.path, certain: at.quoted }).collect()
+        }
+        PromptPart::Input(_)
+        | PromptPart::Shell(_)
+        | PromptPart::Media(_)
+        | PromptPart::File(_)
+        | PromptPart::AnswerSchema(_) => Vec::new(),
+    };
+    prompt.iter().flat_map(of_part).collect()
 }
 
 /// Finds the files and directories to read for the mentions. If nothing is at a mention's path, searches the workspace

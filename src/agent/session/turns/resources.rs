@@ -3,8 +3,8 @@
 
 use serde_json::json;
 
+use super::mention::{Mention, all_mentions};
 use crate::session::calls::call;
-use crate::session::context::at_path;
 use crate::session::engine::{CurrentTurn, Engine};
 use crate::session::events::event::PromptPart;
 use tandem_mcp::READ_RESOURCE;
@@ -38,21 +38,10 @@ pub(super) async fn read(engine: &Engine, turn: CurrentTurn<'_>, prompt: &[Promp
 
 /// Returns the words that a prompt mentions, each once.
 fn words(prompt: &[PromptPart]) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut add = |word: String| {
-        if words.len() < MAX_MENTIONS && !words.contains(&word) {
-            words.push(word);
-        }
-    };
-    for part in prompt {
-        match part {
-            PromptPart::Path(path) => add(path.clone()),
-            PromptPart::Text(text) => at_path::all(text).into_iter().for_each(|at| add(at.path)),
-            PromptPart::Input(_)
-            | PromptPart::Shell(_)
-            | PromptPart::Media(_)
-            | PromptPart::File(_)
-            | PromptPart::AnswerSchema(_) => {}
+    let mut words = Vec::new();
+    for Mention { path, .. } in all_mentions(prompt) {
+        if words.len() < MAX_MENTIONS && !words.contains(&path) {
+            words.push(path);
         }
     }
     words
