@@ -216,6 +216,9 @@ pub(crate) struct ConfigArgs {
     /// Write one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Show all limits instead, with the values that apply here
+    #[arg(long = "limits", conflicts_with = "json")]
+    pub(crate) lists_limits: bool,
     /// Model, permissions and limits.
     #[command(flatten)]
     pub(crate) work: WorkArgs,
@@ -399,8 +402,10 @@ Environment:
   NO_COLOR                              no colours in logs and in the terminal
 ";
 
-/// Line above the limits in `--help`.
-const LIMITS_TITLE: &str = "Limits: the name, whose end is the unit; what is limited; the default";
+/// Lines above the limits in `--help`.
+const LIMITS_TITLE: &str = "\
+Limits: the name, whose end is the unit; what is limited; the default. These are often set,
+`tandem config --limits` lists all:";
 
 /// Returns `true` if invalid arguments ask for one prompt to be run.
 pub(crate) fn wants_prompt() -> bool {

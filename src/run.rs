@@ -62,7 +62,7 @@ pub(crate) use self::terminal::terminal;
 #[cfg(feature = "serve")]
 pub(crate) use self::tokens::tokens;
 use crate::cli::ConfigArgs;
-use tandem_settings::show;
+use tandem_settings::{limits, show};
 
 /// Keeps other programs of the same user from reading the environment and the memory of this process, which contain
 /// API keys. Must be called at the start of the program. Works only on Linux. Other programs can still read the
@@ -85,10 +85,12 @@ pub(crate) fn debug_log() -> anyhow::Result<PathBuf> {
     Ok(dir.join("debug.log"))
 }
 
-/// Prints the settings that apply in the working directory, and the origin of each.
+/// Prints the settings that apply in the working directory, and the origin of each; or the limits that apply there.
 pub(crate) fn config(config: &ConfigArgs) -> anyhow::Result<()> {
     let (env, settings) = set_up(&config.work, env()?);
-    let text = if config.json {
+    let text = if config.lists_limits {
+        limits::text(&mut settings.limits(&config.work.limits))
+    } else if config.json {
         format!("{:#}\n", show::json(&settings, &env))
     } else {
         show::text(&settings, &env)

@@ -48,7 +48,7 @@ pub(crate) struct WorkArgs {
     /// Use no MCP servers but these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_mcp_server_names: Vec<String>,
-    /// Change a limit, as in `rounds=200`; may be repeated. The end of `tandem --help` lists all limits
+    /// Change a limit, as in `rounds=200`; may be repeated. `tandem config --limits` lists all limits
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     pub(crate) limits: Vec<Change>,
 }

@@ -1,4 +1,4 @@
-//! All limits of the program, and one table of those that people can set: on the command line and in the settings.
+//! All limits of the program, and tables of those that people can set: on the command line and in the settings.
 
 use std::error::Error;
 use std::fmt;
@@ -11,6 +11,8 @@ use tandem_git as git;
 use tandem_host::ToolLimits;
 use tandem_mcp as mcp;
 use tandem_model as model;
+
+use super::unread::nearest;
 
 /// All limits.
 #[derive(Debug, Clone)]
@@ -191,9 +193,9 @@ impl FromStr for Change {
     fn from_str(change: &str) -> Result<Self, ChangeError> {
         let (name, value) = change.split_once('=').ok_or(ChangeError::Form)?;
         if let Some(fixed) = FIXED_LIMITS.iter().find(|limit| limit.name == name) {
-            return Err(ChangeError::Fixed(fixed.name, fixed.default()));
+            return Err(ChangeError::Fixed(fixed.name, fixed.value(&mut Limits::default())));
         }
-        let limit = LIMIT_TABLE.iter().find(|limit| limit.name == name);
+        let limit = settable().find(|limit| limit.name == name);
         let limit = limit.ok_or_else(|| ChangeError::UnknownLimit(name.to_owned()))?;
         let value = value.parse().map_err(|_| ChangeError::NotANumber(value.to_owned()))?;
         if value < MIN_LIMIT {
@@ -223,8 +225,11 @@ impl fmt::Display for ChangeError {
         match self {
             Self::Form => f.write_str("must be NAME=VALUE"),
             Self::UnknownLimit(name) => {
-                let names: Vec<_> = LIMIT_TABLE.iter().map(|limit| limit.name).collect();
-                write!(f, "unknown limit `{name}`; known limits: {}", names.join(", "))
+                write!(f, "unknown limit `{name}`; ")?;
+                if let Some(meant) = nearest(name, settable().map(|limit| limit.name)) {
+                    write!(f, "did you mean `{meant}`? ")?;
+                }
+                f.write_str("`tandem config --limits` lists all limits")
             }
             Self::Fixed(name, value) => {
                 write!(
@@ -240,11 +245,28 @@ impl fmt::Display for ChangeError {
 
 impl Error for ChangeError {}
 
-/// Returns the text of the help on limits: one line for each limit, with its default.
+/// Returns the text of the help on limits: one line for each limit that people often set, with its default.
 pub fn help() -> String {
-    let line =
-        |limit: &Limit| format!("  {:<23} {:<50} [{}]\n", limit.name, limit.what, limit.default());
-    LIMIT_TABLE.iter().map(line).collect()
+    lines(COMMON_LIMITS, &mut Limits::default())
+}
+
+/// Returns the text of all limits that can be set, in two groups: one line for each limit, with its value in `limits`.
+pub fn text(limits: &mut Limits) -> String {
+    let common = lines(COMMON_LIMITS, limits);
+    let special = lines(SPECIAL_LIMITS, limits);
+    format!("Often set:\n{common}\nFor special cases:\n{special}")
+}
+
+fn lines(table: &[Limit], limits: &mut Limits) -> String {
+    let line = |limit: &Limit| {
+        format!("  {:<23} {:<50} [{}]\n", limit.name, limit.what, limit.value(limits))
+    };
+    table.iter().map(line).collect()
+}
+
+/// Returns the limits that people can set.
+fn settable() -> impl Iterator<Item = &'static Limit> {
+    COMMON_LIMITS.iter().chain(SPECIAL_LIMITS)
 }
 
 /// A limit with a name. The end of the name is the unit of the value: `bytes`, `chars` or `seconds`, else a number of
@@ -257,428 +279,268 @@ struct Limit {
     field: Field,
 }
 
+type Accessor<T> = fn(&mut Limits) -> &mut T;
+
 /// Accessor of a limit's field, by the field's type.
 enum Field {
-    Count(fn(&mut Limits) -> &mut usize),
-    Large(fn(&mut Limits) -> &mut u64),
-    Times(fn(&mut Limits) -> &mut u32),
-    Seconds(fn(&mut Limits) -> &mut Duration),
+    Count(Accessor<usize>),
+    Large(Accessor<u64>),
+    Times(Accessor<u32>),
+    Seconds(Accessor<Duration>),
 }
 
 impl Limit {
-    /// Returns the default in the unit of the limit.
-    fn default(&self) -> String {
-        let mut defaults = Limits::default();
+    /// Returns the value in `limits`, in the unit of the limit.
+    fn value(&self, limits: &mut Limits) -> String {
         match self.field {
-            Field::Count(field) => field(&mut defaults).to_string(),
-            Field::Large(field) => match *field(&mut defaults) {
+            Field::Count(field) => field(limits).to_string(),
+            Field::Large(field) => match *field(limits) {
                 u64::MAX => "none".to_owned(),
-                default => default.to_string(),
+                value => value.to_string(),
             },
-            Field::Times(field) => field(&mut defaults).to_string(),
-            Field::Seconds(field) => field(&mut defaults).as_secs().to_string(),
+            Field::Times(field) => field(limits).to_string(),
+            Field::Seconds(field) => field(limits).as_secs().to_string(),
         }
     }
 }
 
-const fn limit(name: &'static str, what: &'static str, field: Field) -> Limit {
-    Limit { name, what, field }
+const fn count(name: &'static str, what: &'static str, field: Accessor<usize>) -> Limit {
+    Limit { name, what, field: Field::Count(field) }
 }
 
-/// The limits that people can set, in the order in which they are shown.
-const LIMIT_TABLE: &[Limit] = &[
-    limit(
-        "line-bytes",
-        "a line that an editor sends, or the agent that a terminal is attached to",
-        Field::Count(|limits| &mut limits.line_bytes),
-    ),
-    limit(
-        "stdin-bytes",
-        "standard input that is put before the prompt of -p",
-        Field::Count(|limits| &mut limits.stdin_bytes),
-    ),
-    limit("rounds", "requests to the model in one turn", Field::Count(|limits| &mut limits.rounds)),
-    limit(
-        "model-attempts",
-        "attempts of a request to the model",
-        Field::Times(|limits| &mut limits.model.retry.attempts),
-    ),
-    limit(
-        "model-idle-seconds",
-        "silence of the model",
-        Field::Seconds(|limits| &mut limits.model.idle),
-    ),
-    limit(
-        "answer-bytes",
-        "an answer of the model",
-        Field::Count(|limits| &mut limits.model.max_answer),
-    ),
-    limit(
-        "event-bytes",
-        "one event of an answer",
-        Field::Count(|limits| &mut limits.model.max_event),
-    ),
-    limit(
+const fn large(name: &'static str, what: &'static str, field: Accessor<u64>) -> Limit {
+    Limit { name, what, field: Field::Large(field) }
+}
+
+const fn times(name: &'static str, what: &'static str, field: Accessor<u32>) -> Limit {
+    Limit { name, what, field: Field::Times(field) }
+}
+
+const fn seconds(name: &'static str, what: &'static str, field: Accessor<Duration>) -> Limit {
+    Limit { name, what, field: Field::Seconds(field) }
+}
+
+/// Limits that people often set, in the order in which they are shown: `--help` lists these alone. Ordinary work reaches
+/// them, and the best value depends on the work: how long a turn, a build or an answer may take, how much the model is
+/// given to read, how much of a machine commands may use, how much of a server each person may use.
+const COMMON_LIMITS: &[Limit] = &[
+    count("rounds", "requests to the model in one turn", |all| &mut all.rounds),
+    times("model-attempts", "attempts of a request to the model", |all| {
+        &mut all.model.retry.attempts
+    }),
+    seconds("model-idle-seconds", "silence of the model", |all| &mut all.model.idle),
+    count("output-chars", "characters of a call's output that the model is given", |all| {
+        &mut all.tools.output_chars
+    }),
+    large(
         "file-bytes",
         "a file that is read or edited, and all files of a patch together",
-        Field::Large(|limits| &mut limits.tools.file_bytes),
+        |all| &mut all.tools.file_bytes,
     ),
-    limit(
-        "editor-file-seconds",
-        "an editor's answer about a file",
-        Field::Seconds(|limits| &mut limits.tools.editor_time),
-    ),
-    limit(
-        "editor-terminal-seconds",
-        "an editor's answer about one of its terminals",
-        Field::Seconds(|limits| &mut limits.tools.client_terminal_time),
-    ),
-    limit(
-        "output-chars",
-        "characters of a call's output that the model is given",
-        Field::Count(|limits| &mut limits.tools.output_chars),
-    ),
-    limit("search-seconds", "a search", Field::Seconds(|limits| &mut limits.tools.search_time)),
-    limit(
-        "web-bytes",
-        "bytes that one call reads from the web",
-        Field::Count(|limits| &mut limits.tools.web_bytes),
-    ),
-    limit(
-        "web-seconds",
-        "reading one web address",
-        Field::Seconds(|limits| &mut limits.tools.web_time),
-    ),
-    limit(
-        "web-requests",
-        "requests to one web host in a minute",
-        Field::Count(|limits| &mut limits.tools.web_requests),
-    ),
-    limit(
-        "shell-seconds",
-        "a command before it goes to the background",
-        Field::Seconds(|limits| &mut limits.tools.shell_time),
-    ),
-    limit(
-        "shell-idle-seconds",
-        "silence of a command before it is ended",
-        Field::Seconds(|limits| &mut limits.tools.shell_idle),
-    ),
-    limit(
-        "background-commands",
-        "commands in the background at once",
-        Field::Count(|limits| &mut limits.tools.background_commands),
-    ),
-    limit(
-        "sandbox-processes",
-        "processes and threads of a session in the sandbox",
-        Field::Large(|limits| &mut limits.tools.sandbox_processes),
-    ),
-    limit(
+    seconds("search-seconds", "a search", |all| &mut all.tools.search_time),
+    count("web-requests", "requests to one web host in a minute", |all| {
+        &mut all.tools.web_requests
+    }),
+    seconds("shell-seconds", "a command before it goes to the background", |all| {
+        &mut all.tools.shell_time
+    }),
+    seconds("shell-idle-seconds", "silence of a command before it is ended", |all| {
+        &mut all.tools.shell_idle
+    }),
+    count("background-commands", "commands in the background at once", |all| {
+        &mut all.tools.background_commands
+    }),
+    large("sandbox-processes", "processes and threads of a session in the sandbox", |all| {
+        &mut all.tools.sandbox_processes
+    }),
+    large(
         "sandbox-memory-bytes",
         "memory of a command in the sandbox, and of each of its processes; none: 3/4 of all",
-        Field::Large(|limits| &mut limits.tools.sandbox_memory_bytes),
+        |all| &mut all.tools.sandbox_memory_bytes,
     ),
-    limit(
+    large(
         "sandbox-temporary-bytes",
         "temporary files of a session in the sandbox, and shared memory of a command",
-        Field::Large(|limits| &mut limits.tools.sandbox_temporary_bytes),
+        |all| &mut all.tools.sandbox_temporary_bytes,
     ),
-    limit(
-        "mcp-message-bytes",
-        "a message of an MCP server",
-        Field::Count(|limits| &mut limits.mcp.message_bytes),
+    seconds("mcp-start-seconds", "start of an MCP server", |all| &mut all.mcp.start),
+    seconds("mcp-call-seconds", "silence of an MCP server during a call", |all| &mut all.mcp.call),
+    count("mcp-tools", "tools that one MCP server offers", |all| &mut all.mcp.tools),
+    seconds("agent-idle-seconds", "silence of another agent during a call", |all| {
+        &mut all.agents.idle
+    }),
+    large("undo-bytes", "contents of files before changes, for /restore", |all| {
+        &mut all.tools.undo_bytes
+    }),
+    seconds("git-seconds", "a git command for a workspace: a clone, a push", |all| {
+        &mut all.git.time
+    }),
+    count("sessions", "sessions of `tandem serve` at once", |all| &mut all.a2a.sessions),
+    seconds("session-idle-seconds", "life of a session that nobody uses", |all| {
+        &mut all.a2a.session_idle
+    }),
+    seconds("question-seconds", "wait of `tandem serve` for an answer", |all| {
+        &mut all.a2a.question
+    }),
+    count("principal-sessions", "sessions at once of a person or service", |all| {
+        &mut all.a2a.principal_sessions
+    }),
+    count("principal-turns", "turns at once of a person or service", |all| {
+        &mut all.a2a.principal_turns
+    }),
+    count("principal-requests", "requests a second of a person or service", |all| {
+        &mut all.a2a.principal_requests
+    }),
+    large("principal-daily-tokens", "model tokens a day (UTC) of a person or service", |all| {
+        &mut all.a2a.principal_tokens
+    }),
+];
+
+/// Limits for special cases. Ordinary work does not reach them: they keep a fault, a flood or a stuck peer from using up
+/// memory or time. They can be set because some editor, proxy, database or network is an exception.
+const SPECIAL_LIMITS: &[Limit] = &[
+    count(
+        "line-bytes",
+        "a line that an editor sends, or the agent that a terminal is attached to",
+        |all| &mut all.line_bytes,
     ),
-    limit(
-        "mcp-start-seconds",
-        "start of an MCP server",
-        Field::Seconds(|limits| &mut limits.mcp.start),
-    ),
-    limit(
-        "mcp-call-seconds",
-        "silence of an MCP server during a call",
-        Field::Seconds(|limits| &mut limits.mcp.call),
-    ),
-    limit(
-        "mcp-tools",
-        "tools that one MCP server offers",
-        Field::Count(|limits| &mut limits.mcp.tools),
-    ),
-    limit(
-        "agent-idle-seconds",
-        "silence of another agent during a call",
-        Field::Seconds(|limits| &mut limits.agents.idle),
-    ),
-    limit(
-        "undo-bytes",
-        "contents of files before changes, for /restore",
-        Field::Large(|limits| &mut limits.tools.undo_bytes),
-    ),
-    limit(
-        "tree-entries",
-        "files and directories named in the model's instructions",
-        Field::Count(|limits| &mut limits.tools.tree_entries),
-    ),
-    limit(
-        "a2a-connections",
-        "A2A connections at once",
-        Field::Count(|limits| &mut limits.a2a.connections),
-    ),
-    limit(
-        "a2a-requests",
-        "A2A requests under way at once",
-        Field::Count(|limits| &mut limits.a2a.requests),
-    ),
-    limit(
-        "a2a-body-bytes",
-        "the body of an A2A request, or a frame",
-        Field::Count(|limits| &mut limits.a2a.body_bytes),
-    ),
-    limit(
-        "a2a-refused-requests",
-        "requests a minute of an address without a token",
-        Field::Count(|limits| &mut limits.a2a.refused_requests),
-    ),
-    limit(
-        "a2a-attachment-chars",
-        "characters of a text attached to a message",
-        Field::Count(|limits| &mut limits.a2a.attachment_chars),
-    ),
-    limit(
-        "a2a-retry-seconds",
-        "time in which the same message is a retry",
-        Field::Seconds(|limits| &mut limits.a2a.retry),
-    ),
-    limit(
-        "a2a-head-seconds",
-        "receiving the head of a request",
-        Field::Seconds(|limits| &mut limits.a2a.head_time),
-    ),
-    limit(
-        "a2a-stuck-seconds",
-        "time before a client that reads nothing is dropped",
-        Field::Seconds(|limits| &mut limits.a2a.patience),
-    ),
-    limit(
-        "a2a-ping-seconds",
-        "silence of a WebSocket before a ping",
-        Field::Seconds(|limits| &mut limits.a2a.ping),
-    ),
-    limit(
-        "a2a-pong-seconds",
-        "wait for the answer to a ping",
-        Field::Seconds(|limits| &mut limits.a2a.pong),
-    ),
-    limit(
-        "sessions",
-        "sessions of `tandem serve` at once",
-        Field::Count(|limits| &mut limits.a2a.sessions),
-    ),
-    limit(
-        "session-idle-seconds",
-        "life of a session that nobody uses",
-        Field::Seconds(|limits| &mut limits.a2a.session_idle),
-    ),
-    limit(
-        "question-seconds",
-        "wait of `tandem serve` for an answer",
-        Field::Seconds(|limits| &mut limits.a2a.question),
-    ),
-    limit(
-        "store-seconds",
-        "time for the database of --store to answer",
-        Field::Seconds(|limits| &mut limits.store.patience),
-    ),
-    limit(
+    count("stdin-bytes", "standard input that is put before the prompt of -p", |all| {
+        &mut all.stdin_bytes
+    }),
+    count("answer-bytes", "an answer of the model", |all| &mut all.model.max_answer),
+    seconds("editor-file-seconds", "an editor's answer about a file", |all| {
+        &mut all.tools.editor_time
+    }),
+    seconds("editor-terminal-seconds", "an editor's answer about one of its terminals", |all| {
+        &mut all.tools.client_terminal_time
+    }),
+    count("web-bytes", "bytes that one call reads from the web", |all| &mut all.tools.web_bytes),
+    seconds("web-seconds", "reading one web address", |all| &mut all.tools.web_time),
+    count("mcp-message-bytes", "a message of an MCP server", |all| &mut all.mcp.message_bytes),
+    count("tree-entries", "files and directories named in the model's instructions", |all| {
+        &mut all.tools.tree_entries
+    }),
+    count("a2a-connections", "A2A connections at once", |all| &mut all.a2a.connections),
+    count("a2a-requests", "A2A requests under way at once", |all| &mut all.a2a.requests),
+    count("a2a-body-bytes", "the body of an A2A request, or a frame", |all| {
+        &mut all.a2a.body_bytes
+    }),
+    count("a2a-refused-requests", "requests a minute of an address without a token", |all| {
+        &mut all.a2a.refused_requests
+    }),
+    count("a2a-attachment-chars", "characters of a text attached to a message", |all| {
+        &mut all.a2a.attachment_chars
+    }),
+    seconds("a2a-retry-seconds", "time in which the same message is a retry", |all| {
+        &mut all.a2a.retry
+    }),
+    seconds("a2a-head-seconds", "receiving the head of a request", |all| &mut all.a2a.head_time),
+    seconds("a2a-stuck-seconds", "time before a client that reads nothing is dropped", |all| {
+        &mut all.a2a.patience
+    }),
+    seconds("a2a-ping-seconds", "silence of a WebSocket before a ping", |all| &mut all.a2a.ping),
+    seconds("a2a-pong-seconds", "wait for the answer to a ping", |all| &mut all.a2a.pong),
+    seconds("store-seconds", "time for the database of --store to answer", |all| {
+        &mut all.store.patience
+    }),
+    seconds(
         "store-refusal-seconds",
         "wait of a client's session for a store that refuses to save it",
-        Field::Seconds(|limits| &mut limits.store.refusal),
+        |all| &mut all.store.refusal,
     ),
-    limit(
-        "node-dead-seconds",
-        "silence of a node after which others take its sessions",
-        Field::Seconds(|limits| &mut limits.store.node_dead),
-    ),
-    limit(
-        "trace-content-bytes",
-        "an attribute of a span with --trace-content",
-        Field::Count(|limits| &mut limits.trace_content_bytes),
-    ),
-    limit(
+    seconds("node-dead-seconds", "silence of a node after which others take its sessions", |all| {
+        &mut all.store.node_dead
+    }),
+    count("trace-content-bytes", "an attribute of a span with --trace-content", |all| {
+        &mut all.trace_content_bytes
+    }),
+    large(
         "session-files-bytes",
         "files of a session in the database of --store, for /restore and long output",
-        Field::Large(|limits| &mut limits.store.session_files_bytes),
+        |all| &mut all.store.session_files_bytes,
     ),
-    limit(
-        "git-seconds",
-        "a git command for a workspace: a clone, a push",
-        Field::Seconds(|limits| &mut limits.git.time),
-    ),
-    limit(
-        "git-file-bytes",
-        "an untracked file that is saved with a workspace",
-        Field::Large(|limits| &mut limits.git.file_bytes),
-    ),
-    limit(
-        "git-snapshot-bytes",
-        "snapshot of a workspace, and its uncommitted files",
-        Field::Large(|limits| &mut limits.git.snapshot_bytes),
-    ),
-    limit(
-        "principal-sessions",
-        "sessions at once of a person or service",
-        Field::Count(|limits| &mut limits.a2a.principal_sessions),
-    ),
-    limit(
-        "principal-turns",
-        "turns at once of a person or service",
-        Field::Count(|limits| &mut limits.a2a.principal_turns),
-    ),
-    limit(
-        "principal-requests",
-        "requests a second of a person or service",
-        Field::Count(|limits| &mut limits.a2a.principal_requests),
-    ),
-    limit(
-        "principal-daily-tokens",
-        "model tokens a day (UTC) of a person or service",
-        Field::Large(|limits| &mut limits.a2a.principal_tokens),
-    ),
+    large("git-file-bytes", "an untracked file that is saved with a workspace", |all| {
+        &mut all.git.file_bytes
+    }),
+    large("git-snapshot-bytes", "snapshot of a workspace, and its uncommitted files", |all| {
+        &mut all.git.snapshot_bytes
+    }),
 ];
 
 /// Limits that could be set in earlier versions. Most only keep a fault, or a hostile peer, from using up memory or
 /// time; where the others cut off a text, the model reads on in a further call.
 const FIXED_LIMITS: &[Limit] = &[
-    limit(
-        "model-connect-seconds",
-        "connecting to the model",
-        Field::Seconds(|limits| &mut limits.model.connect_timeout),
-    ),
-    limit(
-        "editor-file-bytes",
-        "a file whose unsaved text an editor is asked for",
-        Field::Large(|limits| &mut limits.tools.editor_bytes),
-    ),
-    limit(
-        "read-lines",
-        "lines of a file that are read at once",
-        Field::Count(|limits| &mut limits.tools.read_lines),
-    ),
-    limit(
-        "read-chars",
-        "characters of files that one call reads",
-        Field::Count(|limits| &mut limits.tools.read_chars),
-    ),
-    limit(
-        "line-chars",
-        "characters of a line of a file before it is cut",
-        Field::Count(|limits| &mut limits.tools.line_chars),
-    ),
-    limit(
-        "kept-output-bytes",
-        "long output that is stored for the model to read",
-        Field::Large(|limits| &mut limits.tools.kept_output_bytes),
-    ),
-    limit("files", "files that one call names", Field::Count(|limits| &mut limits.tools.files)),
-    limit(
-        "shell-bytes",
-        "a command's output that is kept in memory",
-        Field::Count(|limits| &mut limits.tools.shell_bytes),
-    ),
-    limit(
-        "background-bytes",
-        "output of a background command kept in memory",
-        Field::Count(|limits| &mut limits.tools.background_bytes),
-    ),
-    limit(
-        "sandbox-connections",
-        "connections at once of commands in the sandbox",
-        Field::Count(|limits| &mut limits.tools.proxy.connections),
-    ),
-    limit(
-        "sandbox-hosts",
-        "hosts that one command in the sandbox asks for",
-        Field::Count(|limits| &mut limits.tools.proxy.hosts),
-    ),
-    limit(
-        "sandbox-head-bytes",
-        "the head of a request to the proxy of the sandbox",
-        Field::Count(|limits| &mut limits.tools.proxy.head_bytes),
-    ),
-    limit(
-        "sandbox-head-seconds",
-        "receiving the head of a request to this proxy",
-        Field::Seconds(|limits| &mut limits.tools.proxy.head_time),
-    ),
-    limit(
+    count("event-bytes", "one event of an answer", |all| &mut all.model.max_event),
+    seconds("model-connect-seconds", "connecting to the model", |all| {
+        &mut all.model.connect_timeout
+    }),
+    large("editor-file-bytes", "a file whose unsaved text an editor is asked for", |all| {
+        &mut all.tools.editor_bytes
+    }),
+    count("read-lines", "lines of a file that are read at once", |all| &mut all.tools.read_lines),
+    count("read-chars", "characters of files that one call reads", |all| &mut all.tools.read_chars),
+    count("line-chars", "characters of a line of a file before it is cut", |all| {
+        &mut all.tools.line_chars
+    }),
+    large("kept-output-bytes", "long output that is stored for the model to read", |all| {
+        &mut all.tools.kept_output_bytes
+    }),
+    count("files", "files that one call names", |all| &mut all.tools.files),
+    count("shell-bytes", "a command's output that is kept in memory", |all| {
+        &mut all.tools.shell_bytes
+    }),
+    count("background-bytes", "output of a background command kept in memory", |all| {
+        &mut all.tools.background_bytes
+    }),
+    count("sandbox-connections", "connections at once of commands in the sandbox", |all| {
+        &mut all.tools.proxy.connections
+    }),
+    count("sandbox-hosts", "hosts that one command in the sandbox asks for", |all| {
+        &mut all.tools.proxy.hosts
+    }),
+    count("sandbox-head-bytes", "the head of a request to the proxy of the sandbox", |all| {
+        &mut all.tools.proxy.head_bytes
+    }),
+    seconds("sandbox-head-seconds", "receiving the head of a request to this proxy", |all| {
+        &mut all.tools.proxy.head_time
+    }),
+    seconds(
         "sandbox-connect-seconds",
         "resolving a host for a command in the sandbox, and connecting",
-        Field::Seconds(|limits| &mut limits.tools.proxy.connect_time),
+        |all| &mut all.tools.proxy.connect_time,
     ),
-    limit(
-        "sandbox-idle-seconds",
-        "silence of a connection of a command in the sandbox",
-        Field::Seconds(|limits| &mut limits.tools.proxy.idle),
-    ),
-    limit(
-        "mcp-wait-seconds",
-        "wait of a prompt for MCP servers",
-        Field::Seconds(|limits| &mut limits.mcp.wait),
-    ),
-    limit(
-        "mcp-login-seconds",
-        "a login to an MCP server",
-        Field::Seconds(|limits| &mut limits.mcp.login),
-    ),
-    limit(
-        "mcp-tool-chars",
-        "an MCP tool's description, and its schema",
-        Field::Count(|limits| &mut limits.mcp.tool_chars),
-    ),
-    limit(
-        "mcp-instructions-chars",
-        "instructions of one MCP server for the model",
-        Field::Count(|limits| &mut limits.mcp.instructions_chars),
-    ),
-    limit(
-        "agent-message-bytes",
-        "an event, or another message, of another agent",
-        Field::Count(|limits| &mut limits.agents.message_bytes),
-    ),
-    limit(
-        "agent-answer-bytes",
-        "text of another agent that is kept of one call",
-        Field::Count(|limits| &mut limits.agents.answer_bytes),
-    ),
-    limit(
-        "agent-events",
-        "events of another agent in one call",
-        Field::Count(|limits| &mut limits.agents.events),
-    ),
-    limit(
-        "agent-connect-seconds",
-        "connecting to another agent, and reading its card",
-        Field::Seconds(|limits| &mut limits.agents.connect),
-    ),
-    limit(
-        "log-bytes",
-        "a session's log in memory; what is older is in a file",
-        Field::Count(|limits| &mut limits.log_bytes),
-    ),
-    limit(
-        "custom-commands",
-        "files of your own commands that are read",
-        Field::Count(|limits| &mut limits.commands.files),
-    ),
-    limit(
-        "custom-command-bytes",
-        "a file of a command of your own",
-        Field::Count(|limits| &mut limits.commands.bytes),
-    ),
-    limit(
+    seconds("sandbox-idle-seconds", "silence of a connection of a command in the sandbox", |all| {
+        &mut all.tools.proxy.idle
+    }),
+    seconds("mcp-wait-seconds", "wait of a prompt for MCP servers", |all| &mut all.mcp.wait),
+    seconds("mcp-login-seconds", "a login to an MCP server", |all| &mut all.mcp.login),
+    count("mcp-tool-chars", "an MCP tool's description, and its schema", |all| {
+        &mut all.mcp.tool_chars
+    }),
+    count("mcp-instructions-chars", "instructions of one MCP server for the model", |all| {
+        &mut all.mcp.instructions_chars
+    }),
+    count("agent-message-bytes", "an event, or another message, of another agent", |all| {
+        &mut all.agents.message_bytes
+    }),
+    count("agent-answer-bytes", "text of another agent that is kept of one call", |all| {
+        &mut all.agents.answer_bytes
+    }),
+    count("agent-events", "events of another agent in one call", |all| &mut all.agents.events),
+    seconds("agent-connect-seconds", "connecting to another agent, and reading its card", |all| {
+        &mut all.agents.connect
+    }),
+    count("log-bytes", "a session's log in memory; what is older is in a file", |all| {
+        &mut all.log_bytes
+    }),
+    count("custom-commands", "files of your own commands that are read", |all| {
+        &mut all.commands.files
+    }),
+    count("custom-command-bytes", "a file of a command of your own", |all| &mut all.commands.bytes),
+    count(
         "a2a-streams",
         "A2A requests under way at once on one connection of HTTP/2, streams among them",
-        Field::Count(|limits| &mut limits.a2a.streams),
+        |all| &mut all.a2a.streams,
     ),
 ];
 
@@ -701,7 +563,7 @@ mod tests {
 
     #[test]
     fn no_time_is_longer_than_a_clock_can_count() {
-        for limit in LIMIT_TABLE {
+        for limit in settable() {
             let mut limits = Limits::default();
             Change { limit, value: u64::MAX }.apply(&mut limits);
             if let Field::Seconds(field) = limit.field {
@@ -728,9 +590,8 @@ mod tests {
 
     #[test]
     fn each_limit_has_one_name_which_ends_with_its_unit() {
-        let mut names: Vec<_> =
-            LIMIT_TABLE.iter().chain(FIXED_LIMITS).map(|limit| limit.name).collect();
-        for limit in LIMIT_TABLE.iter().chain(FIXED_LIMITS) {
+        let mut names: Vec<_> = settable().chain(FIXED_LIMITS).map(|limit| limit.name).collect();
+        for limit in settable().chain(FIXED_LIMITS) {
             let is_time = matches!(limit.field, Field::Seconds(_));
             assert_eq!(is_time, limit.name.ends_with("-seconds"), "{}", limit.name);
         }

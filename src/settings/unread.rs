@@ -265,7 +265,7 @@ fn similar_name(name: &str) -> Option<String> {
 
 /// Returns the known name whose spelling is most similar to `name`, if it is similar enough: one slip is allowed, and
 /// one more for every eight bytes of `name`. A long enough `name` may also be the beginning of the known name.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > MAX_NAME {
         return None;
     }

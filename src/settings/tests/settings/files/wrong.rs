@@ -83,7 +83,7 @@ fn only_the_wrong_value_does_not_count() {
     expect![[r#"
         `model.name` must be text in quotes.
         `mcpServers.bad.command` must be text in quotes.
-        `limits` unknown limit `round`; known limits: line-bytes, stdin-bytes, rounds, model-attempts, model-idle-seconds, answer-bytes, event-bytes, file-bytes, editor-file-seconds, editor-terminal-seconds, output-chars, search-seconds, web-bytes, web-seconds, web-requests, shell-seconds, shell-idle-seconds, background-commands, sandbox-processes, sandbox-memory-bytes, sandbox-temporary-bytes, mcp-message-bytes, mcp-start-seconds, mcp-call-seconds, mcp-tools, agent-idle-seconds, undo-bytes, tree-entries, a2a-connections, a2a-requests, a2a-body-bytes, a2a-refused-requests, a2a-attachment-chars, a2a-retry-seconds, a2a-head-seconds, a2a-stuck-seconds, a2a-ping-seconds, a2a-pong-seconds, sessions, session-idle-seconds, question-seconds, store-seconds, store-refusal-seconds, node-dead-seconds, trace-content-bytes, session-files-bytes, git-seconds, git-file-bytes, git-snapshot-bytes, principal-sessions, principal-turns, principal-requests, principal-daily-tokens."#]].assert_eq(&remarks.join("\n"));
+        `limits` unknown limit `round`; did you mean `rounds`? `tandem config --limits` lists all limits."#]].assert_eq(&remarks.join("\n"));
 }
 
 #[test]
