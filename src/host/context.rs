@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 use tandem_sandbox::SandboxMode;
 use tokio_util::sync::CancellationToken;
 
+use super::audience::ToolAudience;
 use super::background::Job;
 use super::command_sandbox::ShownFiles;
 use super::host::Host;
@@ -26,6 +27,8 @@ pub struct ToolContext {
     pub call: Arc<str>,
     /// The session's files, commands and limits.
     pub host: Arc<Host>,
+    /// Facts on the model, which decide on the words of results.
+    pub audience: ToolAudience,
     /// Additional environment variables for a command.
     pub variables: Arc<[(String, String)]>,
     /// `true` if a command goes to the background when its time is over; `false` for a command that a person has typed.

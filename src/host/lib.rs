@@ -6,6 +6,7 @@
 //! [`Host`].
 
 pub mod args;
+mod audience;
 pub mod background;
 pub mod buffers;
 pub mod client_terminals;
@@ -45,6 +46,7 @@ mod user_question;
 pub mod workspace;
 
 pub use self::args::parse;
+pub use self::audience::ToolAudience;
 pub use self::command_end::CommandExit;
 pub use self::context::{Announce, ToolContext};
 pub use self::diff::{DiffLine, LineDiff, Side};

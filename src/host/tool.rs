@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::audience::ToolAudience;
 use super::context::ToolContext;
 use super::invocation::{Access, Invocation};
 use super::output::ToolError;
@@ -14,9 +15,9 @@ pub trait Tool: Send + Sync {
     /// Returns the name, the schema and the kind of the tool.
     fn spec(&self) -> ToolSpec;
 
-    /// Returns the tool as a model with a small context window is told of it: without the arguments for what only other
-    /// tools can go on with.
-    fn short_spec(&self) -> ToolSpec {
+    /// Returns the tool as a model is told of it. Differs from [`Self::spec`] only in the description and in the
+    /// parameters that the model is told of.
+    fn spec_for(&self, _: ToolAudience) -> ToolSpec {
         self.spec()
     }
 

@@ -20,11 +20,15 @@ use super::change::{Original, Proposal, created, failing};
 use super::similar_paths::similar_paths;
 use super::{line_numbers, omission};
 use tandem_host::{
-    Access, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolSpec, parse, text,
+    Access, Invocation, Summary, Tool, ToolAudience, ToolContext, ToolError, ToolKind, ToolSpec,
+    parse, text,
 };
 
 /// End of the error for a text that was not found, if a line of the text begins like a line number.
 const LINE_NUMBERS_HINT: &str = " If old_string has line numbers, leave them out.";
+
+/// Addition to the description where a user can edit the result.
+const EDITED_RESULT: &str = " The user may edit the result before it is written; you are told.";
 
 /// Maximum number of edits of one call.
 const MAX_EDITS: usize = 200;
@@ -107,18 +111,23 @@ fn label(edits: &[Edit], path: &str) -> String {
 #[async_trait]
 impl Tool for Replace {
     fn spec(&self) -> ToolSpec {
+        self.spec_for(ToolAudience::default())
+    }
+
+    fn spec_for(&self, audience: ToolAudience) -> ToolSpec {
+        let edited = if audience.is_attended { EDITED_RESULT } else { "" };
         let text = |description: &str| json!({ "type": "string", "description": description });
         ToolSpec {
             name: "replace".to_owned(),
             aliases: &[],
-            description: "Replaces text in a file: one text by `old_string` and `new_string`, or \
-                several by `edits`, which are made in order, all or none. `old_string` must occur in the file exactly \
-                once, so include enough lines around the change, just as they are in the file \
-                (read it first); never copy the line numbers. Set `allow_multiple` to change every \
-                occurrence. Differences in white space are forgiven where the place is clear, but \
-                not in indentation. An empty `old_string` creates a file. Encoding and line endings are kept. The user may edit \
-                the result before it is written; you are told."
-                .to_owned(),
+            description: format!(
+                "Replaces text in a file: one text by `old_string` and `new_string`, or several by `edits`, which are \
+                 made in order, all or none. `old_string` must occur in the file exactly once, so include enough lines \
+                 around the change, just as they are in the file (read it first); never copy the line numbers. Set \
+                 `allow_multiple` to change every occurrence. Differences in white space are forgiven where the place \
+                 is clear, but not in indentation. An empty `old_string` creates a file. Encoding and line endings are \
+                 kept.{edited}"
+            ),
             parameters: json!({
                 "type": "object",
                 "properties": {

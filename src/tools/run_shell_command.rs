@@ -25,8 +25,8 @@ use tandem_host::off_thread::off_thread;
 use tandem_host::shell_output::OutputBuffer;
 use tandem_host::terminals::RunningCommand;
 use tandem_host::{
-    Access, CommandExit, Invocation, ResultContent, Summary, Tool, ToolContext, ToolError,
-    ToolKind, ToolLimits, ToolOutput, ToolSpec, args, parse,
+    Access, CommandExit, Invocation, ResultContent, Summary, Tool, ToolAudience, ToolContext,
+    ToolError, ToolKind, ToolLimits, ToolOutput, ToolSpec, args, parse,
 };
 
 /// Time between two updates of the live output.
@@ -49,8 +49,7 @@ const LONGEST_DELAY: Duration = Duration::from_mins(1);
 /// Description, and names of the parameters, for models that are told of no tools for commands in the background.
 const SHORT_DESCRIPTION: &str = "Runs a command line with `bash -c` and returns what it wrote (standard output and error \
     together) and its exit code if that is not 0. It gets no input.";
-const SHORT_PARAMETERS: [&str; 6] =
-    ["command", "description", "dir_path", "timeout", "sandbox", "justification"];
+const SHORT_PARAMETERS: [&str; 4] = ["command", "description", "dir_path", "timeout"];
 
 /// The tool `run_shell_command`.
 pub(super) struct RunShellCommand {
@@ -79,6 +78,10 @@ struct ShellArgs {
 #[async_trait]
 impl Tool for RunShellCommand {
     fn spec(&self) -> ToolSpec {
+        self.spec_for(ToolAudience::default())
+    }
+
+    fn spec_for(&self, audience: ToolAudience) -> ToolSpec {
         let mut spec = ToolSpec {
             name: "run_shell_command".to_owned(),
             aliases: &[],
@@ -128,19 +131,14 @@ impl Tool for RunShellCommand {
             }),
             kind: ToolKind::Execute,
         };
-        if self.sandboxed {
-            sandbox::describe(&mut spec);
+        if audience.has_short_set {
+            SHORT_DESCRIPTION.clone_into(&mut spec.description);
+            if let Some(Value::Object(parameters)) = spec.parameters.get_mut("properties") {
+                parameters.retain(|name, _| SHORT_PARAMETERS.contains(&name.as_str()));
+            }
         }
-        spec
-    }
-
-    fn short_spec(&self) -> ToolSpec {
-        let mut spec = ToolSpec { description: SHORT_DESCRIPTION.to_owned(), ..self.spec() };
         if self.sandboxed {
-            sandbox::describe(&mut spec);
-        }
-        if let Some(Value::Object(parameters)) = spec.parameters.get_mut("properties") {
-            parameters.retain(|name, _| SHORT_PARAMETERS.contains(&name.as_str()));
+            sandbox::describe(&mut spec, audience);
         }
         spec
     }

@@ -8,12 +8,15 @@ use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
 use super::omission;
 use tandem_host::{
-    Access, Host, Invocation, Summary, Tool, ToolContext, ToolError, ToolKind, ToolOutput,
-    ToolSpec, parse, text,
+    Access, Host, Invocation, Summary, Tool, ToolAudience, ToolContext, ToolError, ToolKind,
+    ToolOutput, ToolSpec, parse, text,
 };
 
 /// The tool `write_file`.
 pub(super) struct WriteFile;
+
+/// Addition to the description where a user can edit the content.
+const EDITED_CONTENT: &str = " The user may edit the content before it is written; you are told.";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,16 +28,20 @@ struct WriteArgs {
 #[async_trait]
 impl Tool for WriteFile {
     fn spec(&self) -> ToolSpec {
+        self.spec_for(ToolAudience::default())
+    }
+
+    fn spec_for(&self, audience: ToolAudience) -> ToolSpec {
+        let edited = if audience.is_attended { EDITED_CONTENT } else { "" };
         ToolSpec {
             name: "write_file".to_owned(),
             aliases: &[],
-            description: "Creates a file, or replaces all that is in it; directories on the way \
-                are made. Give the whole content: a placeholder for parts left out is refused. To \
-                change a part of a file, use `replace`. Read a file that exists before you replace it. \
-                The encoding and the line endings of a \
-                file that exists are kept. The user may edit the content before it is written; \
-                you are told."
-                .to_owned(),
+            description: format!(
+                "Creates a file, or replaces all that is in it; directories on the way are made. Give the whole \
+                 content: a placeholder for parts left out is refused. To change a part of a file, use `replace`. Read \
+                 a file that exists before you replace it. The encoding and the line endings of a file that exists are \
+                 kept.{edited}"
+            ),
             parameters: json!({
                 "type": "object",
                 "properties": {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tandem_host::scratch::Scratch;
 use tandem_host::terminals::{EnvironmentFilter, Supervisor, Terminals};
 use tandem_host::workspace::Workspace;
-use tandem_host::{Host, ToolContext, ToolLimits, UserAnswer};
+use tandem_host::{Host, ToolAudience, ToolContext, ToolLimits, UserAnswer};
 use tandem_sandbox::SandboxMode;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +15,7 @@ pub fn context(workspace: Workspace, limits: ToolLimits) -> ToolContext {
     ToolContext {
         call: Arc::from("call"),
         host: Arc::new(host_with(workspace, limits)),
+        audience: ToolAudience::default(),
         variables: Arc::from([]),
         has_clock: true,
         sandbox: SandboxMode::DangerFullAccess,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::session::calls::approvals::Approvals;
 use crate::session::calls::servers::Servers;
-use crate::session::calls::toolbox::Toolbox;
+use crate::session::calls::toolbox::{ToolSelection, Toolbox};
 use crate::session::context::compress::background::Compression;
 use crate::session::context::instructions::{InstructionSources, Instructions, Today};
 use crate::session::context::memory::Memory;
@@ -88,8 +88,7 @@ impl Parts {
         let roots = host.workspace.roots();
         let new_log = || Log::new(Arc::clone(&host.scratch), self.upkeep.log_bytes);
         let (policy, model) = (self.policy, self.model.id());
-        let mode = self.storage.mode(self.mode);
-        let permissions = Arc::new(Permissions::new(mode, policy, roots));
+        let permissions = Arc::new(Permissions::new(self.storage.mode(self.mode), policy, roots));
         let mode = permissions.mode();
         let store = self.storage.store();
         // The log is opened before the parts are made, because the parts fold the log, and all other events build on
@@ -115,6 +114,7 @@ impl Parts {
             log: log.clone(),
             transcript: Arc::clone(&transcript),
         });
+        let selection = ToolSelection { short: self.short_tools, is_attended: self.is_attended };
         let engine = Arc::new(Engine {
             id,
             store,
@@ -122,7 +122,7 @@ impl Parts {
             model: ActiveModel::new(self.model, self.models),
             spending: Mutex::default(),
             instructions,
-            tools: Toolbox::new(tools, &hub, &permissions, state.clone(), self.short_tools),
+            tools: Toolbox::new(tools, &hub, &permissions, state.clone(), selection),
             servers: Servers::new(hub, Arc::clone(&consent), log.clone()),
             agents,
             host,

@@ -12,7 +12,7 @@ use tandem_content::shorten::one_line;
 use tandem_host::command_sandbox::Confinement;
 use tandem_host::network::{BlockedHost, NetworkAccess};
 use tandem_host::off_thread::off_thread;
-use tandem_host::{SandboxRequest, ToolContext, ToolError, ToolSpec};
+use tandem_host::{SandboxRequest, ToolAudience, ToolContext, ToolError, ToolSpec};
 
 /// Value of the argument `sandbox` that asks for no sandbox.
 const OUTSIDE_MODE: &str = "outside";
@@ -24,15 +24,19 @@ const NAME_CHARS: usize = 80;
 const MAX_NAMED: usize = 5;
 
 /// Adds the sandbox to the description of the tool for the model, and its arguments to the parameters.
-pub(super) fn describe(spec: &mut ToolSpec) {
-    spec.description.push_str(
+pub(super) fn describe(spec: &mut ToolSpec, audience: ToolAudience) {
+    let (agreed, decided) = if audience.is_attended {
+        (" unless the command line names them and the user agrees", "the user is asked")
+    } else {
+        ("", "this is refused unless the user has allowed it before")
+    };
+    spec.description.push_str(&format!(
         " It runs in a sandbox. What git keeps (`.git`), and files that editors and agents run by \
          themselves, cannot be written there. Of the home directory it sees tool chains and package \
-         caches; the rest, and files with secrets that git does not track (`.env`, keys), are hidden \
-         unless the command line names them and the user agrees. If a command fails for that, or is \
-         bound to (`git commit`), say in `sandbox` what it needs, and why in `justification`: the \
-         user is asked.",
-    );
+         caches; the rest, and files with secrets that git does not track (`.env`, keys), are \
+         hidden{agreed}. If a command fails for that, or is bound to (`git commit`), say in `sandbox` \
+         what it needs, and why in `justification`: {decided}."
+    ));
     let more = json!({
         "sandbox": {
             "type": "string",

@@ -489,6 +489,7 @@ fn context(
     ToolContext {
         call: id,
         host: Arc::clone(&engine.host),
+        audience: engine.tools.audience(),
         variables: Arc::default(),
         has_clock: true,
         sandbox: SandboxMode::DangerFullAccess,

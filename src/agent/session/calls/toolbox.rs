@@ -11,7 +11,7 @@ use super::other_agents::{self, BuiltInCall};
 use crate::session::state::session_state::CurrentState;
 use parking_lot::Mutex;
 use tandem_approval::{LoadedRules, Permissions, PolicyRequest, ToolList};
-use tandem_host::{Access, Tool, ToolSpec};
+use tandem_host::{Access, Tool, ToolAudience, ToolSpec};
 use tandem_mcp::Hub;
 use tandem_model::{Call, Model, TextForm, ToolDeclaration};
 
@@ -20,6 +20,9 @@ const PATCH_TOOL: &str = "apply_patch";
 
 /// Name of the tool that edits a file by replacing texts.
 const REPLACE_TOOL: &str = "replace";
+
+/// Name of the tool that asks the user.
+const ASK_TOOL: &str = "ask_user";
 
 /// Built-in tools of the short set: those without which no work on code is possible.
 const SHORT_SET: [&str; 7] = [
@@ -47,11 +50,19 @@ pub(crate) struct Toolbox {
     permissions: Arc<Permissions>,
     /// State of the session, which may limit the tools.
     state: CurrentState,
-    /// `true` if models have the short set of built-in tools, `false` if they have all; `None`: a model's window
-    /// decides.
-    short: Option<bool>,
+    selection: ToolSelection,
     /// The catalog that was built last; `None` while it is freed.
     last_catalog: Mutex<Option<Arc<ToolCatalog>>>,
+}
+
+/// Facts on a session that limit the tools of which models are told.
+#[derive(Clone, Copy)]
+pub(crate) struct ToolSelection {
+    /// `true` if models have the short set of built-in tools, `false` if they have all; `None`: a model's window
+    /// decides.
+    pub(crate) short: Option<bool>,
+    /// `true` if a person can be asked.
+    pub(crate) is_attended: bool,
 }
 
 /// A snapshot of all tools, and of the facts that it was built from.
@@ -66,6 +77,8 @@ struct ToolCatalog {
     limit: Option<Arc<[String]>>,
     /// Properties of the model on which the declarations depend.
     model: ModelTraits,
+    /// Facts on which the texts of the declarations depend.
+    audience: ToolAudience,
     tools: Vec<Arc<dyn Tool>>,
     /// The specification of each tool, in the order of `tools`.
     specs: Vec<Arc<ToolSpec>>,
@@ -88,10 +101,10 @@ impl Toolbox {
         servers: &Arc<Hub>,
         permissions: &Arc<Permissions>,
         state: CurrentState,
-        short: Option<bool>,
+        selection: ToolSelection,
     ) -> Self {
         let (servers, permissions) = (Arc::clone(servers), Arc::clone(permissions));
-        Self { built_in, servers, permissions, state, short, last_catalog: Mutex::default() }
+        Self { built_in, servers, permissions, state, selection, last_catalog: Mutex::default() }
     }
 
     /// Returns the tool of a name, which may be an older name of the tool. Some models write no dots in names, so `_`
@@ -177,13 +190,19 @@ impl Toolbox {
     /// Returns the tool declarations for a model, always in the same order. A model is told of one tool to edit
     /// files: it has been trained either to write patches, or to replace texts. If it may not use that tool, it has
     /// the other. A model with a small window is told of few built-in tools; a call of another works nevertheless.
+    /// Where nobody can be asked, no model is told of the tool that asks the user.
     pub(crate) fn declarations(&self, model: &dyn Model) -> Arc<[ToolDeclaration]> {
-        let short = self.short.unwrap_or_else(|| has_small_window(model));
+        let short = self.selection.short.unwrap_or_else(|| has_small_window(model));
         let model = ModelTraits { by_patch: model.edits_by_patch(), short };
         // The built-in tools are counted only here, and not for each call, because `Tool::is_offered` may read files.
         let offered = self.available_tools().count();
         let is_good = |known: &ToolCatalog| known.offered == offered && known.model == model;
         Arc::clone(&self.catalog_if(Some(model), is_good).declarations)
+    }
+
+    /// Returns the facts on which the texts for the model depend that was told of tools last.
+    pub(super) fn audience(&self) -> ToolAudience {
+        self.catalog().audience
     }
 
     /// Frees the catalog, which is built anew when it is needed next.
@@ -239,7 +258,12 @@ impl Toolbox {
         let list = limit.as_ref().map(|names| ToolList::new(names));
         let is_short = |spec: &ToolSpec| SHORT_SET.contains(&spec.name.as_str());
         let all = tools.iter().zip(&specs).enumerate();
-        let wanted = all.filter(|(at, (_, spec))| !model.short || *at >= offered || is_short(spec));
+        let has_user = self.selection.is_attended;
+        let wanted = all.filter(|(at, (_, spec))| {
+            let is_built_in = *at < offered;
+            !is_built_in
+                || ((!model.short || is_short(spec)) && (has_user || spec.name != ASK_TOOL))
+        });
         let mut told: Vec<_> = wanted.map(|(_, tool)| tool).collect();
         told.retain(|(tool, spec)| {
             let access = tool.access().unwrap_or(Access::Nothing);
@@ -252,22 +276,25 @@ impl Toolbox {
         if told.iter().any(|(_, spec)| spec.name == wanted) {
             told.retain(|(_, spec)| spec.name != other);
         }
-        let declared = told.into_iter().map(|(tool, spec)| {
-            let spec = if model.short { Arc::new(tool.short_spec()) } else { Arc::clone(spec) };
-            declaration(&**tool, &spec)
-        });
+        let is_told = |name: &&str| told.iter().any(|(_, spec)| spec.name == *name);
+        let audience = ToolAudience {
+            is_attended: has_user,
+            has_short_set: model.short,
+            edit_tool: [wanted, other].into_iter().find(is_told),
+        };
+        let declared = told.into_iter().map(|(tool, _)| declaration(&**tool, audience));
         let declarations = declared.collect();
-        ToolCatalog { version, offered, rules, limit, model, tools, specs, declarations }
+        ToolCatalog { version, offered, rules, limit, model, audience, tools, specs, declarations }
     }
 }
 
-/// Returns the declaration of a tool for models.
-fn declaration(tool: &dyn Tool, spec: &ToolSpec) -> ToolDeclaration {
+/// Returns the declaration of a tool for a model.
+fn declaration(tool: &dyn Tool, audience: ToolAudience) -> ToolDeclaration {
     let text_form = tool.freeform().map(|form| TextForm {
         argument: form.argument.to_owned(),
         grammar: form.grammar.to_owned(),
     });
-    let ToolSpec { name, description, parameters, .. } = spec.clone();
+    let ToolSpec { name, description, parameters, .. } = tool.spec_for(audience);
     ToolDeclaration { name, description, parameters, text_form }
 }
 

@@ -26,21 +26,39 @@ pub(crate) struct SurroundingLine {
     pub(crate) text: String,
 }
 
-const PLAN_MODE: &str = "Plan mode is on: only calls that read are allowed, and all others are refused. Explore, then \
-    answer with a plan of what you would change; it begins when the user ends plan mode.";
-const DEFAULT_MODE: &str = "Approval mode `default`: what only reads runs; edits, and commands that may change \
-    something outside the sandbox, wait for the user's permission.";
-const AUTO_EDIT_MODE: &str = "Approval mode `auto_edit`: edits of the workspace's files run, too, without the user's \
-    permission; other changes wait for it.";
-const YOLO_MODE: &str = "Approval mode `yolo`: calls run without the user's permission, except commands that leave the \
-    sandbox. Take care with what cannot be undone.";
+const DEFAULT_MODE: ModeTexts = ModeTexts {
+    attended: "Approval mode `default`: what only reads runs; edits, and commands that may change something outside \
+        the sandbox, wait for the user's permission.",
+    unattended: "Approval mode `default`: what only reads runs; edits, and commands that may change something outside \
+        the sandbox, are refused.",
+};
+const AUTO_EDIT_MODE: ModeTexts = ModeTexts {
+    attended: "Approval mode `auto_edit`: edits of the workspace's files run, too, without the user's permission; \
+        other changes wait for it.",
+    unattended: "Approval mode `auto_edit`: edits of the workspace's files run, too; other changes are refused.",
+};
+const YOLO_MODE: ModeTexts = ModeTexts {
+    attended: "Approval mode `yolo`: calls run without the user's permission, except commands that leave the sandbox. \
+        Take care with what cannot be undone.",
+    unattended: "Approval mode `yolo`: calls run, but commands that leave the sandbox are refused. Take care with what \
+        cannot be undone.",
+};
+const PLAN_MODE: ModeTexts = ModeTexts {
+    attended: "Plan mode is on: only calls that read are allowed, and all others are refused. Explore, then answer \
+        with a plan of what you would change; it begins when the user ends plan mode.",
+    unattended: "Plan mode is on: only calls that read are allowed, and all others are refused. Explore, then answer \
+        with a plan of what you would change.",
+};
+
+/// Beginning of both texts on plan mode.
+const PLAN_MODE_START: &str = "Plan mode is on:";
 
 const NO_NOTES: &str = "Notes for your model: none. The earlier notes do not count any more.";
 const ONLY_NOTES: &str = "The earlier notes do not count any more.";
 
-const PEOPLE_THERE: &str = "The user sees your calls, and can be asked.";
-const NOBODY_THERE: &str = "Nobody can be asked in this run: what needs a permission is refused. Decide yourself, do \
-    not end with a question, and say what you assumed.";
+const PEOPLE_THERE: &str = "The user sees your calls, and can be asked: ask where the request is unclear in a way that matters.";
+const NOBODY_THERE: &str = "Nobody can be asked in this run: what needs a permission is refused. Do not end with a \
+    question.";
 
 const NO_SANDBOX: &str = "Commands run without a sandbox, with the machine's network.";
 const REFUSED_COMMANDS: &str =
@@ -99,6 +117,14 @@ pub(crate) enum CommandNetwork {
     Missing,
 }
 
+/// Texts on an approval mode.
+struct ModeTexts {
+    /// Text where a person can be asked.
+    attended: &'static str,
+    /// Text where nobody can be asked.
+    unattended: &'static str,
+}
+
 impl Surroundings {
     /// Returns the lines on the surroundings, in the order in which the model is told them.
     pub(crate) fn lines(&self) -> Vec<SurroundingLine> {
@@ -108,6 +134,7 @@ impl Surroundings {
             Mode::Yolo => YOLO_MODE,
             Mode::Plan => PLAN_MODE,
         };
+        let mode = if self.is_attended { mode.attended } else { mode.unattended };
         let people = if self.is_attended { PEOPLE_THERE } else { NOBODY_THERE };
         let roots: Vec<_> = self.roots.iter().map(|root| root.display().to_string()).collect();
         let workspace = match &roots[..] {
@@ -126,7 +153,7 @@ impl Surroundings {
             line(NOTES_LINE, &notes),
             line(MODE_LINE, mode),
             line(SANDBOX_LINE, self.commands.sandbox_text()),
-            line(NETWORK_LINE, &self.commands.network_text(self.mode)),
+            line(NETWORK_LINE, &self.commands.network_text(self.mode, self.is_attended)),
             line(PEOPLE_LINE, people),
             line(WORKSPACE_LINE, &workspace),
         ]
@@ -143,12 +170,12 @@ impl CommandSurroundings {
         }
     }
 
-    fn network_text(self, mode: Mode) -> String {
+    fn network_text(self, mode: Mode, is_attended: bool) -> String {
         let Self::Sandboxed { network, .. } = self else { return String::new() };
         let hosts = match mode {
-            Mode::Default | Mode::AutoEdit => ASKED_HOSTS,
             Mode::Yolo => OPEN_HOSTS,
-            Mode::Plan => REFUSED_HOSTS,
+            Mode::Default | Mode::AutoEdit if is_attended => ASKED_HOSTS,
+            Mode::Default | Mode::AutoEdit | Mode::Plan => REFUSED_HOSTS,
         };
         match network {
             CommandNetwork::Machine => OWN_NETWORK.to_owned(),
@@ -179,7 +206,9 @@ fn told_line(line: &SurroundingLine, told: &ToldInstructions) -> Option<String> 
         text if line.subject == NOTES_LINE && !before.is_empty() => {
             Some(format!("{text} {ONLY_NOTES}"))
         }
-        text if before == PLAN_MODE => Some(format!("Plan mode has ended. {text}")),
+        text if before.starts_with(PLAN_MODE_START) && !text.starts_with(PLAN_MODE_START) => {
+            Some(format!("Plan mode has ended. {text}"))
+        }
         text => Some(text.to_owned()),
     }
 }
@@ -199,7 +228,7 @@ pub(super) mod tests {
             },
             mode: Mode::Plan,
             commands: CommandSurroundings::Sandboxed { writes_workspace: true, network },
-            is_attended: false,
+            is_attended: true,
             roots: vec!["/home/somebody/projects/one".into(), "/home/somebody/other".into()],
         };
         surroundings.lines()
@@ -213,28 +242,69 @@ pub(super) mod tests {
         let told = ToldInstructions { surroundings, ..ToldInstructions::default() };
         assert_eq!(changed(&before, &told), []);
         let now = |line: &SurroundingLine| match line.subject {
-            MODE_LINE => SurroundingLine { text: YOLO_MODE.to_owned(), ..line.clone() },
+            MODE_LINE => SurroundingLine { text: YOLO_MODE.attended.to_owned(), ..line.clone() },
             NETWORK_LINE => SurroundingLine { text: String::new(), ..line.clone() },
             _ => line.clone(),
         };
         let now: Vec<_> = before.iter().map(now).collect();
         let changed = changed(&now, &told);
         assert_eq!(changed.len(), 2);
-        assert_eq!(tell(&changed, &told), format!("\n\n[Plan mode has ended. {YOLO_MODE}]"));
+        assert_eq!(
+            tell(&changed, &told),
+            format!("\n\n[Plan mode has ended. {}]", YOLO_MODE.attended)
+        );
+    }
+
+    #[test]
+    fn a_change_of_people_alone_does_not_end_plan_mode() {
+        let before = [(MODE_LINE.to_owned(), PLAN_MODE.attended.to_owned())].into();
+        let told = ToldInstructions { surroundings: before, ..ToldInstructions::default() };
+        let text = PLAN_MODE.unattended.to_owned();
+        let changed = changed(&[SurroundingLine { subject: MODE_LINE, text }], &told);
+        assert_eq!(tell(&changed, &told), format!("\n\n[{}]", PLAN_MODE.unattended));
+    }
+
+    #[test]
+    fn where_nobody_can_be_asked_no_line_speaks_of_a_permission_that_could_be_given() {
+        let unattended = |mode, network| Surroundings {
+            model: ModelFacts {
+                id: "m".to_owned(),
+                has_small_window: false,
+                edits_by_patch: false,
+            },
+            mode,
+            commands: CommandSurroundings::Sandboxed { writes_workspace: true, network },
+            is_attended: false,
+            roots: vec!["/p".into()],
+        };
+        for mode in [Mode::Default, Mode::AutoEdit, Mode::Yolo, Mode::Plan] {
+            for line in unattended(mode, CommandNetwork::Proxy).lines() {
+                let text = line.text;
+                assert!(!text.contains("permission") || line.subject == PEOPLE_LINE, "{text}");
+                assert!(!text.contains("ask where") && !text.contains("wait for"), "{text}");
+            }
+        }
     }
 
     #[test]
     fn the_network_is_told_as_the_mode_has_it() {
         let network = CommandNetwork::Proxy;
         let commands = CommandSurroundings::Sandboxed { writes_workspace: true, network };
-        for (mode, told) in [
-            (Mode::Default, "need the user's permission."),
-            (Mode::AutoEdit, "need the user's permission."),
-            (Mode::Yolo, "and it connects to all hosts that the user has not denied."),
-            (Mode::Plan, "and hosts that are not allowed yet are refused."),
+        let (open, asked, refused) = (
+            "and it connects to all hosts that the user has not denied.",
+            "and hosts that are not allowed yet need the user's permission.",
+            "and hosts that are not allowed yet are refused.",
+        );
+        for (mode, attended, unattended) in [
+            (Mode::Default, asked, refused),
+            (Mode::AutoEdit, asked, refused),
+            (Mode::Yolo, open, open),
+            (Mode::Plan, refused, refused),
         ] {
-            let text = commands.network_text(mode);
-            assert!(text.ends_with(told), "{text}");
+            for (is_attended, told) in [(true, attended), (false, unattended)] {
+                let text = commands.network_text(mode, is_attended);
+                assert!(text.ends_with(told), "{text}");
+            }
         }
     }
 

@@ -120,7 +120,7 @@ async fn the_first_request_says_where_the_model_is() {
             "\n- Your model id: `gemini-4-argon`.\n- Notes for your model: An answer without a call ends your turn: ",
             "\n- Approval mode `default`: ",
             "\n- Commands run without a sandbox, with the machine's network.\n",
-            "\n- The user sees your calls, and can be asked.\n",
+            "\n- The user sees your calls, and can be asked: ask where ",
             &format!("\n- Workspace: {}\n", root.display()),
             "\n- Date when the conversation began, in UTC: Tuesday, 2026-02-03.\n",
             "\nGit: the workspace is not in a git repository.\n",
@@ -133,8 +133,27 @@ async fn the_first_request_says_where_the_model_is() {
 #[tokio::test]
 async fn where_nobody_can_be_asked_the_model_is_to_decide() {
     let system = first_system(|parts| Parts { is_attended: false, ..parts }).await;
-    contains(&system, &["\n- Nobody can be asked in this run: ", "do not end with a question"]);
-    assert!(!system.contains("can be asked.\n"), "{system}");
+    contains(&system, &["\n- Nobody can be asked in this run: ", "Do not end with a question."]);
+    for other in ["ask where", "or ask", "wait for the user", "user's permission", "The user sees"]
+    {
+        assert!(!system.contains(other), "{other}: {system}");
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_no_tool_asks_or_speaks_of_answers() {
+    for is_attended in [true, false] {
+        let (model, prompts) = Recorder::new("gemini-4-argon");
+        let tools = tools::all_with_sandbox();
+        turn(&Session::new(Parts { tools, is_attended, ..parts(model) }), "Hello.").await;
+        let prompts = prompts.lock().unwrap();
+        let told: Vec<_> = prompts[0].tools.iter().map(|tool| &tool.name).collect();
+        assert_eq!(told.iter().any(|name| *name == "ask_user"), is_attended, "{told:?}");
+        let texts = format!("{:?}", prompts[0].tools);
+        for answered in ["The user may edit", "the user is asked", "the user agrees"] {
+            assert_eq!(texts.contains(answered), is_attended, "{answered}: {texts}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -241,15 +260,24 @@ async fn the_beginning_of_a_request_stays_the_same_over_turns_compression_load_a
     );
     sessions.close("the test is over");
     sessions.wait_all_stored().await;
+    drop(loaded);
+    let sessions = open(true);
+    let loaded = sessions.load(&id, Vec::new(), |_| ()).await.unwrap().unwrap();
+    turn(loaded.session(), "seven").await;
+    contains(&last_said(&prompts), &["seven\n\n[Approval mode", "\n\n[The user sees your calls"]);
+    sessions.close("the test is over");
+    sessions.wait_all_stored().await;
 
     let prompts = prompts.lock().unwrap();
     let first = &prompts[0];
     contains(&first.system, &["Use tabs.", "\n  Branch: trunk\n"]);
-    for prompt in prompts.iter() {
+    assert_eq!(prompts.len(), 9);
+    for (at, prompt) in prompts.iter().enumerate() {
         assert_eq!(prompt.system, first.system);
-        assert_eq!(prompt.tools, first.tools);
+        // Only where nobody could be asked, the tools were others: the one that asks was not among them.
+        assert_eq!(prompt.tools == first.tools, at != 7, "{at}");
     }
-    assert_eq!(prompts.len(), 8);
+    assert!(prompts[7].tools.iter().all(|tool| tool.name != "ask_user"));
     // Of two requests without a compression between them, the later begins with all of the earlier.
     for pair in prompts[2..5].windows(2) {
         assert_eq!(pair[1].messages[..pair[0].messages.len()], pair[0].messages[..]);
