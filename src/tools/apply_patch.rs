@@ -267,7 +267,7 @@ impl WorkingFiles {
         let old = file.now.as_deref().unwrap_or_default();
         omission::check(old, new)?;
         if !file.original.is_new() && file.now.is_some() {
-            file.original.check_seen(&cx.host.workspace.relative(file.path()), &cx.host.seen)?;
+            file.original.check_seen(&cx.host.workspace.relative(file.path()), cx)?;
         }
         file.now = Some(text::like(&file.original.text, new).into());
         Ok(())

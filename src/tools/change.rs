@@ -91,21 +91,24 @@ impl Original {
     }
 
     /// Refuses to replace content that the model has not been shown.
-    pub(super) fn check_seen(&self, relative: &str, files: &SeenFiles) -> Result<(), ToolError> {
-        match self.seen(files) {
+    pub(super) fn check_seen(&self, relative: &str, cx: &ToolContext) -> Result<(), ToolError> {
+        let edit = cx.audience.edit_tool;
+        let edit = edit.map(|tool| format!(" To change a part of it, use `{tool}`."));
+        let edit = edit.unwrap_or_default();
+        match self.seen(&cx.host.seen) {
             Seen::Whole => Ok(()),
             Seen::Never => Err(ToolError::new(
                 "file_not_read",
                 format!(
                     "{relative} exists, and you have not read it: it was left as it is. Read it \
-                     first with read_file, then write it. To change a part of it, use `replace`."
+                     first with read_file, then write it.{edit}"
                 ),
             )),
             Seen::Partly => Err(ToolError::new(
                 "file_not_read",
                 format!(
                     "You have read only a part of {relative}: it was left as it is. Read the rest of it \
-                     first, then write it. To change a part of it, use `replace`."
+                     first, then write it.{edit}"
                 ),
             )),
             Seen::Before => Err(ToolError::new(

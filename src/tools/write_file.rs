@@ -8,8 +8,8 @@ use super::blocking::{blocking, stoppable};
 use super::change::{Original, Proposal, created, failing};
 use super::omission;
 use tandem_host::{
-    Access, Host, Invocation, Summary, Tool, ToolAudience, ToolContext, ToolError, ToolKind,
-    ToolOutput, ToolSpec, parse, text,
+    Access, Invocation, Summary, Tool, ToolAudience, ToolContext, ToolError, ToolKind, ToolOutput,
+    ToolSpec, parse, text,
 };
 
 /// The tool `write_file`.
@@ -32,13 +32,16 @@ impl Tool for WriteFile {
     }
 
     fn spec_for(&self, audience: ToolAudience) -> ToolSpec {
+        let edit =
+            audience.edit_tool.map(|tool| format!("To change a part of a file, use `{tool}`. "));
+        let edit = edit.unwrap_or_default();
         let edited = if audience.is_attended { EDITED_CONTENT } else { "" };
         ToolSpec {
             name: "write_file".to_owned(),
             aliases: &[],
             description: format!(
                 "Creates a file, or replaces all that is in it; directories on the way are made. Give the whole \
-                 content: a placeholder for parts left out is refused. To change a part of a file, use `replace`. Read \
+                 content: a placeholder for parts left out is refused. {edit}Read \
                  a file that exists before you replace it. The encoding and the line endings of a file that exists are \
                  kept.{edited}"
             ),
@@ -78,7 +81,7 @@ async fn prepare(args: WriteArgs, cx: &ToolContext) -> Result<Invocation, ToolEr
         Ok(original) => original,
         Err(error) => return Ok(Invocation::failing(summary, error)),
     };
-    let invocation = move |cx: &ToolContext| match propose(&args, original, &relative, &cx.host) {
+    let invocation = move |cx: &ToolContext| match propose(&args, original, &relative, cx) {
         Ok(Some(proposal)) => proposal.into_invocation(summary, &cx.host.limits),
         Ok(None) => {
             let said = format!("{relative} has exactly this content already; nothing to do.");
@@ -95,14 +98,14 @@ fn propose(
     args: &WriteArgs,
     original: Original,
     relative: &str,
-    host: &Host,
+    cx: &ToolContext,
 ) -> Result<Option<Proposal>, ToolError> {
     omission::check(&original.text, &args.content)?;
     let new = text::like(&original.text, &args.content);
     if !original.is_new() && *new == *original.text {
         return Ok(None);
     }
-    original.check_seen(relative, &host.seen)?;
+    original.check_seen(relative, cx)?;
     let done =
         if original.is_new() { created(relative, &new) } else { format!("Wrote {relative}.") };
     Ok(Some(Proposal { original, new: new.into(), done }))

@@ -196,6 +196,9 @@ async fn a_model_is_told_to_use_apply_patch_if_it_has_it() {
         let prompts = prompts.lock().unwrap();
         let has_tool = prompts[0].tools.iter().any(|tool| tool.name == "apply_patch");
         assert_eq!(prompts[0].system.contains("apply_patch"), has_tool, "{id}");
+        let writes = prompts[0].tools.iter().find(|tool| tool.name == "write_file").unwrap();
+        let edits = if has_tool { "use `apply_patch`." } else { "use `replace`." };
+        assert!(writes.description.contains(edits), "{id}: {}", writes.description);
     }
 }
 

@@ -138,6 +138,20 @@ fn a_file_that_the_model_has_not_read_is_not_replaced() {
 }
 
 #[test]
+fn only_a_tool_that_the_model_has_is_named() {
+    for (edit_tool, told) in [
+        (Some("apply_patch"), "then write it. To change a part of it, use `apply_patch`."),
+        (None, "then write it."),
+    ] {
+        let mut place = Place::new(&[]);
+        fs::write(place.path("a.txt"), "mine\n").unwrap();
+        place.cx.audience.edit_tool = edit_tool;
+        let message = place.check_failing("write_file", write_args("new\n"), "file_not_read");
+        assert!(message.ends_with(told), "{message}");
+    }
+}
+
+#[test]
 fn a_file_that_has_changed_since_the_model_read_it_is_not_replaced() {
     let place = Place::new(&[("a.txt", b"old\n")]);
     fs::write(place.path("a.txt"), "mine\n").unwrap();
