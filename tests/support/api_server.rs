@@ -87,6 +87,7 @@ enum End {
 pub struct Server {
     address: String,
     pages: Pages,
+    pages_asked: Arc<Mutex<Vec<String>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: tokio::sync::Mutex<mpsc::UnboundedReceiver<()>>,
 }
@@ -104,6 +105,8 @@ struct Script {
     /// Bodies of the replies so far.
     given: Mutex<Vec<Vec<u8>>>,
     pages: Pages,
+    /// Paths of the requests for pages so far.
+    pages_asked: Arc<Mutex<Vec<String>>>,
     asked: Arc<Mutex<Vec<Asked>>>,
     gone: mpsc::UnboundedSender<()>,
 }
@@ -243,7 +246,7 @@ impl Server {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::default();
+        let (asked, pages_asked) = (Arc::default(), Arc::default());
         let (sender, gone) = mpsc::unbounded_channel();
         let replies = Mutex::new(replies.into());
         let pages: Pages = Arc::new(Mutex::new(pages));
@@ -252,6 +255,7 @@ impl Server {
             check,
             given: Mutex::default(),
             pages: Arc::clone(&pages),
+            pages_asked: Arc::clone(&pages_asked),
             asked: Arc::clone(&asked),
             gone: sender,
         };
@@ -259,7 +263,7 @@ impl Server {
         // Without Nagle's algorithm, small pieces leave at once.
         let listener = listener.tap_io(|connection| connection.set_nodelay(true).unwrap());
         tokio::spawn(axum::serve(listener, router).into_future());
-        Self { address, pages, asked, gone: tokio::sync::Mutex::new(gone) }
+        Self { address, pages, pages_asked, asked, gone: tokio::sync::Mutex::new(gone) }
     }
 
     /// Replaces the JSON at one of the paths.
@@ -284,6 +288,11 @@ impl Server {
         self.asked.lock().unwrap().clone()
     }
 
+    /// Returns the paths of the requests for pages so far, which [`Self::asked`] does not have.
+    pub fn pages_asked(&self) -> Vec<String> {
+        self.pages_asked.lock().unwrap().clone()
+    }
+
     /// Waits until the client has closed a connection that hangs.
     pub async fn client_gone(&self) {
         let gone = async { self.gone.lock().await.recv().await };
@@ -302,6 +311,7 @@ async fn reply(State(script): State<Arc<Script>>, request: Request) -> Response<
         }
     });
     if let Some(page) = page {
+        script.pages_asked.lock().unwrap().push(head.uri.path().to_owned());
         return page.into_response(script.gone.clone());
     }
     let asked = Asked {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
@@ -27,7 +29,16 @@ pub(super) struct OpenAiServer {
     is_openais: bool,
     /// Facts on the model from the server of the last request.
     facts: Mutex<Facts>,
+    /// Search for facts that runs or was the last; weak, so that nothing runs on that no request waits for.
+    search: Mutex<Option<FactSearch>>,
     refused_images: Mutex<Arc<RefusedImages>>,
+}
+
+/// Search for the facts of a server.
+struct FactSearch {
+    /// Base URL of the server.
+    url: String,
+    done: WeakShared<BoxFuture<'static, ()>>,
 }
 
 impl OpenAiServer {
@@ -36,12 +47,13 @@ impl OpenAiServer {
         // The user's rows may also name an API, for any model.
         let embedded = Catalog::embedded().lookup(&Provider::OpenAi.qualify(&model.id));
         let is_openais = embedded.wire.is_some();
-        let (facts, refused_images) = (Mutex::default(), Mutex::default());
-        Self { model, client, is_openais, facts, refused_images }
+        let (facts, search, refused_images) =
+            (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { model, client, is_openais, facts, search, refused_images }
     }
 
     /// Collects facts for later requests, while a request runs.
-    pub(super) async fn probe(&self) {
+    pub(super) async fn probe(self: &Arc<Self>) {
         if let Ok(endpoint) = self.client.endpoint() {
             self.find_facts(&endpoint).await;
         }
@@ -49,9 +61,9 @@ impl OpenAiServer {
 
     /// Asks a server on this machine for its facts before the request. Such a server answers at once, and is often
     /// started with a window or a template that no agent can work with.
-    pub(super) async fn prepare(&self, endpoint: &Endpoint) {
+    pub(super) async fn prepare(self: &Arc<Self>, endpoint: &Endpoint) {
         if http::is_local(&endpoint.url) {
-            // If the server takes longer, `probe` asks it again while the request runs.
+            // If the server takes longer, `probe` waits for the rest of the same search while the request runs.
             let _ = timeout(self.client.options.facts_wait, self.find_facts(endpoint)).await;
         }
     }
@@ -140,7 +152,7 @@ impl OpenAiServer {
     }
 
     /// Asks the server for its facts on the model, unless they are known.
-    async fn find_facts(&self, endpoint: &Endpoint) {
+    async fn find_facts(self: &Arc<Self>, endpoint: &Endpoint) {
         // A remote server reports nothing but its context window, so it is not asked if the user has set the window. A
         // local server also reports its chat template.
         let needs_none = self.model.input_tokens > 0 && !http::is_local(&endpoint.url);
@@ -151,8 +163,26 @@ impl OpenAiServer {
         if is_known || needs_none || tells_none {
             return;
         }
-        let facts = facts::find(&self.client.http, endpoint, &self.model.id).await;
-        *self.facts.lock() = facts;
+        self.search(endpoint).await;
+    }
+
+    /// Returns the search for the server's facts that runs; begins one if none does. The request and its probe share
+    /// one search, so that the server is asked once.
+    fn search(self: &Arc<Self>, endpoint: &Endpoint) -> Shared<BoxFuture<'static, ()>> {
+        let mut search = self.search.lock();
+        let running = search.as_ref().filter(|running| running.url == endpoint.url);
+        if let Some(running) = running.and_then(|running| running.done.upgrade()) {
+            return running;
+        }
+        let (server, endpoint) = (Arc::clone(self), endpoint.clone());
+        let url = endpoint.url.clone();
+        let found = async move {
+            let facts = facts::find(&server.client.http, &endpoint, &server.model.id).await;
+            *server.facts.lock() = facts;
+        };
+        let found = found.boxed().shared();
+        *search = found.downgrade().map(|done| FactSearch { url, done });
+        found
     }
 
     /// Returns the known facts of the server. Facts of another server are not returned.

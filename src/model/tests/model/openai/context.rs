@@ -89,6 +89,21 @@ async fn where_nobody_says_it_nothing_is_known_and_nobody_waits() {
 }
 
 #[tokio::test]
+async fn a_local_server_is_asked_for_each_fact_once() {
+    let list = json!({ "data": [{ "id": MODEL }] });
+    let server = Server::with_pages(vec![text("ok"), text("ok")], &[("/v1/models", list)]).await;
+    let model = model(&server, options());
+    for _ in 0..2 {
+        let (lines, _) = ask(&model, prompt(vec![user("hi")])).await;
+        assert_lines(&lines, &["text: ok", STOP]);
+        assert_eq!(
+            server.pages_asked(),
+            ["/v1/models", "/props", "/api/v1/models", "/api/v0/models", "/api/ps"]
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_the_file_of_models_says_counts() {
     let catalog = r#"{"models":[{"id":"openai:some/model*","inputTokens":5000}]}"#;
     let catalog = Catalog::embedded().clone().with_overrides(catalog).unwrap();
