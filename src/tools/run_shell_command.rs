@@ -49,7 +49,12 @@ const LONGEST_DELAY: Duration = Duration::from_mins(1);
 /// Description, and names of the parameters, for models that are told of no tools for commands in the background.
 const SHORT_DESCRIPTION: &str = "Runs a command line with `bash -c` and returns what it wrote (standard output and error \
     together) and its exit code if that is not 0. It gets no input.";
+const SHORT_TIMEOUT: &str =
+    "Milliseconds until the command is ended, at most an hour. Default: 120000.";
 const SHORT_PARAMETERS: [&str; 4] = ["command", "description", "dir_path", "timeout"];
+
+/// Reason why a command of a model with the short set of tools does not go to the background.
+const NO_BACKGROUND_TOOLS: &str = "you have no tools for commands in the background";
 
 /// The tool `run_shell_command`.
 pub(super) struct RunShellCommand {
@@ -135,6 +140,7 @@ impl Tool for RunShellCommand {
             SHORT_DESCRIPTION.clone_into(&mut spec.description);
             if let Some(Value::Object(parameters)) = spec.parameters.get_mut("properties") {
                 parameters.retain(|name, _| SHORT_PARAMETERS.contains(&name.as_str()));
+                parameters["timeout"]["description"] = SHORT_TIMEOUT.into();
             }
         }
         if self.sandboxed {
@@ -293,7 +299,7 @@ async fn run_in_client(
 ///
 /// 1. Prepares the sandbox and starts the command in it.
 /// 2. Follows the command until it ends, falls silent, is cancelled, or its time is over. In the last case the command
-///    goes to the background, and the call returns.
+///    goes to the background, and the call returns, if the model is told of the tools for such commands.
 /// 3. Ends a command that has not ended by itself, then moves away protected files that were made.
 /// 4. Reports the exit code, the output and notes on the sandbox, or else that a limit was exceeded or the sandbox
 ///    failed.
@@ -309,7 +315,9 @@ async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutp
     let network = confinement.as_ref().and_then(Confinement::network);
     let is_asking = || network.is_some_and(|network| network.is_pending());
     let end = follow(&mut running, &mut output, time, cx, is_asking).await;
-    if let CommandEnd::OutOfTime = end {
+    // A model that is told of no tool for commands in the background could neither read nor end the command there.
+    let has_background = !cx.audience.has_short_set;
+    if let (CommandEnd::OutOfTime, true) = (&end, has_background) {
         let started =
             StartedCommand { command: place(line, directory, cx), running, written: output };
         return runs_on(started, time, confinement.as_ref(), cx).await;
@@ -331,7 +339,8 @@ async fn run_here(command: CommandLine<'_>, cx: &ToolContext) -> Result<ToolOutp
                 (None, None) => report(&exit, &written, &notes, Some(&running), limits),
             }
         }
-        CommandEnd::Silent | CommandEnd::OutOfTime => Err(silent(&written, limits)),
+        CommandEnd::Silent => Err(silent(&written, limits)),
+        CommandEnd::OutOfTime => Err(out_of_time(time, NO_BACKGROUND_TOOLS, &written)),
         CommandEnd::Cancelled => Err(ToolError::cancelled()),
     }
 }

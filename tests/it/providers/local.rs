@@ -88,7 +88,8 @@ async fn the_first_request_to_a_small_model_has_few_tools_and_says_where_the_mod
     assert_eq!(names, short);
     let system = body["messages"][0]["content"].as_str().unwrap();
     for line in [
-        "\n- Your model id: `openai:smol.gguf`.\n- Notes for your model: Make one call in each answer",
+        "\n- Your model id: `openai:smol.gguf`.\n- Notes for your model: Read the part of a file that you need",
+        "\n- Make one call in each answer",
         "\n- Approval mode `default`: ",
         "\n- Commands ",
         "\n- Nobody can be asked in this run: ",

@@ -1,5 +1,5 @@
-//! Notes for models of one family: what they are told beside the rules that all models get. The table with the reasons
-//! is `families.toml`.
+//! Notes for models of one family: what they are told beside the rules that all models get; and the rule on the calls
+//! of an answer, which differs between families. The table with the reasons is `families.toml`.
 
 use std::sync::LazyLock;
 
@@ -16,6 +16,8 @@ static FAMILY_TABLE: LazyLock<FamilyTable> = LazyLock::new(|| {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FamilyTable {
+    /// Rule on the calls of an answer, for models whose family has none.
+    calls: FamilyNote,
     family: Vec<Family>,
 }
 
@@ -34,10 +36,12 @@ struct Family {
     /// `true` if all models that edit files by patches are of the family.
     #[serde(default)]
     patches: bool,
+    /// Rule on the calls of an answer.
+    calls: Option<FamilyNote>,
     notes: Vec<FamilyNote>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FamilyNote {
     text: String,
@@ -47,16 +51,24 @@ struct FamilyNote {
 
 /// Returns the notes for a model, as one line; empty if its family has none.
 pub(super) fn notes(model: &ModelFacts) -> String {
+    let notes = family(model).into_iter().flat_map(|family| &family.notes);
+    notes.map(|note| note.text.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the rule on the calls of an answer for a model.
+pub(super) fn calls(model: &ModelFacts) -> &'static str {
+    let own = family(model).and_then(|family| family.calls.as_ref());
+    &own.unwrap_or(&FAMILY_TABLE.calls).text
+}
+
+fn family(model: &ModelFacts) -> Option<&'static Family> {
     let id = model.id.to_ascii_lowercase();
     let fits = |family: &&Family| {
         (family.window && model.has_small_window)
             || (family.patches && model.edits_by_patch)
             || family.names.iter().any(|name| id.contains(name.as_str()))
     };
-    let family = FAMILY_TABLE.family.iter().find(fits);
-    let notes: Vec<_> =
-        family.iter().flat_map(|family| &family.notes).map(|note| note.text.as_str()).collect();
-    notes.join(" ")
+    FAMILY_TABLE.family.iter().find(fits)
 }
 
 #[cfg(test)]
@@ -77,8 +89,18 @@ mod tests {
         check("vertex:Claude-Opus-4-8", false, false, "no files that were not asked for");
         check("gemini-3.8-flash", false, false, "ends your turn");
         check("ollama:qwen3-coder:30b", false, false, "");
-        check("ollama:qwen3:4b", true, false, "one call in each answer");
-        check("gpt-oss:20b", true, true, "one call in each answer");
+        check("ollama:qwen3:4b", true, false, "the part of a file that you need");
+        check("gpt-oss:20b", true, true, "the part of a file that you need");
+    }
+
+    #[test]
+    fn a_model_is_told_one_rule_on_the_calls_of_an_answer() {
+        let rule = |has_small_window| {
+            let id = "ollama:qwen3:4b".to_owned();
+            calls(&ModelFacts { id, has_small_window, edits_by_patch: false })
+        };
+        assert!(rule(true).starts_with("Make one call in each answer"), "{}", rule(true));
+        assert!(rule(false).starts_with("Make independent calls together"), "{}", rule(false));
     }
 
     #[test]

@@ -34,8 +34,6 @@ unless the user asked for that.
 - Keep secrets, such as keys, tokens and passwords, out of commits, logs and answers.
 
 # Calls
-- Make independent calls together in one answer, commands too. A call that needs the result of \
-another waits for it.
 - Prefer the tools to commands for reading, searching and editing files. The result of an edit \
 shows what it changed: do not read the file again for that.
 - Commands have no terminal: use quiet flags, and flags that do not ask. Long output is kept whole \

@@ -1,6 +1,6 @@
-//! The surroundings of the model that can change while a conversation lasts: its own id, the approval mode, the sandbox,
-//! the network, the directories, and the people. The system instruction has them as they are at its beginning; of a
-//! change, the model is told with its next message.
+//! The surroundings of the model that can change while a conversation lasts: its own id and what its family is told,
+//! the approval mode, the sandbox, the network, the directories, and the people. The system instruction has them as
+//! they are at its beginning; of a change, the model is told with its next message.
 
 use std::path::PathBuf;
 
@@ -11,6 +11,7 @@ use tandem_approval::Mode;
 /// Subjects of the lines, as the log has them.
 const MODEL_LINE: &str = "model";
 const NOTES_LINE: &str = "notes";
+const CALLS_LINE: &str = "calls";
 const MODE_LINE: &str = "mode";
 const SANDBOX_LINE: &str = "sandbox";
 const NETWORK_LINE: &str = "network";
@@ -151,6 +152,7 @@ impl Surroundings {
         vec![
             line(MODEL_LINE, &format!("Your model id: `{}`.", self.model.id)),
             line(NOTES_LINE, &notes),
+            line(CALLS_LINE, families::calls(&self.model)),
             line(MODE_LINE, mode),
             line(SANDBOX_LINE, self.commands.sandbox_text()),
             line(NETWORK_LINE, &self.commands.network_text(self.mode, self.is_attended)),

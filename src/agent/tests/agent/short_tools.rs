@@ -40,9 +40,8 @@ impl Model for Windowed {
     }
 }
 
-/// Returns the names of the tools that a model with this window is told of in its first request, and their estimated
-/// tokens. `short` is the setting.
-async fn tools_of(window: u64, short: Option<bool>) -> (Vec<String>, u64) {
+/// Returns the tools that a model with this window is told of in its first request. `short` is the setting.
+async fn declarations(window: u64, short: Option<bool>) -> Vec<ToolDeclaration> {
     let (known, told) = (Mutex::default(), Mutex::default());
     let model = Arc::new(Windowed { window, known, told });
     let parts = parts(Arc::clone(&model) as _);
@@ -51,7 +50,12 @@ async fn tools_of(window: u64, short: Option<bool>) -> (Vec<String>, u64) {
     let mut log = session.events(0);
     session.prompt(text("Hello."), Origin::Editor);
     until(&mut log, is_end).await;
-    let told = model.told.lock().unwrap();
+    model.told.lock().unwrap().clone()
+}
+
+/// Returns the names of the tools that a model with this window is told of, and their estimated tokens.
+async fn tools_of(window: u64, short: Option<bool>) -> (Vec<String>, u64) {
+    let told = declarations(window, short).await;
     (told.iter().map(|tool| tool.name.clone()).collect(), told.iter().map(tokens::of_tool).sum())
 }
 
@@ -64,6 +68,16 @@ async fn a_model_with_a_small_window_is_told_of_few_tools_in_few_words() {
     let (all, _) = tools_of(8193, None).await;
     assert!(all.iter().any(|name| name == "write_todos"), "{all:?}");
     assert!(short.iter().all(|name| all.iter().any(|it| it == name)), "{all:?}");
+}
+
+#[tokio::test]
+async fn the_short_set_speaks_of_no_commands_in_the_background() {
+    for (window, speaks) in [(8192, false), (8193, true)] {
+        let told = declarations(window, None).await;
+        let run = told.iter().find(|tool| tool.name == "run_shell_command").unwrap();
+        let text = format!("{} {}", run.description, run.parameters);
+        assert_eq!(text.contains("background"), speaks, "{text}");
+    }
 }
 
 #[tokio::test]

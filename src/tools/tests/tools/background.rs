@@ -193,6 +193,23 @@ async fn a_command_that_a_person_has_typed_has_no_clock() {
 }
 
 #[tokio::test]
+async fn a_command_of_a_model_without_tools_for_the_background_ends_when_its_time_is_over() {
+    let mut shell = Shell::new(ToolLimits::default());
+    shell.cx.audience.has_short_set = true;
+    let args = json!({ "command": "cat go", "timeout": 1 });
+    let error = shell.call("run_shell_command", args).await.unwrap_err();
+    assert_eq!(error.kind, "shell_timeout");
+    expect![[r"
+        The command was ended after 1 ms: you have no tools for commands in the background. Give it a longer `timeout`.
+        Output: "]]
+    .assert_eq(&error.message);
+    assert_eq!(
+        shell.call("list_background_processes", json!({})).await.unwrap(),
+        "No command has been started in the background."
+    );
+}
+
+#[tokio::test]
 async fn a_command_whose_time_is_over_ends_where_no_more_may_run_in_the_background() {
     let shell = Shell::new(ToolLimits { background_commands: 0, ..ToolLimits::default() });
     let family = pipe::OpenOptions::new().open_receiver(shell.path("family")).unwrap();
