@@ -17,8 +17,8 @@ impl Tool for ListBackgroundProcesses {
         ToolSpec {
             name: "list_background_processes".to_owned(),
             aliases: &[],
-            description: "Lists the commands that you have started with `is_background`, and how \
-                they fare."
+            description: "Lists the commands in the background, and says which run, which take \
+                input, and how the others ended."
                 .to_owned(),
             parameters: json!({ "type": "object", "properties": {}, "required": [] }),
             kind: ToolKind::Read,

@@ -32,10 +32,9 @@ impl Tool for StopBackgroundCommand {
         ToolSpec {
             name: "stop_background_command".to_owned(),
             aliases: &[],
-            description:
-                "Ends a command that you have started with `is_background`, with all that \
-                it has started, in the sandbox or outside."
-                    .to_owned(),
+            description: "Ends a command in the background, with all that it has started, in the \
+                sandbox or outside."
+                .to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": {
