@@ -92,7 +92,7 @@ impl Tool for WebFetch {
                         "type": "array",
                         "items": { "type": "string" },
                         "description": "The addresses to read, each beginning with https:// or \
-                            http://, 20 at most.",
+                            http://, 20 at most. A single one may be a string.",
                     },
                 },
                 "required": ["url"],

@@ -167,6 +167,16 @@ async fn beside_url_an_address_in_the_prompt_is_not_read() {
 }
 
 #[tokio::test]
+async fn a_single_address_may_be_a_string() {
+    let server = Server::start(vec![page("text/plain", "one"), page("text/plain", "one")]).await;
+    let address = format!("{}/a", server.address());
+    for url in [json!(address), json!([address])] {
+        let output = Web::default().call(json!({ "url": url })).await.unwrap();
+        assert!(output.text.starts_with(&format!("From {address};")), "{url}: {}", output.text);
+    }
+}
+
+#[tokio::test]
 async fn arguments_that_name_nothing_to_read_say_so() {
     let check = async |args: Value, kind: &str, why: &str| {
         let error = Web::default().call(args).await.unwrap_err();
