@@ -20,7 +20,7 @@ impl Tool for ListBackgroundProcesses {
             description: "Lists the commands in the background, and says which run, which take \
                 input, and how the others ended."
                 .to_owned(),
-            parameters: json!({ "type": "object", "properties": {}, "required": [] }),
+            parameters: json!({ "type": "object", "properties": {} }),
             kind: ToolKind::Read,
         }
     }

@@ -50,8 +50,7 @@ impl Tool for ListDirectory {
                 "properties": {
                     "dir_path": {
                         "type": "string",
-                        "description": "The directory: an absolute path, or one relative to the \
-                            workspace.",
+                        "description": "The directory: relative to the workspace, or absolute.",
                     },
                     "ignore": {
                         "type": "array",

@@ -69,7 +69,7 @@ impl Tool for ReadFile {
             name: "read_file".to_owned(),
             aliases: &[],
             description: "Reads a file of the workspace. Of a text, at most 2000 lines at once, \
-                each after its number and a tab, which are not part of the file: never copy them. When there is \
+                each after its number and a tab, which are not part of the file. When there is \
                 more, the answer says so and how to read on. Images, PDF files, \
                 audio and video are attached for you to look at or listen to. Other binary files \
                 and ignored files cannot be read."
@@ -79,8 +79,7 @@ impl Tool for ReadFile {
                 "properties": {
                     "file_path": {
                         "type": "string",
-                        "description": "The file: an absolute path, or one relative to the \
-                            workspace.",
+                        "description": "The file: relative to the workspace, or absolute.",
                     },
                     "offset": {
                         "type": "integer",

@@ -92,8 +92,7 @@ impl Tool for RunShellCommand {
             aliases: &[],
             description: "Runs a command line with `bash -c` and returns what it wrote (standard \
                 output and error together) and its exit code if that is not 0. It gets no input \
-                without `stdin`. \
-                After `timeout` it goes to the background. For what runs on, such as a server, \
+                without `stdin`. For what runs on, such as a server, \
                 say `is_background` (and no `&`): it then returns at once, read_background_output \
                 reads on, stop_background_command ends it, and the session's end does."
                 .to_owned(),
@@ -107,7 +106,7 @@ impl Tool for RunShellCommand {
                     },
                     "dir_path": {
                         "type": "string",
-                        "description": "The directory to run it in. The workspace if left out."
+                        "description": "The directory to run it in. Default: the workspace."
                     },
                     "timeout": {
                         "type": "integer",

@@ -40,10 +40,10 @@ impl Tool for WriteFile {
             name: "write_file".to_owned(),
             aliases: &[],
             description: format!(
-                "Creates a file, or replaces all that is in it; directories on the way are made. Give the whole \
+                "Creates a file, or overwrites all that is in it; directories on the way are made. Give the whole \
                  content: a placeholder for parts left out is refused. {edit}Read \
-                 a file that exists before you replace it. The encoding and the line endings of a file that exists are \
-                 kept.{edited}"
+                 a file that exists before you overwrite it. The encoding and the line endings of a file that exists \
+                 are kept.{edited}"
             ),
             parameters: json!({
                 "type": "object",

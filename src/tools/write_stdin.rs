@@ -76,7 +76,6 @@ impl Tool for WriteStdin {
                         "description": "Close its input afterwards. Default: false.",
                     },
                 },
-                "required": [],
             }),
             kind: ToolKind::Execute,
         }

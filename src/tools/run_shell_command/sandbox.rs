@@ -31,8 +31,8 @@ pub(super) fn describe(spec: &mut ToolSpec, audience: ToolAudience) {
         ("", "this is refused unless the user has allowed it before")
     };
     spec.description.push_str(&format!(
-        " It runs in a sandbox. What git keeps (`.git`), and files that editors and agents run by \
-         themselves, cannot be written there. Of the home directory it sees tool chains and package \
+        " In the sandbox, what git keeps (`.git`), and files that editors and agents run by \
+         themselves, cannot be written. Of the home directory it sees tool chains and package \
          caches; the rest, and files with secrets that git does not track (`.env`, keys), are \
          hidden{agreed}. If a command fails for that, or is bound to (`git commit`), say in `sandbox` \
          what it needs, and why in `justification`: {decided}."
@@ -41,12 +41,12 @@ pub(super) fn describe(spec: &mut ToolSpec, audience: ToolAudience) {
         "sandbox": {
             "type": "string",
             "enum": ["read-only", "workspace-write", OUTSIDE_MODE],
-            "description": "What the command needs: `workspace-write` to write the workspace, \
-                `outside` to run without the sandbox. Left out: as the user's settings have it."
+            "description": "What the command needs: a mode of the sandbox, or `outside` for none. \
+                Default: the mode that you are told."
         },
         "justification": {
             "type": "string",
-            "description": "With `sandbox`: one sentence for the user, why the command needs it."
+            "description": "With `sandbox`: why, in one sentence for the user."
         }
     });
     if let (Some(Value::Object(properties)), Value::Object(more)) =

@@ -23,6 +23,7 @@ treat one input specially to get a check to pass.
 they say why.
 - Check a change with the project's own tests, linters and builds: the narrowest test first, then \
 the suite. Failures that were there before you name, and do not mend.
+- Keep secrets, such as keys, tokens and passwords, out of commits, logs and answers.
 - Changes that you did not make are the user's or somebody else's: leave them, and do not revert \
 them.
 
@@ -31,7 +32,6 @@ them.
 - Before a commit look at `git status`, `git diff` and `git log`: commit only what belongs to it, \
 with a message in the project's style. Hooks run: never `--no-verify`. No amend and no force push \
 unless the user asked for that.
-- Keep secrets, such as keys, tokens and passwords, out of commits, logs and answers.
 
 # Calls
 - Prefer the tools to commands for reading, searching and editing files. The result of an edit \
