@@ -354,11 +354,12 @@ async fn notes(
     match (confinement, &cx.host.sandbox) {
         (Some(confinement), Some(sandbox)) => {
             let taken = sandbox.take_back(confinement).await;
-            SandboxNotes::new(cx.sandbox, &taken, written, directory, confinement)
+            let (texts, is_attended) = ([line, written], cx.audience.is_attended);
+            SandboxNotes::new(&taken, written, directory, confinement, cx)
                 .await
-                .about_hidden(&confinement.hidden_in_workspace(), line, written)
-                .about_home(confinement.profile(), [line, written])
-                .about_sockets(confinement.profile(), [line, written])
+                .about_hidden(&confinement.hidden_in_workspace(), texts, is_attended)
+                .about_home(confinement.profile(), texts, is_attended)
+                .about_sockets(confinement.profile(), texts)
         }
         (None, Some(sandbox)) => {
             // The command ran without a sandbox and may have made repositories. Their files have to be protected from

@@ -183,6 +183,9 @@ const KNOWN_LIMITS: [MetLimit; 2] = [
 const LINES_AROUND: usize = 3;
 const MAX_LOOKUPS: usize = 50;
 
+/// End of a note on a hidden file where nobody can be asked to show the file.
+const NOT_SHOWN: &str = "Nobody can be asked to show it: go on without it.";
+
 /// Maximum length of output that the model always gets uncut, even if its context window is almost full, in bytes.
 const MAX_UNCUT_OUTPUT: usize = 1000;
 
@@ -190,21 +193,26 @@ const MAX_UNCUT_OUTPUT: usize = 1000;
 const MAX_TAKEN: usize = 20;
 
 impl SandboxNotes {
-    /// Makes notes on a command that ran in `mode` in `directory` and wrote `output`. `taken` are the files that were
-    /// moved out of the workspace, each with its new path.
+    /// Makes notes on a command that ran in `directory` and wrote `output`. `taken` are the files that were moved out of
+    /// the workspace, each with its new path.
     pub(super) async fn new(
-        mode: SandboxMode,
         taken: &[(PathBuf, PathBuf)],
         output: &str,
         directory: &Path,
         confinement: &Confinement,
+        cx: &ToolContext,
     ) -> Self {
+        let mode = cx.sandbox;
+        let way = if cx.audience.is_attended {
+            " If the user wants it, write it with write_file, which asks."
+        } else {
+            ""
+        };
         let unnamed = taken.len().saturating_sub(MAX_TAKEN);
         let unnamed = (unnamed > 0).then(|| format!("\n[{unnamed} more files were moved, too.]"));
         let taken = taken.iter().take(MAX_TAKEN).map(|(path, to)| {
             format!(
-                "\n[The command made {}, which other programs run by themselves; it was moved to {}. \
-                 If the user wants it, write it with write_file, which asks.]",
+                "\n[The command made {}, which other programs run by themselves; it was moved to {}.{way}]",
                 path.display(),
                 to.display()
             )
@@ -256,14 +264,18 @@ impl SandboxNotes {
 
     /// Adds a note on a file in the hidden part of the home that one of the texts names: the command line or its
     /// output.
-    pub(super) fn about_home(self, profile: &Profile, texts: [&str; 2]) -> Self {
-        let home = hidden_in_home(profile, texts).map(|path| {
+    pub(super) fn about_home(self, profile: &Profile, texts: [&str; 2], is_attended: bool) -> Self {
+        let way = if is_attended {
             format!(
-                "\n[Hidden by the sandbox, as it is in the home directory: {}. The user is asked about it where \
-                 read_file, or a command line such as `cat`, names it; a program that has to read it by itself \
-                 can be called again with `sandbox` (`{OUTSIDE_MODE}`) and `justification`.]",
-                path.display()
+                "The user is asked about it where read_file, or a command line such as `cat`, names it; a program that \
+                 has to read it by itself can be called again with `sandbox` (`{OUTSIDE_MODE}`) and `justification`."
             )
+        } else {
+            NOT_SHOWN.to_owned()
+        };
+        let home = hidden_in_home(profile, texts).map(|path| {
+            let path = path.display();
+            format!("\n[Hidden by the sandbox, as it is in the home directory: {path}. {way}]")
         });
         Self { home, ..self }
     }
@@ -293,23 +305,32 @@ impl SandboxNotes {
     }
 
     /// Adds a note on the hidden files whose names are in the command line or its output.
-    pub(super) fn about_hidden(self, hidden: &[&Path], command: &str, output: &str) -> Self {
+    pub(super) fn about_hidden(
+        self,
+        hidden: &[&Path],
+        texts: [&str; 2],
+        is_attended: bool,
+    ) -> Self {
         let is_named = |path: &&&Path| {
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-            command.contains(&*name) || output.contains(&*name)
+            texts.iter().any(|text| text.contains(&*name))
         };
         let mut names: Vec<_> = hidden.iter().filter(is_named).map(|path| path.display()).collect();
         let more = names.len().saturating_sub(MAX_NAMED);
         names.truncate(MAX_NAMED);
         let mut names: Vec<_> = names.iter().map(ToString::to_string).collect();
         names.extend((more > 0).then(|| format!("{more} more")));
-        let hidden = (!names.is_empty()).then(|| {
+        let way = if is_attended {
             format!(
-                "\n[Hidden by the sandbox, because it may hold secrets: {}. A command line that names \
-                 it, such as `cat`, is asked about; a program that has to read it can be called \
-                 again with `sandbox` (`{OUTSIDE_MODE}`) and `justification`.]",
-                names.join(", ")
+                "A command line that names it, such as `cat`, is asked about; a program that has to read it can be \
+                 called again with `sandbox` (`{OUTSIDE_MODE}`) and `justification`."
             )
+        } else {
+            NOT_SHOWN.to_owned()
+        };
+        let hidden = (!names.is_empty()).then(|| {
+            let names = names.join(", ");
+            format!("\n[Hidden by the sandbox, because it may hold secrets: {names}. {way}]")
         });
         Self { hidden, ..self }
     }
@@ -418,6 +439,21 @@ mod tests {
         ] {
             let found = hidden_in_home(&profile, [text, ""]);
             assert_eq!(found.as_deref(), expected.map(Path::new), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_note_on_a_hidden_file_speaks_of_asking_only_where_there_is_a_user() {
+        let home = Some(Home { path: "/home/me".into(), readable: Vec::new(), links: Vec::new() });
+        let profile = Profile { home, ..Profile::default() };
+        for is_attended in [true, false] {
+            let notes = SandboxNotes::default()
+                .about_home(&profile, ["make", "~/notes: no such file"], is_attended)
+                .about_hidden(&[Path::new("/p/.env")], ["make", ".env is missing"], is_attended);
+            for note in [notes.home.unwrap(), notes.hidden.unwrap()] {
+                assert_eq!(note.contains("asked about"), is_attended, "{note}");
+                assert_eq!(note.ends_with(&format!("{NOT_SHOWN}]")), !is_attended, "{note}");
+            }
         }
     }
 
