@@ -123,10 +123,9 @@ impl Tool for Replace {
             description: format!(
                 "Replaces text in a file: one text by `old_string` and `new_string`, or several by `edits`, which are \
                  made in order, all or none. `old_string` must occur in the file exactly once, so include enough lines \
-                 around the change, just as they are in the file (read it first); never copy the line numbers. Set \
-                 `allow_multiple` to change every occurrence. Differences in white space are forgiven where the place \
-                 is clear, but not in indentation. An empty `old_string` creates a file. Encoding and line endings are \
-                 kept.{edited}"
+                 around the change, just as they are in the file (read it first); never copy the line numbers. \
+                 Differences in white space are forgiven where the place is clear, but not in indentation. An empty \
+                 `old_string` creates a file. Encoding and line endings are kept.{edited}"
             ),
             parameters: json!({
                 "type": "object",

@@ -115,13 +115,13 @@ impl Tool for RunShellCommand {
                     },
                     "is_background": {
                         "type": "boolean",
-                        "description": "Let it run in the background. Default: false."
+                        "description": "Let it run in the background."
                     },
                     "stdin": {
                         "type": "boolean",
                         "description": "Let it run in the background with an open standard input \
                             (a pipe, no terminal), for write_stdin: `python3 -i`, `sh`. \
-                            Default: false. Editors need no input but a program in their place: \
+                            Editors need no input but a program in their place: \
                             `GIT_SEQUENCE_EDITOR=\"sed -i '2s/^pick/squash/'\" GIT_EDITOR=true \
                             git rebase -i HEAD~3`."
                     },

@@ -73,7 +73,7 @@ impl Tool for WriteStdin {
                     },
                     "close": {
                         "type": "boolean",
-                        "description": "Close its input afterwards. Default: false.",
+                        "description": "Close its input afterwards.",
                     },
                 },
             }),
