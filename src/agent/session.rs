@@ -28,7 +28,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 pub use self::calls::gate::{Gate, Watching};
 pub use self::calls::question::{AnswerError, Questions};
 pub use self::context::instructions::Today;
-pub use self::context::memory::{Memory, MemoryFile, Places};
+pub use self::context::memory::{FolderJudge, Memory, MemoryFile, Places};
 pub use self::context::rewind::{EarlierPrompt, EarlierPrompts};
 use self::engine::Engine;
 pub use self::engine::{DEFAULT_THINKING, NOT_STORED, Upkeep};

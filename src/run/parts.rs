@@ -13,7 +13,7 @@ use tandem_host::{Host, NameList, Tool, ToolLimits};
 use tandem_net::{self as net, Reach};
 use tandem_sandbox::{Limits, OWN_PROGRAM};
 use tandem_settings::{
-    self as config, Credentials, Env, SandboxChoice, SandboxNetwork, Settings, Trust,
+    self as config, Credentials, Env, SandboxChoice, SandboxNetwork, Settings, Trust, TrustRules,
 };
 use tandem_shell::protected_files;
 use tandem_tools::{self as tools, WebSearch, WebSetup};
@@ -177,5 +177,8 @@ pub(super) fn memory(settings: &Settings, credentials: &Arc<Credentials>) -> Mem
         ..Places::default()
     };
     let credentials = Arc::clone(credentials);
-    Memory::new(places, move |dir| config::trust(credentials.env(), dir) > Trust::Never)
+    Memory::new(places, move || {
+        let rules = TrustRules::read(credentials.env());
+        Box::new(move |folder| rules.trust(folder) > Trust::Never)
+    })
 }

@@ -57,5 +57,5 @@ pub use self::policies::policy;
 pub use self::provider_variables::provider_variable_names;
 pub use self::sandbox_choice::SandboxChoice;
 pub use self::server_entry::ServerEntry;
-pub use self::trust::{Trust, trust};
+pub use self::trust::{Trust, TrustRules, trust};
 pub use self::typed_key::Check;

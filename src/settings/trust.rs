@@ -20,18 +20,44 @@ pub enum Trust {
     Trusted,
 }
 
+/// The user's rules on folders, as one reading of their file found them.
+pub struct TrustRules {
+    /// Folders with the trust in each of them and in everything below it; `None` if a variable says that all are
+    /// trusted.
+    rules: Option<Vec<(PathBuf, Trust)>>,
+    /// Trust in the working directory.
+    own: Trust,
+    /// Trust in folders that the user has not judged.
+    unjudged: Trust,
+}
+
+impl TrustRules {
+    /// Reads the rules of an environment.
+    pub fn read(env: &Env) -> Self {
+        let unjudged = if env.trusts_unjudged() { Trust::Trusted } else { Trust::Unjudged };
+        if env.var(TRUST_VARIABLE) == Some("true") {
+            return Self { rules: None, own: Trust::Trusted, unjudged };
+        }
+        let rules = rules(env);
+        Self { own: judge(&rules, &real(env.directory())), rules: Some(rules), unjudged }
+    }
+
+    /// Returns the trust in a directory: the working directory, or one above or below it.
+    pub fn trust(&self, directory: &Path) -> Trust {
+        let Some(rules) = &self.rules else { return Trust::Trusted };
+        // The more careful of two judgements counts. Files in a directory above the working directory are trusted only
+        // if the working directory is trusted too, and trust in the working directory does not extend to directories
+        // above it.
+        match judge(rules, &real(directory)).min(self.own) {
+            Trust::Unjudged => self.unjudged,
+            judged => judged,
+        }
+    }
+}
+
 /// Returns the trust in `directory`, which is the working directory or a directory above it.
 pub fn trust(env: &Env, directory: &Path) -> Trust {
-    if env.var(TRUST_VARIABLE) == Some("true") {
-        return Trust::Trusted;
-    }
-    let rules = rules(env);
-    // The more careful of two judgements counts. Files in a directory above the working directory are trusted only if
-    // the working directory is trusted too, and trust in the working directory does not extend to directories above it.
-    match judge(&rules, &real(directory)).min(judge(&rules, &real(env.directory()))) {
-        Trust::Unjudged if env.trusts_unjudged() => Trust::Trusted,
-        judged => judged,
-    }
+    TrustRules::read(env).trust(directory)
 }
 
 /// Applies the rule for the innermost folder that contains `directory`; of two rules for the same folder, the more

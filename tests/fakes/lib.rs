@@ -131,7 +131,7 @@ pub fn parts(model: Arc<dyn Model>) -> Parts {
     Parts {
         model,
         models: Arc::new(NoModels),
-        memory: Memory::new(Places::default(), |_| true),
+        memory: Memory::new(Places::default(), || Box::new(|_| true)),
         commands: Arc::new(Registry::default()),
         tools: Vec::new(),
         servers: Hub::new(Vec::new(), servers(&terminals)),

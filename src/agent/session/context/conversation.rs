@@ -21,8 +21,8 @@ pub(crate) struct MessageHistory {
     counted: Option<(u64, u64)>,
     /// Beginning of the conversation, in place of the compressed messages; `None` if none were compressed.
     begins: Option<Arc<Beginning>>,
-    /// Texts with which results end and that are not the calls' own, such as instructions for a directory, by the call's
-    /// id. Such a text stays when its result is masked.
+    /// By a call's id, the text that tandem added at the end of the call's result, such as a directory's memory files.
+    /// The text stays when the result is masked.
     added: HashMap<String, Arc<str>>,
 }
 

@@ -162,10 +162,10 @@ impl Instructions {
         let read = blocking(move || {
             let InstructionSources { host, memory, .. } = &instructions.sources;
             let most = host.limits.tree_entries;
-            // Names of files are texts of the folder's author, like the files themselves.
-            let trusts = |directory: &Path| memory.trusts()(directory);
-            let tree = if most > 0 { host.workspace.tree(most, trusts) } else { String::new() };
-            (instructions.read(below, servers), tree)
+            // Whoever made a folder chose the names of its files. So the names in a distrusted folder are not told
+            // either, like its memory files.
+            let tree = (most > 0).then(|| host.workspace.tree(most, memory.trust()()));
+            (instructions.read(below, servers), tree.unwrap_or_default())
         });
         let repository =
             RepositoryReader::new(&sources.permissions, &sources.memory, &sources.host);

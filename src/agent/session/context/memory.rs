@@ -4,6 +4,7 @@
 mod import;
 mod places;
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,13 +16,17 @@ pub use self::places::Places;
 use tandem_host::memory_file;
 use tandem_host::workspace::Workspace;
 
-/// Function that returns `false` for a folder whose texts the model must not be told. Blocks.
-pub(super) type TrustsFolder = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
+/// Function that returns `false` for a folder whose texts the model must not be told. It judges by the user's rules as
+/// they were when the function was made. Blocks.
+pub type FolderJudge = Box<dyn Fn(&Path) -> bool + Send>;
+
+/// Function that reads the user's rules on folders, and returns their judge. Blocks.
+pub(super) type TrustRules = Arc<dyn Fn() -> FolderJudge + Send + Sync>;
 
 /// Reader of the memory files.
 pub struct Memory {
     places: Places,
-    trusts: TrustsFolder,
+    trust: TrustRules,
 }
 
 /// A memory file, with its text or the reason why the model is not told it.
@@ -35,15 +40,14 @@ pub struct MemoryFile {
 }
 
 impl Memory {
-    /// Returns a reader of the memory files in `places`. `trusts` returns `false` for a folder whose memory files the
-    /// model must not be told.
-    pub fn new(places: Places, trusts: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
-        Self { places, trusts: Arc::new(trusts) }
+    /// Returns a reader of the memory files in `places`. `trust` reads the user's rules on folders.
+    pub fn new(places: Places, trust: impl Fn() -> FolderJudge + Send + Sync + 'static) -> Self {
+        Self { places, trust: Arc::new(trust) }
     }
 
-    /// Returns the judge of folders whose texts the model may be told.
-    pub(super) fn trusts(&self) -> &TrustsFolder {
-        &self.trusts
+    /// Returns the function that reads the user's rules on folders.
+    pub(super) fn trust(&self) -> &TrustRules {
+        &self.trust
     }
 
     /// Returns the file to which facts are added that the user wants remembered; `None` if the user has no own
@@ -60,8 +64,8 @@ impl Memory {
     /// Reads the memory files in this order: the user's own, the files at the workspace's roots and above, and the
     /// files in the directories `more` of the workspace. Later files count more. Blocks.
     pub(super) fn read(&self, workspace: &Workspace, more: &[PathBuf]) -> Vec<MemoryFile> {
-        let mut reading =
-            MemoryReader { memory: self, workspace, files: Vec::new(), ids: HashSet::new() };
+        let (files, ids, judge) = (Vec::new(), HashSet::new(), OnceCell::new());
+        let mut reading = MemoryReader { memory: self, workspace, files, ids, judge };
         let user: Vec<_> =
             self.places.user.iter().chain(&self.places.home).filter_map(|dir| real(dir)).collect();
         for directory in &self.places.user {
@@ -100,6 +104,8 @@ struct MemoryReader<'a> {
     files: Vec<MemoryFile>,
     /// Device and inode numbers of the files that were read: a file with several paths is read once.
     ids: HashSet<(u64, u64)>,
+    /// Judge of folders, which is made when the first folder with a memory file is found.
+    judge: OnceCell<FolderJudge>,
 }
 
 impl MemoryReader<'_> {
@@ -112,7 +118,8 @@ impl MemoryReader<'_> {
         if of_project && files.is_empty() {
             return;
         }
-        if (self.memory.trusts)(directory) {
+        let judge = self.judge.get_or_init(|| (self.memory.trust)());
+        if judge(directory) {
             return self.add(directory, of_project, allowed);
         }
         for path in files {
@@ -194,9 +201,12 @@ mod tests {
         let looked_up = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&looked_up);
         let workspace = Workspace::new(&root, &[]).unwrap();
-        let memory = Memory::new(Places::default(), move |_| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            true
+        let memory = Memory::new(Places::default(), move || {
+            let counted = Arc::clone(&counted);
+            Box::new(move |_| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                true
+            })
         });
         let files = memory.read(&workspace, &below);
         assert_eq!(files.len(), 1, "{files:?}");
@@ -215,7 +225,7 @@ mod tests {
         symlink("rules/file", root.join("GEMINI.md")).unwrap();
         symlink(&outside, root.join("link")).unwrap();
         let workspace = Workspace::new(&root, &[]).unwrap();
-        let memory = Memory::new(Places::default(), |_| true);
+        let memory = Memory::new(Places::default(), || Box::new(|_| true));
         let is_over = AtomicBool::new(false);
         let (one, other) = (root.join("rules"), root.join("link"));
         let exchange = || renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();

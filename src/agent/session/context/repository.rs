@@ -22,13 +22,16 @@ use tandem_sandbox::SandboxMode;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::memory::{Memory, TrustsFolder};
+use super::memory::{FolderJudge, Memory, TrustRules};
 
 /// Maximum number of bytes of a command's output that are read.
 const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
 /// Maximum number of changed files that are named.
 const MAX_NAMED_FILES: usize = 10;
+
+/// Maximum number of changed files whose folders are judged.
+const MAX_JUDGED_FILES: usize = 100;
 
 /// Maximum number of characters of a file's path, and of other texts of git.
 const MAX_PATH_CHARS: usize = 100;
@@ -55,7 +58,7 @@ const LATE_TEXT: &str = "not read, as it took too long";
 /// Reader of the workspace's repository.
 pub(super) struct RepositoryReader<'a> {
     permissions: &'a Arc<Permissions>,
-    trusts: &'a TrustsFolder,
+    trust: &'a TrustRules,
     terminals: &'a Arc<Terminals>,
     workspace: &'a Workspace,
     sandbox: Option<&'a Arc<CommandSandbox>>,
@@ -77,7 +80,7 @@ impl<'a> RepositoryReader<'a> {
     ) -> Self {
         Self {
             permissions,
-            trusts: memory.trusts(),
+            trust: memory.trust(),
             terminals: &host.terminals,
             workspace: &host.workspace,
             sandbox: host.sandbox.as_ref(),
@@ -89,28 +92,38 @@ impl<'a> RepositoryReader<'a> {
     /// time is only mentioned.
     pub(super) async fn describe(&self) -> String {
         let deadline = Instant::now() + self.time;
-        let (root, trusts) = (self.workspace.root().to_owned(), Arc::clone(self.trusts));
-        let may_read = blocking(move || is_in_repository(&root).then(|| trusts(&root)));
-        match timeout_at(deadline, may_read).await {
-            Ok(Ok(Some(true))) => {}
-            Ok(Ok(Some(false))) => return NOT_READ.to_owned(),
+        let (root, trust) = (self.workspace.root().to_owned(), Arc::clone(self.trust));
+        let found = blocking(move || {
+            let top = repository_of(&root)?.to_owned();
+            let judge = trust();
+            Some(judge(&root).then_some(TrustedFiles { top, judge }))
+        });
+        let files = match timeout_at(deadline, found).await {
+            Ok(Ok(Some(Some(files)))) => files,
+            Ok(Ok(Some(None))) => return NOT_READ.to_owned(),
             Ok(_) => return NO_REPOSITORY.to_owned(),
             Err(_) => return TOO_SLOW.to_owned(),
-        }
+        };
         match timeout_at(deadline, self.prepare()).await {
-            Ok(Some(git)) => self.read(&git, deadline).await,
+            Ok(Some(git)) => self.read(&git, files, deadline).await,
             Ok(None) => NOT_READ.to_owned(),
             Err(_) => TOO_SLOW.to_owned(),
         }
     }
 
     /// Runs git's commands, and returns the lines on what they wrote in time.
-    async fn read(&self, git: &ReadingGit, deadline: Instant) -> String {
+    async fn read(&self, git: &ReadingGit, files: TrustedFiles, deadline: Instant) -> String {
         let run = |args| timeout_at(deadline, self.run(git, args));
         let (status, branch, log) =
             tokio::join!(run(&STATUS_ARGS), run(&BRANCH_ARGS), run(&LOG_ARGS));
         let state = match (status, branch) {
-            (Ok(Some(status)), _) => State::of_status(&status),
+            (Ok(Some(status)), _) => {
+                let judged = blocking(move || State::of_status(&status, |file| files.names(file)));
+                let Ok(Ok(state)) = timeout_at(deadline, judged).await else {
+                    return TOO_SLOW.to_owned();
+                };
+                state
+            }
             (Ok(None), _) => return NOT_READ.to_owned(),
             (Err(_), Ok(Some(branch))) => State::of_branch(&branch.text),
             (Err(_), _) => return TOO_SLOW.to_owned(),
@@ -197,9 +210,24 @@ struct GitOutput {
     is_cut: bool,
 }
 
-/// Returns `true` if a directory, or one above it, has a `.git`. Blocks.
-fn is_in_repository(directory: &Path) -> bool {
-    directory.ancestors().any(|above| above.join(".git").symlink_metadata().is_ok())
+/// Files of a repository whose names the model may be told.
+struct TrustedFiles {
+    /// Top directory of the repository.
+    top: PathBuf,
+    judge: FolderJudge,
+}
+
+impl TrustedFiles {
+    /// Returns `true` if the model may be told the name of a file: no folder that the user has distrusted has the file.
+    /// `file`: path relative to the top directory.
+    fn names(&self, file: &str) -> bool {
+        self.top.join(file).parent().is_some_and(|folder| (self.judge)(folder))
+    }
+}
+
+/// Returns the directory, of this one and those above it, that has a `.git`. Blocks.
+fn repository_of(directory: &Path) -> Option<&Path> {
+    directory.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok())
 }
 
 /// State of a repository, from the output of git.
@@ -210,8 +238,9 @@ struct State {
 }
 
 impl State {
-    /// Returns the state that `git status` has written.
-    fn of_status(status: &GitOutput) -> Self {
+    /// Returns the state that `git status` has written. `names` returns `true` for a file whose name the model may be
+    /// told.
+    fn of_status(status: &GitOutput, names: impl Fn(&str) -> bool) -> Self {
         let mut entries = status.text.split('\0').filter(|entry| !entry.is_empty());
         let branch =
             entries.next().and_then(|entry| entry.strip_prefix("## ")).unwrap_or("unknown");
@@ -223,10 +252,16 @@ impl State {
             }
             files.push(entry);
         }
-        let named = files.iter().take(MAX_NAMED_FILES);
+        // An entry begins with two letters and a blank.
+        let named = files.iter().take(MAX_JUDGED_FILES);
+        let named = named.filter(|entry| entry.get(3..).is_some_and(&names)).take(MAX_NAMED_FILES);
         let named: Vec<_> =
             named.map(|entry| one_line(entry.trim_start(), MAX_PATH_CHARS)).collect();
-        let more = if files.len() > MAX_NAMED_FILES || status.is_cut { ", …" } else { "" };
+        let more = match (named.len() < files.len() || status.is_cut, named.is_empty()) {
+            (false, _) => "",
+            (true, true) => "…",
+            (true, false) => ", …",
+        };
         let at_least = if status.is_cut { "at least " } else { "" };
         let changed = match files.len() {
             0 => "nothing".to_owned(),
@@ -270,13 +305,14 @@ pub(super) mod tests {
         let long = "x".repeat(1000);
         let files = format!("?? {long}\0").repeat(50);
         let status = GitOutput { text: format!("## {long}\0{files}"), is_cut: true };
-        describe(&State::of_status(&status), Some(&format!("{long}\n").repeat(3)))
+        describe(&State::of_status(&status, |_| true), Some(&format!("{long}\n").repeat(3)))
     }
 
     #[track_caller]
     fn check(status: &str, log: &str, expected: &[&str]) {
         let status = GitOutput { text: status.replace('|', "\0"), is_cut: false };
-        check_text(&describe(&State::of_status(&status), Some(log)), expected);
+        let state = State::of_status(&status, |file| !file.starts_with("theirs/"));
+        check_text(&describe(&state, Some(log)), expected);
     }
 
     #[track_caller]
@@ -308,6 +344,14 @@ pub(super) mod tests {
                 "Last commits: none",
             ],
         );
+    }
+
+    #[test]
+    fn files_in_a_distrusted_folder_are_counted_and_not_named() {
+        let lines = |changed| ["Branch: main", changed, "Last commits: none"];
+        let changed = "## main| M theirs/do-as-i-say.txt|R  theirs/b|c| M ours.rs|";
+        check(changed, "", &lines("Changed or untracked: 3: M ours.rs, …"));
+        check("## main| M theirs/b|", "", &lines("Changed or untracked: 1: …"));
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Stage {
         let session = Session::new(change(Parts {
             tools: tools::all(),
             host: host(&project),
-            memory: Memory::new(places, |_| true),
+            memory: Memory::new(places, || Box::new(|_| true)),
             ..parts(Arc::clone(&spy) as _)
         }));
         Self { session, spy, told, home }

@@ -77,7 +77,7 @@ async fn the_model_is_sent_what_is_written_in_every_place() {
     let session = Session::new(Parts {
         tools: tools::all(),
         host: host(&home.join("repo/work")),
-        memory: Memory::new(places, |_| true),
+        memory: Memory::new(places, || Box::new(|_| true)),
         ..parts(Arc::clone(&spy) as _)
     });
     let events = turn(&session, text("What is in it?")).await;
@@ -131,7 +131,10 @@ async fn the_model_is_told_no_name_of_a_file_in_a_distrusted_folder() {
         let (spy, _) = Spy::new(reads(&[]));
         let session = Session::new(Parts {
             host: host(&dir),
-            memory: Memory::new(Places::default(), move |folder| !folder.starts_with(&distrusted)),
+            memory: Memory::new(Places::default(), move || {
+                let distrusted = distrusted.clone();
+                Box::new(move |folder| !folder.starts_with(&distrusted))
+            }),
             ..parts(Arc::clone(&spy) as _)
         });
         turn(&session, text("Hello.")).await;

@@ -354,7 +354,7 @@ async fn a_repository_without_a_commit_is_told() {
 async fn what_a_distrusted_folder_says_of_itself_is_not_told() {
     let dir = TempDir::new().unwrap();
     repository(dir.path());
-    let memory = Memory::new(Places::default(), |_| false);
+    let memory = Memory::new(Places::default(), || Box::new(|_| false));
     let host = patient_host(dir.path());
     let system = first_system(|parts| Parts { host, memory, ..parts }).await;
     contains(&system, &["\nGit: the workspace is in a git repository. Its state was not read.\n"]);

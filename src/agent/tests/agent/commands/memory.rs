@@ -156,7 +156,7 @@ async fn what_cannot_be_added_is_said_and_nothing_is_written() {
     contains(&stage.output("/memory add x").await, &["Nothing was added: ", "is not UTF-8"]);
     assert_eq!(fs::read(stage.user_file()).unwrap(), b"\xff\xfe");
     let homeless = Stage::with(vec![], |parts| Parts {
-        memory: Memory::new(Places::default(), |_| true),
+        memory: Memory::new(Places::default(), || Box::new(|_| true)),
         ..parts
     });
     contains(
@@ -198,7 +198,7 @@ async fn what_is_no_file_or_too_large_is_not_told() {
 
 #[tokio::test]
 async fn the_file_of_a_folder_that_the_user_distrusts_is_not_told() {
-    let memory = Memory::new(Places::default(), |_| false);
+    let memory = Memory::new(Places::default(), || Box::new(|_| false));
     let stage = Stage::with(vec![says("hi")], |parts| Parts { memory, ..parts });
     fs::write(stage.project("GEMINI.md"), "obey").unwrap();
     not_told(&stage, "you have distrusted its folder").await;

@@ -174,7 +174,7 @@ async fn what_people_have_written_is_never_summed_up() {
     let parts = Parts {
         tools: tools::all(),
         host: host(&root),
-        memory: Memory::new(Places::default(), |_| true),
+        memory: Memory::new(Places::default(), || Box::new(|_| true)),
         ..parts(Arc::clone(&model) as _)
     };
     let session = Session::new(parts);

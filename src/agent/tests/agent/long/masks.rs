@@ -125,7 +125,7 @@ async fn what_people_have_written_stays_with_a_result_that_is_told_in_short() {
     });
     let session = session_in(Arc::clone(&model) as _, 8000, |parts| Parts {
         host: host(&root),
-        memory: Memory::new(Places::default(), |_| true),
+        memory: Memory::new(Places::default(), || Box::new(|_| true)),
         ..parts
     });
     let events = turn(&session, "go").await;
