@@ -38,7 +38,8 @@ struct ProcessOutput {
     keys: TemporaryKeys,
 }
 
-/// Runs the program of a profile, without a shell, and reads its output. The program receives the variables of commands.
+/// Runs the program of a profile, without a shell, and reads its output. The program receives the variables that commands
+/// may have.
 pub(super) async fn run(
     process: &CredentialProcess,
     terminals: &Arc<Terminals>,
@@ -65,8 +66,14 @@ pub(super) async fn run(
         command: program.to_owned(),
         args: arguments.to_vec(),
         env: Vec::new(),
-        directory: directory.map_or_else(|| PathBuf::from("."), Path::to_owned),
+        directory: directory.map_or_else(|| PathBuf::from("/"), Path::to_owned),
     };
+    // Neither of the two counts for the program's time: the login shell may be slow, and a server that has lost its
+    // database waits for it. A task of its own goes on after a cancel; otherwise the next try would start the login
+    // shell anew.
+    let finder = Arc::clone(terminals);
+    let _ = tokio::spawn(async move { finder.find_programs().await }).await;
+    terminals.may_start().await;
     let ran = timeout(MAX_RUN_TIME, output(&program, terminals)).await;
     let ran =
         ran.map_err(|_| failed(&format!("has not ended within {} s", MAX_RUN_TIME.as_secs())))?;
@@ -83,17 +90,16 @@ pub(super) async fn run(
     Ok(output.keys.into_credentials())
 }
 
-/// Runs a program to its end, and returns its output. The error is the end of a sentence.
+/// Runs a program to its end, and returns its output. The error is the end of a sentence that begins with
+/// "The program of the profile".
 async fn output(program: &Program, terminals: &Arc<Terminals>) -> Result<String, String> {
-    terminals.find_programs().await;
-    terminals.may_start().await;
     let running = terminals.serve(program, None);
     let RunningProgram { input, output, errors, mut life } =
         running.map_err(|error| format!("cannot be started: {error}"))?;
     drop(input);
     let (mut printed, mut message) = (Vec::new(), Vec::new());
     let status = {
-        // Both are read at once: a program that writes much to one of them would wait for its reader.
+        // Both are read at once. If only one pipe were read, a program that fills the other would block, and never end.
         let reading = pin!(join(bounded(output, &mut printed), bounded(errors, &mut message)));
         match select(reading, pin!(life.exit.wait())).await {
             Either::Left(((Err(error), _), _)) => return Err(format!("cannot be read: {error}")),
