@@ -78,6 +78,9 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
     let (factory, settings) = SessionFactory::new(&serve.work)?;
     let limits = factory.limits(&settings);
     let mut findings = Findings::default();
+    for remark in settings.remarks() {
+        findings.warn("settings", remark);
+    }
     check_model(&mut findings, &factory, &settings);
     let workspaces = Workspaces::from_args(serve, &factory, limits.git);
     if let Some(workspaces) = findings.checked("directories", workspaces) {
@@ -99,7 +102,8 @@ pub(crate) async fn check(serve: &ServeArgs) -> anyhow::Result<ExitReason> {
 }
 
 fn check_model(findings: &mut Findings, factory: &SessionFactory, settings: &Settings) {
-    let Some((model, _)) = findings.checked("model", factory.model(settings)) else { return };
+    let model = factory.model_alone(settings);
+    let Some((model, _)) = findings.checked("model", model) else { return };
     match model.ready() {
         Ok(()) => findings.ok("model", format!("{} is ready", model.id())),
         Err(error) => findings.wrong("model", error.to_string()),

@@ -73,8 +73,17 @@ impl SessionFactory {
         settings.limits(&self.work.limits)
     }
 
-    /// Returns the model that sessions begin with, and the choice of models.
+    /// Returns the model that sessions begin with, and the choice of models. An error also has the remarks about the
+    /// settings.
     pub(super) fn model(
+        &self,
+        settings: &Settings,
+    ) -> anyhow::Result<(Arc<dyn Model>, ModelChoice)> {
+        self.model_alone(settings).map_err(|error| with_remarks(error, settings.remarks()))
+    }
+
+    /// Does the same as [`model`](Self::model), without remarks in an error.
+    pub(super) fn model_alone(
         &self,
         settings: &Settings,
     ) -> anyhow::Result<(Arc<dyn Model>, ModelChoice)> {
@@ -86,9 +95,7 @@ impl SessionFactory {
             options,
             settings,
         );
-        let first = models.first(settings);
-        let first = first.map_err(|error| with_remarks(error, settings.remarks()))?;
-        Ok((first, models))
+        Ok((models.first(settings)?, models))
     }
 
     /// Returns the source that looks for API keys in the variables of the user's login shell.
