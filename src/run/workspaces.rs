@@ -111,12 +111,13 @@ impl Workspaces {
             return Err(format!("no session may work there. Workspaces of this server: {names}"));
         };
         let directory = request.directory.as_deref().unwrap_or(directories.root());
-        let workspace = directories.narrowed(directory).map_err(|why| {
+        directories.check_directory(directory).map_err(|why| {
             format!(
                 "{why}: begin the session in one of these or below, or start the server with `--workspace-root` \
                  for another"
             )
         })?;
+        let workspace = directories.narrowed(directory)?;
         let settings = workspace.root().to_owned();
         Ok(SessionWorkspace { workspace, settings, saved: None })
     }
