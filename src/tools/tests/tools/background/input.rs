@@ -218,7 +218,8 @@ async fn an_input_that_was_closed_meanwhile_is_closed() {
 #[tokio::test]
 async fn without_a_pid_a_look_is_at_the_last_command_that_took_input() {
     let shell = Shell::new(ToolLimits::default());
-    start(&shell, "true").await;
+    let ended = start(&shell, "true").await;
+    shell.cx.host.background.find(ended).unwrap().wait().await;
     let pid = start(&shell, "cat; echo end").await;
     shell.start("cat go").await;
     write(&shell, json!({ "close": true, "wait_ms": 1 })).await;
