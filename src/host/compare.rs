@@ -1,7 +1,7 @@
 //! Comparison of two lists of texts: the lines of two files, or the words of two lines.
 //!
-//! The algorithms are generic, and large for each type that is compared. They are used here alone, for numbers that
-//! stand for the texts.
+//! The compiler makes a large copy of each algorithm for each type that is compared. So texts are numbered here, and only
+//! lists of numbers are compared.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -9,12 +9,13 @@ use std::time::Instant;
 use similar::DiffOp;
 use similar::algorithms::{Capture, Compact, Replace, myers, patience};
 
-/// Texts that are compared.
+/// Kind of the texts in the lists, which decides the algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextUnit {
-    /// Lines: as few as possible change.
+    /// Lines, by the algorithm of Myers: as few lines as possible change.
     Lines,
-    /// Words: those that both texts have once stay, so that the blanks between other words do not decide.
+    /// Words, by the algorithm called Patience: words that occur once in both texts are matched first. Otherwise the
+    /// many blanks would be matched with each other.
     Words,
 }
 

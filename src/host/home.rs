@@ -42,7 +42,7 @@ struct HomeTable {
 pub struct ToolChains {
     /// The user's home; `None` if the user has no tool chains.
     home: Option<PathBuf>,
-    /// Variables of the table that are set, each with its value.
+    /// Environment variables that `home.toml` names and the user has set, each with its value.
     variables: Vec<(&'static str, String)>,
 }
 

@@ -384,7 +384,8 @@ fn in_short(error: &ClientInitializeError, is_confined: bool) -> String {
             tracing::debug!("{other}");
             NO_MESSAGE.to_owned()
         }
-        // rmcp words the response to the handshake of the newer versions as an error of JSON-RPC.
+        // rmcp reports a refused `server/discover` as an error of JSON-RPC. Its message has this prefix, then the HTTP
+        // status and the body, which people are shown alone.
         ClientInitializeError::JsonRpcError(said)
             if let Some(response) = said.message.strip_prefix(DISCOVERY_REJECTED) =>
         {

@@ -302,7 +302,8 @@ impl Row {
 }
 
 impl ModelProperties {
-    /// Returns the schema of an answer, if the server is known to enforce schemas.
+    /// Returns the schema that a prompt wants its answer to fit, if the server at the endpoint is known to enforce
+    /// schemas. Otherwise the schema is not sent.
     pub(super) fn enforced_schema<'a>(
         &self,
         endpoint: &Endpoint,

@@ -396,8 +396,8 @@ const COMMON_LIMITS: &[Limit] = &[
     }),
 ];
 
-/// Limits for special cases. Ordinary work does not reach them: they keep a fault, a flood or a stuck peer from using up
-/// memory or time. They can be set because some editor, proxy, database or network is an exception.
+/// Limits for special cases. Ordinary work seldom reaches them: they keep a fault, a flood or a stuck peer from using up
+/// memory or time. They can be set for an editor, proxy, database or network that needs another value.
 const SPECIAL_LIMITS: &[Limit] = &[
     count(
         "line-bytes",

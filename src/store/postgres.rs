@@ -109,7 +109,8 @@ impl PostgresStore {
 
     /// Does the same as [`connect`](Self::connect), but runs the node's heartbeat in the caller's runtime: when that
     /// runtime stops, other nodes take the sessions over. For tests, which freeze and wake a node of their own process
-    /// with its runtime. A process that is frozen as a whole could not look at what its node does.
+    /// with its runtime, and watch the frozen node from another runtime. A process that is frozen as a whole could not
+    /// watch.
     pub async fn connect_in_runtime(
         address: &DatabaseAddress,
         limits: PostgresLimits,

@@ -35,7 +35,8 @@ pub struct Command {
 }
 
 impl Command {
-    /// Base of the constants, which name only the fields that differ.
+    /// Command without arguments, sub-commands and action. Each command's constant begins with this one, and sets the
+    /// fields that differ.
     pub(super) const BLANK_COMMAND: Self = Self {
         name: "",
         description: "",

@@ -3,7 +3,7 @@
 /// Whole prompts with which people leave a program in many terminals. They leave a front end that can be left.
 const QUIT_WORDS: [&str; 6] = ["/quit", "/exit", "quit", "exit", ":q", ":quit"];
 
-/// The end of the answer to one of [`QUIT_WORDS`] where a front end cannot be left.
+/// The end of the answer to one of `QUIT_WORDS` where a front end cannot be left.
 pub const QUIT_HINT: &str = "In tandem's own terminal, this command ends tandem; in an editor or another client, \
     close the session there.";
 
@@ -68,7 +68,7 @@ const OTHER_COMMANDS: &[(&[&str], &str)] = &[
 /// Least length of a name that is completed, in bytes. Shorter names are too much like each other.
 const MIN_COMPLETED_BYTES: usize = 3;
 
-/// Returns `true` if a prompt is nothing but a word that leaves a program: one of [`QUIT_WORDS`].
+/// Returns `true` if a prompt is nothing but a word that leaves a program: one of `QUIT_WORDS`.
 pub fn leaves(prompt: &str) -> bool {
     QUIT_WORDS.contains(&prompt.trim())
 }

@@ -344,7 +344,7 @@ fn stale(given: &ToolCallConfirmation, error: &AnswerError) -> Error {
             format!("already answered by {by}: {}", answer.decision().label())
         }
         AnswerError::Withdrawn => "the turn was cancelled".to_owned(),
-        AnswerError::NotAsked => "the call has no question".to_owned(),
+        AnswerError::NotAsked => "the call has no open question".to_owned(),
         AnswerError::NotOffered => "the question does not offer this answer".to_owned(),
     };
     let message = format!("tool call {} is not awaiting confirmation ({why})", given.tool_call_id);

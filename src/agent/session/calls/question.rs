@@ -24,7 +24,8 @@ pub enum AnswerError {
     /// The question was withdrawn before the answer came: the turn was cancelled, the time limit for the answer was
     /// over, or another process asks the question now.
     Withdrawn,
-    /// No question was asked about this call, or its question was closed before very many others.
+    /// No question was asked about this call, or the question is forgotten, because a thousand others were closed
+    /// after it.
     NotAsked,
     /// The answer is an "always" in a scope that the question did not offer.
     NotOffered,
@@ -82,7 +83,7 @@ impl QuestionStates {
             let is_closed = |state: &QuestionState| {
                 matches!(state, QuestionState::Answered { .. } | QuestionState::Withdrawn)
             };
-            // A question may have been asked again under the same id.
+            // A question may have been asked again under the same id. Then the question is open, and its state stays.
             if self.by_call.get(&oldest).is_some_and(is_closed) {
                 self.by_call.remove(&oldest);
             }
