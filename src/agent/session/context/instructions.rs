@@ -162,7 +162,7 @@ impl Instructions {
         let read = blocking(move || {
             let InstructionSources { host, memory, .. } = &instructions.sources;
             let most = host.limits.tree_entries;
-            // Whoever made a folder chose the names of its files. So the names in a distrusted folder are not told
+            // The author of a folder chose the names of its files. So the names in a distrusted folder are not told
             // either, like its memory files.
             let tree = (most > 0).then(|| host.workspace.tree(most, memory.trust()()));
             (instructions.read(below, servers), tree.unwrap_or_default())

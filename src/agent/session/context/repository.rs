@@ -118,7 +118,8 @@ impl<'a> RepositoryReader<'a> {
             tokio::join!(run(&STATUS_ARGS), run(&BRANCH_ARGS), run(&LOG_ARGS));
         let state = match (status, branch) {
             (Ok(Some(status)), _) => {
-                let judged = blocking(move || State::of_status(&status, |file| files.names(file)));
+                let judged =
+                    blocking(move || State::of_status(&status, |file| files.may_tell(file)));
                 let Ok(Ok(state)) = timeout_at(deadline, judged).await else {
                     return TOO_SLOW.to_owned();
                 };
@@ -220,7 +221,7 @@ struct TrustedFiles {
 impl TrustedFiles {
     /// Returns `true` if the model may be told the name of a file: no folder that the user has distrusted has the file.
     /// `file`: path relative to the top directory.
-    fn names(&self, file: &str) -> bool {
+    fn may_tell(&self, file: &str) -> bool {
         self.top.join(file).parent().is_some_and(|folder| (self.judge)(folder))
     }
 }
@@ -238,9 +239,9 @@ struct State {
 }
 
 impl State {
-    /// Returns the state that `git status` has written. `names` returns `true` for a file whose name the model may be
-    /// told.
-    fn of_status(status: &GitOutput, names: impl Fn(&str) -> bool) -> Self {
+    /// Returns the state that `git status` has written. `may_tell` returns `true` for a file whose name the model may
+    /// be told.
+    fn of_status(status: &GitOutput, may_tell: impl Fn(&str) -> bool) -> Self {
         let mut entries = status.text.split('\0').filter(|entry| !entry.is_empty());
         let branch =
             entries.next().and_then(|entry| entry.strip_prefix("## ")).unwrap_or("unknown");
@@ -254,7 +255,8 @@ impl State {
         }
         // An entry begins with two letters and a blank.
         let named = files.iter().take(MAX_JUDGED_FILES);
-        let named = named.filter(|entry| entry.get(3..).is_some_and(&names)).take(MAX_NAMED_FILES);
+        let named =
+            named.filter(|entry| entry.get(3..).is_some_and(&may_tell)).take(MAX_NAMED_FILES);
         let named: Vec<_> =
             named.map(|entry| one_line(entry.trim_start(), MAX_PATH_CHARS)).collect();
         let more = match (named.len() < files.len() || status.is_cut, named.is_empty()) {
