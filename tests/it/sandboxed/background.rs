@@ -246,13 +246,14 @@ async fn in_plan_mode_a_program_is_looked_at_and_not_written_to() {
 
 #[tokio::test]
 async fn a_repl_keeps_what_it_was_told() {
-    if lacking(Need::Sandbox) || lacking(Need::Python) {
+    if lacking(Need::ProtectingSandbox) || lacking(Need::Python) {
         return;
     }
     let python = python().unwrap();
     let starts = with(&format!("{python} -q -i"), json!({ "stdin": true, "delay_ms": 1 }));
     let mut stage = stage(&[starts, writes("a = 20"), writes("print(a + 1)")]);
     let made = stage.go(Answer::Reject).await;
+    assert!(made.iter().all(|made| !made.is_asked() && made.is_done()), "{}", made[0].told());
     let mut said = format!("{}\n{}", made[1].told(), made[2].told());
     // The answer may come after the prompts of the start.
     let job = std::sync::Arc::clone(&stage.session.background().jobs()[0]);
@@ -261,7 +262,6 @@ async fn a_repl_keeps_what_it_was_told() {
         said.contains("21")
     })
     .await;
-    assert!(made.iter().all(|made| !made.is_asked() && made.is_done()));
 }
 
 #[tokio::test]
