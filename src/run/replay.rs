@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -178,7 +178,7 @@ impl Player {
                     }
                 }
                 RecordedStep::Agent(expected) => {
-                    let received = self.receive().await?;
+                    let received = self.receive_but_progress(expected).await?;
                     if let Received::Line(got) = &received
                         && self.is_expected(expected, got)
                     {
@@ -197,6 +197,7 @@ impl Player {
     async fn end(&mut self) -> anyhow::Result<Result<(), Difference>> {
         drop(self.stdin.take());
         let received = self.receive().await?;
+        self.show(&received);
         let (expected, got) = match received {
             Received::End => match timeout(self.patience, self.agent.wait()).await {
                 Ok(status) if status.as_ref().is_ok_and(ExitStatus::success) => return Ok(Ok(())),
@@ -219,6 +220,11 @@ impl Player {
             }
             None => text,
         };
+        self.write(&text).await
+    }
+
+    /// Writes a line to the agent. The error is text for people.
+    async fn write(&mut self, text: &str) -> Result<(), String> {
         let Some(stdin) = &mut self.stdin else {
             return Err("a client that has hung up before".to_owned());
         };
@@ -243,6 +249,33 @@ impl Player {
         }
     }
 
+    /// Receives a line where the record has the line `expected`, and shows the line. Passes over output of calls so far
+    /// that the record has not: a slow machine sends an output in more pieces. The call's end has all of the output.
+    async fn receive_but_progress(&mut self, expected: &str) -> anyhow::Result<Received> {
+        loop {
+            let received = self.receive().await?;
+            if let Received::Line(got) = &received
+                && let Some(progress) = Progress::read(got)
+                && Progress::read(expected).is_none()
+            {
+                if let Some(id) = progress.request {
+                    let answer = json!({ "jsonrpc": "2.0", "id": id, "result": null });
+                    // If the agent reads nothing more, the next line does not come, which is the difference.
+                    let _ = self.write(&answer.to_string()).await;
+                }
+                continue;
+            }
+            self.show(&received);
+            return Ok(received);
+        }
+    }
+
+    fn show(&mut self, received: &Received) {
+        if let Received::Line(line) = received {
+            self.shown.line(LineDirection::Out, line);
+        }
+    }
+
     async fn receive(&mut self) -> anyhow::Result<Received> {
         let Ok(line) = timeout(self.patience, self.lines.next_line()).await else {
             return Ok(Received::Nothing);
@@ -256,7 +289,6 @@ impl Player {
             }
             None => line,
         };
-        self.shown.line(LineDirection::Out, &line);
         Ok(Received::Line(line))
     }
 
@@ -280,6 +312,28 @@ impl Player {
             self.ids.insert(id.to_string(), own);
         }
         recorded == got
+    }
+}
+
+/// Line of the agent with the output of a running call so far.
+struct Progress {
+    /// Id of the line as a request, which the client answers (ACP 0.0.9); `None` for a notification (ACP 1).
+    request: Option<Value>,
+}
+
+impl Progress {
+    /// Reads a line; `None` if the line is any other.
+    fn read(line: &str) -> Option<Self> {
+        let mut message: Value = serde_json::from_str(line).ok()?;
+        let update = &message["params"]["update"];
+        let is_progress = match message["method"].as_str()? {
+            "updateToolCall" => message["params"]["status"] == "running",
+            "session/update" => {
+                update["sessionUpdate"] == "tool_call_update" && update["status"] == "in_progress"
+            }
+            _ => false,
+        };
+        is_progress.then(|| Self { request: message.get_mut("id").map(Value::take) })
     }
 }
 

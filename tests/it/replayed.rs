@@ -168,6 +168,31 @@ async fn ids_of_requests_and_the_order_of_keys_do_not_count() {
 }
 
 #[tokio::test]
+async fn output_so_far_that_the_record_has_not_is_passed_over() {
+    let running = r#"{"id":7,"method":"updateToolCall","params":{"toolCallId":1,"status":"running","content":null}}"#;
+    let ended = |id| {
+        format!(
+            r#"{{"id":{id},"method":"updateToolCall","params":{{"toolCallId":1,"status":"finished"}}}}"#
+        )
+    };
+    // The agent waits for the answer to each of its requests.
+    let script = format!(
+        r#"read go; echo '{running}'; read answer; echo '{}'; read answer; echo "$answer""#,
+        ended(8)
+    );
+    let step = |dir: &str, message: &str| format!(r#"{{"dir":"{dir}","msg":{message}}}"#);
+    let lines = [
+        step("c2a", r#"{"id":1,"method":"go"}"#),
+        step("a2c", &ended(3)),
+        step("c2a", r#"{"id":3,"result":null}"#),
+        step("a2c", r#"{"id":8,"result":null}"#),
+    ];
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let (code, shown, said) = against(&script, &lines, &[]).await;
+    assert_eq!((code, &*shown, &*said), (Some(0), "FILE: as recorded\n", ""));
+}
+
+#[tokio::test]
 async fn a_difference_is_named_with_its_line() {
     let check = async |agent: &str, lines: &[&str], expected: &str| {
         let (code, _, said) = against(agent, lines, &["--timeout", "0.3"]).await;
