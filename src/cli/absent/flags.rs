@@ -91,7 +91,7 @@ pub(super) const ABSENT_FLAGS: &[(&[&str], &str)] = &[
         "use `--limit rounds=N`: the number of requests to the model in one turn. `/stats` shows the cost.",
     ),
     (&["--image", "--file"], "name the file in the prompt: `@FILE`."),
-    // Servers, files of settings and the program itself.
+    // Flags for MCP servers, for files of settings and for the program itself.
     (
         &["--mcp-config", "--strict-mcp-config"],
         "tandem reads MCP servers from `mcpServers` in `~/.gemini/settings.json` or the project's \

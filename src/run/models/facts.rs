@@ -38,8 +38,8 @@ impl ModelFacts {
     pub(in super::super) fn group(&self, server: AskedServer) -> Option<ModelGroup> {
         let AskedServer { provider, address, models } = server;
         let model = |listed: ListedModel| OfferedModel {
-            // No levels of thinking are offered: the catalog has the levels of an API, and it is not known which of them
-            // this model takes.
+            // The catalog has the levels of thinking of an API, but not which of these levels this model takes. So no
+            // level is offered.
             thinking: ThinkingLevels::default(),
             ..self.offered(provider.qualify(&listed.id), listed.window)
         };

@@ -30,12 +30,20 @@ pub fn item_events(n: usize, item: &Value) -> String {
         "message" => {
             begun["content"] = json!([]);
             begun["status"] = json!("in_progress");
-            listed(item, "content").iter().enumerate().flat_map(message_part).collect()
+            listed(item, "content")
+                .iter()
+                .enumerate()
+                .flat_map(|(at, part)| message_part(at, part))
+                .collect()
         }
         "reasoning" => {
             begun["summary"] = json!([]);
             begun["encrypted_content"] = json!("not whole");
-            listed(item, "summary").iter().enumerate().flat_map(summary_part).collect()
+            listed(item, "summary")
+                .iter()
+                .enumerate()
+                .flat_map(|(at, part)| summary_part(at, part))
+                .collect()
         }
         "function_call" => {
             begun["arguments"] = json!("");
@@ -63,7 +71,7 @@ fn listed(item: &Value, field: &str) -> Vec<Value> {
 }
 
 /// Returns the events of a part of a message.
-fn message_part((at, part): (usize, &Value)) -> Vec<Value> {
+fn message_part(at: usize, part: &Value) -> Vec<Value> {
     let place = json!({ "content_index": at });
     let (field, name, more) = if part["type"] == "refusal" {
         ("refusal", "refusal", json!({}))
@@ -76,7 +84,7 @@ fn message_part((at, part): (usize, &Value)) -> Vec<Value> {
 }
 
 /// Returns the events of a part of the summary of reasoning.
-fn summary_part((at, part): (usize, &Value)) -> Vec<Value> {
+fn summary_part(at: usize, part: &Value) -> Vec<Value> {
     let place = json!({ "summary_index": at });
     let text = part["text"].as_str().unwrap();
     let events = pieces("reasoning_summary_text", &place, text, json!({ "text": text }));

@@ -83,7 +83,7 @@ impl QuestionStates {
             let is_closed = |state: &QuestionState| {
                 matches!(state, QuestionState::Answered { .. } | QuestionState::Withdrawn)
             };
-            // A question may have been asked again under the same id. Then the question is open, and its state stays.
+            // The same call id may have a newer question, which is still open. The state of an open question stays.
             if self.by_call.get(&oldest).is_some_and(is_closed) {
                 self.by_call.remove(&oldest);
             }

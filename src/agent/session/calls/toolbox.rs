@@ -190,7 +190,7 @@ impl Toolbox {
     /// Returns the tool declarations for a model, always in the same order. A model is told of one tool to edit
     /// files: it has been trained either to write patches, or to replace texts. If it may not use that tool, it has
     /// the other. A model with a small window is told of few built-in tools; a call of another works nevertheless.
-    /// Where nobody can be asked, no model is told of the tool that asks the user.
+    /// The tool that asks the user is left out where nobody can be asked.
     pub(crate) fn declarations(&self, model: &dyn Model) -> Arc<[ToolDeclaration]> {
         let short = self.selection.short.unwrap_or_else(|| has_small_window(model));
         let model = ModelTraits { by_patch: model.edits_by_patch(), short };

@@ -277,7 +277,7 @@ async fn the_beginning_of_a_request_stays_the_same_over_turns_compression_load_a
     assert_eq!(prompts.len(), 9);
     for (at, prompt) in prompts.iter().enumerate() {
         assert_eq!(prompt.system, first.system);
-        // Only where nobody could be asked, the tools were others: the one that asks was not among them.
+        // In the request of the unattended process alone, the tool that asks the user was missing.
         assert_eq!(prompt.tools == first.tools, at != 7, "{at}");
     }
     assert!(prompts[7].tools.iter().all(|tool| tool.name != "ask_user"));

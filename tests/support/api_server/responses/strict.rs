@@ -70,7 +70,7 @@ const SERVER_TOOLS: &[&str] = &[
     "web_search_preview",
     "web_search_preview_2025_03_11",
 ];
-/// What can be asked for beside the answer.
+/// Values of `include`: data that a request can ask for beside the answer.
 const INCLUDES: &[&str] = &[
     "code_interpreter_call.outputs",
     "computer_call_output.output.image_url",
