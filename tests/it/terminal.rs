@@ -224,10 +224,15 @@ impl Terminal {
     }
 }
 
-/// Returns the ids of the processes that `ps` selects by these options.
+/// Returns the ids of the running processes that `ps` selects by these options.
 fn ids(selected: &[&str]) -> String {
-    let ps = Command::new("ps").args(["-o", "pid="]).args(selected).output().unwrap();
-    String::from_utf8_lossy(&ps.stdout).split_whitespace().collect::<Vec<_>>().join(",")
+    let ps = Command::new("ps").args(["-o", "pid=,stat="]).args(selected).output().unwrap();
+    let seen = String::from_utf8_lossy(&ps.stdout).into_owned();
+    let rows = seen.lines().filter_map(|row| row.trim().split_once(' '));
+    // A process that has ended stays until its parent asks for its status, which the first process of a container may
+    // put off for seconds.
+    let running = rows.filter(|(_, state)| !state.trim().starts_with('Z'));
+    running.map(|(id, _)| id).collect::<Vec<_>>().join(",")
 }
 
 impl Drop for Terminal {
