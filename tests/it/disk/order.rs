@@ -15,7 +15,8 @@ fn traced(home: &Home, calls: &str) -> Option<Agent> {
         return None;
     }
     let trace = home.path().join("trace");
-    let strace = format!("strace -f -qq -s 4000 -e trace={calls} -o {}", trace.display());
+    // A slow machine writes the system instruction and what follows it at once.
+    let strace = format!("strace -f -qq -s 1000000 -e trace={calls} -o {}", trace.display());
     Some(home.start(&format!("set -- {strace} \"$@\";"), &[]))
 }
 
