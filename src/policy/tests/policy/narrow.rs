@@ -145,7 +145,7 @@ const NARROW: &[(&str, &[&str])] = &[
 #[test]
 fn always_for_the_harmless_form_covers_nothing_that_does_more() {
     for (line, others) in NARROW {
-        let session = Session::new(Mode::Default);
+        let session = Session::unchanging(Mode::Default);
         match session.run(line) {
             Verdict::Ask(question) => {
                 let narrowest = question.scopes.into_iter().next();
@@ -182,7 +182,7 @@ fn always_covers_what_is_the_same_program_at_the_same_work() {
         ("rm x", vec!["rm y z"]),
         ("go test ./...", vec!["go test -v ./x -run Name"]),
     ] {
-        let session = Session::new(Mode::Default);
+        let session = Session::unchanging(Mode::Default);
         session.permissions.allow(question(session.run(line)).scopes.swap_remove(0));
         for other in others {
             assert_eq!(session.run(other), Verdict::Allow, "{line}: {other}");

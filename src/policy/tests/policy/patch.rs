@@ -77,7 +77,7 @@ fn always_is_for_edits_or_for_patches_and_never_for_a_sensitive_file() {
         (Scope::Tool("replace".to_owned()), false),
         (Scope::Tool("write_file".to_owned()), false),
     ] {
-        let session = Session::new(Mode::Default);
+        let session = Session::unchanging(Mode::Default);
         session.permissions.allow(scope.clone());
         let verdict = patched(&session, &["src/main.rs", "README.md"]);
         assert_eq!(verdict == Verdict::Allow, allows, "{scope}");

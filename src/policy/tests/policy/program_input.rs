@@ -2,6 +2,7 @@
 //! besides.
 
 use std::fs;
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -9,10 +10,10 @@ use tandem_approval::{Checked, Environment, Mode, PolicyRequest, SandboxSituatio
 use tandem_host::{Access, ProgramInput};
 use tandem_sandbox::SandboxMode::{self, DangerFullAccess, ReadOnly, WorkspaceWrite};
 
-use super::own_environment;
 use super::questions::{Session, question};
 use super::sandbox::WHOLE;
-use super::written::under;
+use super::written::{no_rules, under};
+use super::{Workspace, own_environment};
 
 /// A program that runs, and what was written to it before.
 #[derive(Clone, Copy)]
@@ -61,10 +62,11 @@ fn word(verdict: &Verdict) -> &'static str {
 /// Checks the verdict of every mode, in their order: default, `auto_edit`, yolo, plan.
 #[track_caller]
 fn check(running: Running<'_>, texts: &[&str], expected: &str) {
+    let workspace = Arc::new(Workspace::new());
+    fs::write(workspace.root.join(".env"), "").unwrap();
     for text in texts {
         let verdicts = Mode::ALL.map(|(_, mode)| {
-            let session = Session::new(mode);
-            fs::write(session.workspace.root.join(".env"), "").unwrap();
+            let session = Session::in_workspace(Arc::clone(&workspace), mode, no_rules());
             word(&feed(&session, running, text).verdict)
         });
         assert_eq!(verdicts.join(" "), expected, "{text:?}");

@@ -1,6 +1,7 @@
 //! Calls that each mode allows without a question, and the texts of questions.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ pub(super) const SHELL: &str = "run_shell_command";
 
 /// A session's policy in its workspace.
 pub(super) struct Session {
-    pub(super) workspace: Workspace,
+    pub(super) workspace: Arc<Workspace>,
     pub(super) permissions: Permissions,
 }
 
@@ -26,7 +27,16 @@ impl Session {
     }
 
     pub(super) fn with(mode: Mode, setup: PolicySetup) -> Self {
-        let workspace = Workspace::new();
+        Self::in_workspace(Arc::new(Workspace::new()), mode, setup)
+    }
+
+    /// Returns a session for a test that changes no file: all these sessions of a thread have one workspace.
+    pub(super) fn unchanging(mode: Mode) -> Self {
+        thread_local!(static WORKSPACE: Arc<Workspace> = Arc::new(Workspace::new()));
+        Self::in_workspace(WORKSPACE.with(Arc::clone), mode, no_rules())
+    }
+
+    pub(super) fn in_workspace(workspace: Arc<Workspace>, mode: Mode, setup: PolicySetup) -> Self {
         let permissions = Permissions::new(mode, setup, std::slice::from_ref(&workspace.root));
         Self { workspace, permissions }
     }
@@ -83,7 +93,7 @@ pub(super) fn question(verdict: Verdict) -> Question {
 
 /// Checks the verdict of every mode, in their order.
 fn check(what: &str, verdict: impl Fn(&Session) -> Verdict, expected: &str) {
-    let verdicts = Mode::ALL.map(|(_, mode)| match verdict(&Session::new(mode)) {
+    let verdicts = Mode::ALL.map(|(_, mode)| match verdict(&Session::unchanging(mode)) {
         Verdict::Allow => "allow",
         Verdict::Ask(question) if question.scopes.is_empty() => "ask!",
         Verdict::Ask(_) => "ask",

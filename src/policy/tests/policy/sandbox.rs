@@ -217,7 +217,7 @@ const OUTSIDE: [&str; 37] = [
 /// Returns the number of lines that a session asks about in default mode.
 fn asked_of(lines: &[&str], sandbox: Option<SandboxSituation>) -> usize {
     let asks = |line: &&&str| {
-        let session = Session::new(Mode::Default);
+        let session = Session::unchanging(Mode::Default);
         matches!(check(&session, sandbox, line, None).verdict, Verdict::Ask(_))
     };
     lines.iter().filter(asks).count()

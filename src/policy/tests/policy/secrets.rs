@@ -3,20 +3,26 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 use tandem_approval::{Mode, Permissions, PolicyRequest, PolicySetup, RuleName, Verdict};
 use tandem_host::Access;
 use tandem_host::secrets::Secrets;
 
-use super::own_environment;
 use super::questions::{SHELL, Session, call, question};
 use super::written::no_rules;
+use super::{Workspace, own_environment};
 
 /// Returns a session whose workspace has secrets in it.
 fn session(mode: Mode) -> Session {
-    let session = Session::new(mode);
-    let root = &session.workspace.root;
+    thread_local!(static WORKSPACE: Arc<Workspace> = Arc::new(with_secrets()));
+    Session::in_workspace(WORKSPACE.with(Arc::clone), mode, no_rules())
+}
+
+fn with_secrets() -> Workspace {
+    let workspace = Workspace::new();
+    let root = &workspace.root;
     for dir in [".ssh", "keys", "plain/.deep"] {
         fs::create_dir_all(root.join(dir)).unwrap();
     }
@@ -26,7 +32,7 @@ fn session(mode: Mode) -> Session {
         fs::write(root.join(file), "").unwrap();
     }
     symlink(".env", root.join("harmless")).unwrap();
-    session
+    workspace
 }
 
 /// Checks the verdict of every mode: default, `auto_edit`, yolo, plan.
