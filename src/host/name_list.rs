@@ -18,11 +18,16 @@ pub struct NameList {
 #[derive(Debug)]
 struct NameRow {
     /// Names before the last name, the innermost first.
-    above: Vec<String>,
-    last: String,
+    above: Vec<NamePattern>,
+    last: NamePattern,
     is_directory: bool,
     why: String,
 }
+
+/// A name in which each `*` stands for any part, split at each `*`: a search of a workspace compares every name that it
+/// meets with every pattern.
+#[derive(Debug)]
+struct NamePattern(Vec<String>);
 
 impl NameList {
     /// Returns a list of rows, each a name with its reason. Fails if a row is not valid.
@@ -30,10 +35,9 @@ impl NameList {
         let mut list = Self::default();
         for (name, why) in rows {
             let row = NameRow::new(&name, why).ok_or_else(|| format!("{name:?} is not a row"))?;
-            if row.last.contains('*') {
-                list.patterns.push(row);
-            } else {
-                list.by_name.entry(row.last.clone()).or_default().push(row);
+            match &row.last.0[..] {
+                [plain] => list.by_name.entry(plain.clone()).or_default().push(row),
+                _ => list.patterns.push(row),
             }
         }
         Ok(list)
@@ -73,7 +77,7 @@ impl NameList {
     fn rows(&self, path: &Path) -> impl Iterator<Item = &NameRow> {
         let name = path.file_name().map(|name| folded(&name.to_string_lossy())).unwrap_or_default();
         let plain = self.by_name.get(&name).into_iter().flatten();
-        let patterns = self.patterns.iter().filter(move |row| matches(&row.last, &name));
+        let patterns = self.patterns.iter().filter(move |row| row.last.matches(&name));
         plain.chain(patterns).filter(|row| row.is_below(path.parent()))
     }
 }
@@ -82,24 +86,40 @@ impl NameRow {
     fn new(name: &str, why: String) -> Option<Self> {
         let is_directory = name.ends_with('/');
         let name = name.strip_suffix('/').unwrap_or(name).to_lowercase();
-        let mut names = name.split('/').rev().map(str::to_owned);
+        let filled = !why.is_empty() && !name.split('/').any(str::is_empty);
+        let mut names = name.split('/').rev().map(NamePattern::new);
         let last = names.next()?;
-        let above: Vec<_> = names.collect();
-        let filled = !above.iter().chain([&last, &why]).any(String::is_empty);
+        let above = names.collect();
         filled.then_some(Self { above, last, is_directory, why })
     }
 
     fn is_below(&self, directory: Option<&Path>) -> bool {
         let mut names = directory.into_iter().flat_map(Path::iter).rev();
         self.above.iter().all(|wanted| {
-            names.next().is_some_and(|name| matches(wanted, &folded(&name.to_string_lossy())))
+            names.next().is_some_and(|name| wanted.matches(&folded(&name.to_string_lossy())))
         })
+    }
+}
+
+impl NamePattern {
+    fn new(text: &str) -> Self {
+        Self(text.split('*').map(str::to_owned).collect())
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        let [start, middle @ .., end] = &self.0[..] else { return self.0[0] == name };
+        let Some(mut left) = name.strip_prefix(&**start) else { return false };
+        for part in middle {
+            let Some(at) = left.find(&**part) else { return false };
+            left = &left[at + part.len()..];
+        }
+        left.ends_with(&**end)
     }
 }
 
 /// Collects the existing files and directories at the ends of paths that begin in a directory. Each path is a list of
 /// patterns of names.
-fn collect(directory: &Path, paths: &[Vec<&String>], existing: &mut Vec<PathBuf>) {
+fn collect(directory: &Path, paths: &[Vec<&NamePattern>], existing: &mut Vec<PathBuf>) {
     // `/proc` is left out: it has a directory for each process, and these come and go.
     if directory == Path::new("/proc") {
         return;
@@ -109,8 +129,8 @@ fn collect(directory: &Path, paths: &[Vec<&String>], existing: &mut Vec<PathBuf>
         let mut below = Vec::new();
         for path in paths {
             match &path[..] {
-                [pattern] if matches(pattern, &name) => existing.push(entry.path()),
-                [pattern, rest @ ..] if matches(pattern, &name) => below.push(rest.to_vec()),
+                [pattern] if pattern.matches(&name) => existing.push(entry.path()),
+                [pattern, rest @ ..] if pattern.matches(&name) => below.push(rest.to_vec()),
                 _ => {}
             }
         }
@@ -118,18 +138,6 @@ fn collect(directory: &Path, paths: &[Vec<&String>], existing: &mut Vec<PathBuf>
             collect(&entry.path(), &below, existing);
         }
     }
-}
-
-/// Returns whether a pattern with `*` matches a name.
-fn matches(pattern: &str, name: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(mut left) = name.strip_prefix(start) else { return false };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    for part in middle.split('*') {
-        let Some(at) = left.find(part) else { return false };
-        left = &left[at + part.len()..];
-    }
-    left.ends_with(end)
 }
 
 /// Returns a file's name in a normal form, which is the same for every spelling that some file system accepts for the
