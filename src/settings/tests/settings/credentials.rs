@@ -16,6 +16,7 @@ use tandem_model::Secret;
 use tandem_model::endpoint::Endpoint;
 use tandem_model::provider::Provider::{self, Anthropic, Gemini, Ollama, OpenAi};
 use tandem_settings::{Credentials, Env, read_settings};
+use tracing::subscriber::NoSubscriber;
 
 const API: &str = "https://generativelanguage.googleapis.com/v1beta/models";
 
@@ -368,6 +369,9 @@ fn the_log_says_once_what_was_not_read_and_never_a_key() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(log.reopen().map(Arc::new).unwrap())
         .finish();
+    // A second subscriber is needed. With only one, a log line of another test's thread could switch the same line
+    // off for all threads.
+    let _second = tracing::Dispatch::new(NoSubscriber::default());
     tracing::subscriber::with_default(subscriber, || {
         let credentials = place.credentials(&[]);
         credentials.endpoint(Gemini).unwrap();
