@@ -328,8 +328,11 @@ impl Progress {
         let update = &message["params"]["update"];
         let is_progress = match message["method"].as_str()? {
             "updateToolCall" => message["params"]["status"] == "running",
+            // The call's status is in the first update of a running call, and left out where it is as before.
             "session/update" => {
-                update["sessionUpdate"] == "tool_call_update" && update["status"] == "in_progress"
+                update["sessionUpdate"] == "tool_call_update"
+                    && update.get("content").is_some()
+                    && (update["status"].is_null() || update["status"] == "in_progress")
             }
             _ => false,
         };

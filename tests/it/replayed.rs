@@ -193,6 +193,24 @@ async fn output_so_far_that_the_record_has_not_is_passed_over() {
 }
 
 #[tokio::test]
+async fn output_so_far_of_acp_1_is_passed_over_as_well() {
+    let update = |members: &str| {
+        format!(
+            r#"{{"method":"session/update","params":{{"update":{{"sessionUpdate":"tool_call_update","toolCallId":"a",{members}}}}}}}"#
+        )
+    };
+    let (first, more) =
+        (update(r#""status":"in_progress","content":[]"#), update(r#""content":[]"#));
+    let ended = update(r#""status":"completed""#);
+    let script = format!("read go; echo '{first}'; echo '{more}'; echo '{ended}'");
+    let step = |dir: &str, message: &str| format!(r#"{{"dir":"{dir}","msg":{message}}}"#);
+    let lines = [step("c2a", r#"{"id":1,"method":"go"}"#), step("a2c", &ended)];
+    let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+    let (code, shown, said) = against(&script, &lines, &[]).await;
+    assert_eq!((code, &*shown, &*said), (Some(0), "FILE: as recorded\n", ""));
+}
+
+#[tokio::test]
 async fn a_difference_is_named_with_its_line() {
     let check = async |agent: &str, lines: &[&str], expected: &str| {
         let (code, _, said) = against(agent, lines, &["--timeout", "0.3"]).await;
