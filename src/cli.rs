@@ -96,13 +96,13 @@ impl Cli {
 pub(crate) enum Command {
     /// Store a provider's API key, typed without echo and checked first
     Login {
-        /// The provider: gemini, openai, anthropic, ollama, llamacpp, lmstudio, vllm, openrouter, github, azure, bedrock, vertex, or one of the settings
+        /// The provider: gemini, openai, anthropic, ollama, llamacpp, lmstudio, vllm, openrouter, github, azure, bedrock, vertex, or a name from your settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
     /// Forget a provider's stored key
     Logout {
-        /// The provider: gemini, openai, anthropic, ollama, llamacpp, lmstudio, vllm, openrouter, github, azure, bedrock, vertex, or one of the settings
+        /// The provider: gemini, openai, anthropic, ollama, llamacpp, lmstudio, vllm, openrouter, github, azure, bedrock, vertex, or a name from your settings
         #[arg(long, value_name = "NAME", default_value = "gemini")]
         provider: String,
     },
