@@ -1,6 +1,8 @@
-//! Directories for tests that run commands in a sandbox or as another user, wherever the repository is.
+//! Directories and sockets for tests that run commands in a sandbox or as another user, wherever the repository is.
 
 use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,4 +46,15 @@ fn copy(file: &Path, directory: &Path) -> PathBuf {
     let status = Command::new("cp").arg(file).arg(&copied).status().unwrap();
     assert!(status.success(), "cp {} {}: {status}", file.display(), copied.display());
     copied
+}
+
+/// Listens in a directory, whose path may be too long for the address of a socket.
+pub(crate) fn listen(directory: &Path, name: &str) -> UnixListener {
+    fs::create_dir_all(directory).unwrap();
+    let opened = fs::File::open(directory).unwrap();
+    let by_descriptor = format!("/proc/self/fd/{}/{name}", opened.as_raw_fd());
+    let listener = UnixListener::bind(directory.join(name));
+    let listener = listener.or_else(|_| UnixListener::bind(by_descriptor)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
 }

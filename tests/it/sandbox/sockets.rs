@@ -2,23 +2,12 @@
 
 use std::fs::{self, Permissions};
 use std::io::Read as _;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use super::{Arena, mechanisms, python};
-
-/// Listens in a directory, whose path may be too long for the address of a socket.
-fn listen(directory: &Path, name: &str) -> UnixListener {
-    fs::create_dir_all(directory).unwrap();
-    let opened = fs::File::open(directory).unwrap();
-    let by_descriptor = format!("/proc/self/fd/{}/{name}", opened.as_raw_fd());
-    let listener = UnixListener::bind(directory.join(name));
-    let listener = listener.or_else(|_| UnixListener::bind(by_descriptor)).unwrap();
-    listener.set_nonblocking(true).unwrap();
-    listener
-}
+use crate::places::listen;
 
 fn mounting() -> Vec<&'static str> {
     mechanisms().into_iter().filter(|mechanism| *mechanism != "landlock").collect()

@@ -2,9 +2,7 @@
 //! that change while the sandbox is made. None of them lets a command out.
 
 use std::fs::{self, Permissions};
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -17,6 +15,7 @@ use tempfile::TempDir;
 use super::limits::{as_ordinary, ordinary};
 use super::{Arena, mechanisms, python};
 use crate::family::make_fifo;
+use crate::places::listen;
 use test_support::exchange::Exchange;
 
 /// Time limit of a command that does not wait.
@@ -189,10 +188,7 @@ fn files_of_a_repository_that_never_end_hold_nothing_up() {
 fn a_socket_in_a_hidden_directory_keeps_no_command_from_running() {
     let arena = Arena::new();
     arena.file(".ssh/id_rsa", "canary\n");
-    // The path through the descriptor fits into a socket address, however long the path of the home is.
-    let directory = fs::File::open(arena.home().join(".ssh")).unwrap();
-    let path = format!("/proc/self/fd/{}/s", directory.as_raw_fd());
-    let _listener = UnixListener::bind(path).unwrap();
+    let _listener = listen(&arena.home().join(".ssh"), "s");
     for mechanism in mechanisms() {
         let output = arena.bash(mechanism, "read-only", "cat ~/.ssh/id_rsa; echo ran");
         assert_eq!(text(&output), "ran\n", "{mechanism}: {output:?}");

@@ -9,7 +9,7 @@ use tandem_sandbox::Mechanism;
 
 use super::{SandboxSetup, Stage, run, with};
 use crate::needs::{Need, lacking, python};
-use crate::places::seen_in_sandbox;
+use crate::places::{listen, seen_in_sandbox};
 
 /// Returns a line that connects to a socket of the workspace.
 fn connect(python: &str, name: &str) -> String {
@@ -57,7 +57,7 @@ async fn a_socket_in_a_folder_of_the_home_that_is_shown_is_masked_though_no_list
     }
     let home = seen_in_sandbox();
     let notes = home.path().join("notes");
-    std::fs::create_dir_all(notes.join("deep")).unwrap();
+    std::fs::create_dir(&notes).unwrap();
     std::fs::write(notes.join("a.md"), "needle\n").unwrap();
     let line = format!(
         "cat '{}'; cd '{}' && {}",
@@ -70,7 +70,7 @@ async fn a_socket_in_a_folder_of_the_home_that_is_shown_is_masked_though_no_list
         ..setup
     });
     // The kernel's list still has the path at which the socket was bound, before it was moved.
-    let _foreign = UnixListener::bind(notes.join("deep/bound")).unwrap();
+    let _foreign = listen(&notes.join("deep"), "bound");
     std::fs::rename(notes.join("deep/bound"), notes.join("moved")).unwrap();
     let made = stage.go(Answer::Once { edited: None }).await.remove(0);
     assert!(made.told().contains("needle"), "{}", made.told());
