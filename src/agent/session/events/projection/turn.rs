@@ -61,7 +61,8 @@ pub struct CallRecord {
     pub started: Arc<CallStarted>,
     /// Status of the call.
     pub status: CallStatus,
-    /// Time at which the call started, or at which its question was closed.
+    /// Time at which the call started, or at which its question was closed. 0 if neither has happened since the reader
+    /// joined.
     pub since: Millis,
 }
 
