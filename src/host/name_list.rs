@@ -24,8 +24,7 @@ struct NameRow {
     why: String,
 }
 
-/// A name in which each `*` stands for any part, split at each `*`: a search of a workspace compares every name that it
-/// meets with every pattern.
+/// Name with `*` for any text, stored as the parts between, so that a search of many files splits no pattern again.
 #[derive(Debug)]
 struct NamePattern(Vec<String>);
 

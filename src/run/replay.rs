@@ -328,7 +328,7 @@ impl Progress {
         let update = &message["params"]["update"];
         let is_progress = match message["method"].as_str()? {
             "updateToolCall" => message["params"]["status"] == "running",
-            // The call's status is in the first update of a running call, and left out where it is as before.
+            // Output comes as `content`. The status is left out if the editor knows it already.
             "session/update" => {
                 update["sessionUpdate"] == "tool_call_update"
                     && update.get("content").is_some()

@@ -77,7 +77,7 @@ const WORKSPACE: &str = "/workspace";
 const SESSION: &str = "SESSION";
 
 /// Maximum number of times that a conversation is played again on a machine that is too slow for it.
-const MAX_TRIES: usize = 5;
+const MAX_REPEATS: usize = 5;
 
 /// Makes a test for each file of a directory, and a test that no file is missing.
 macro_rules! transcripts {
@@ -258,14 +258,14 @@ async fn plays_as_recorded(name: &str, file: &str) {
     if !can_show(&fs::read_to_string(&path).unwrap()) {
         return;
     }
-    let mut tries = 0..MAX_TRIES;
+    let mut repeats = 0..MAX_REPEATS;
     while let Err(Difference { at, is_early_output }) = play(&path).await {
-        let again = is_early_output && tries.next().is_some();
+        let again = is_early_output && repeats.next().is_some();
         assert!(again, "{}:\n{at}", path.display());
     }
 }
 
-/// A line that is not as recorded.
+/// Point at which a conversation differs from its record.
 struct Difference {
     /// Conversation until then, the expected line and the line that came.
     at: String,

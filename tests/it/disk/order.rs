@@ -15,7 +15,7 @@ fn traced(home: &Home, calls: &str) -> Option<Agent> {
         return None;
     }
     let trace = home.path().join("trace");
-    // A slow machine writes the system instruction and what follows it at once.
+    // On a slow machine, one write has the system instruction and the entries after it, which strace must not cut.
     let strace = format!("strace -f -qq -s 1000000 -e trace={calls} -o {}", trace.display());
     Some(home.start(&format!("set -- {strace} \"$@\";"), &[]))
 }

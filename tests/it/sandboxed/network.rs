@@ -243,8 +243,8 @@ async fn hosts_that_come_up_while_one_is_asked_about_are_one_question() {
     asked.sort();
     asked.dedup();
     assert_eq!(asked.len(), HOSTS, "{asked:?}");
-    // One host is asked about alone, and the others together; on a slow machine some reach the proxy only after that.
-    assert!(questions <= HOSTS / 2, "{questions} questions");
+    // One host is asked about alone, the others together. Hosts that reach the proxy later need further questions.
+    assert!(questions <= HOSTS / 8, "{questions} questions");
 }
 
 #[tokio::test]

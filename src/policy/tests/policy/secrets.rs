@@ -14,7 +14,7 @@ use super::questions::{SHELL, Session, call, question};
 use super::written::no_rules;
 use super::{Workspace, own_environment};
 
-/// Returns a session whose workspace has secrets in it.
+/// Returns a session whose workspace has secrets in it. All sessions of a thread have one workspace.
 fn session(mode: Mode) -> Session {
     thread_local!(static WORKSPACE: Arc<Workspace> = Arc::new(with_secrets()));
     Session::in_workspace(WORKSPACE.with(Arc::clone), mode, no_rules())
