@@ -260,7 +260,8 @@ impl Player {
             {
                 if let Some(id) = progress.request {
                     let answer = json!({ "jsonrpc": "2.0", "id": id, "result": null });
-                    // If the agent reads nothing more, the next line does not come, which is the difference.
+                    // The write fails if the agent reads nothing more. Then the agent's next line is missing, and is
+                    // reported as the difference.
                     let _ = self.write(&answer.to_string()).await;
                 }
                 continue;
@@ -328,7 +329,8 @@ impl Progress {
         let update = &message["params"]["update"];
         let is_progress = match message["method"].as_str()? {
             "updateToolCall" => message["params"]["status"] == "running",
-            // Output comes as `content`. The status is left out if the editor knows it already.
+            // A running call's output so far is its `content`. The update has no `status` if the editor knows already that
+            // the call runs.
             "session/update" => {
                 update["sessionUpdate"] == "tool_call_update"
                     && update.get("content").is_some()

@@ -269,8 +269,8 @@ async fn plays_as_recorded(name: &str, file: &str) {
 struct Difference {
     /// Conversation until then, the expected line and the line that came.
     at: String,
-    /// Whether the line has output of a command that still runs, which a slow machine sends where a fast one sends
-    /// the end of the call.
+    /// `true` if the line has output of a command that still runs. A slow machine sends such a line where a fast one
+    /// sends the end of the call.
     is_early_output: bool,
 }
 
@@ -280,6 +280,7 @@ impl From<String> for Difference {
     }
 }
 
+/// Returns `true` for a line with output of a running call, which `tandem replay` passes over, too.
 fn is_early_output(line: &str) -> bool {
     let message: Value = serde_json::from_str(line).unwrap_or_default();
     let update = &message["params"]["update"];

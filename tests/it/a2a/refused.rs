@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
@@ -13,11 +14,15 @@ use super::nodes::{Node, in_context};
 use super::server::{Client, Said, Shared, prompt, serve, shared};
 use crate::agent::{HANG, Setup};
 
-/// Returns a set-up in which each session runs a command, and waits 2 s for a store that refuses.
+/// Time for which a session waits for a store that refuses.
+const REFUSAL_TIME: Duration = Duration::from_secs(2);
+
+/// Returns a set-up in which each session runs a command, and waits [`REFUSAL_TIME`] for a store that refuses.
 fn setup() -> Setup {
     let run = json!({ "name": "run_shell_command", "args": { "command": "echo ran >> effects" } });
     let setup = Setup::answers(json!([[{ "call": run }], [{ "text": "done" }]]));
-    let setup = setup.arg("--limit").arg("store-refusal-seconds=2").var("TANDEM_LOG", "warn");
+    let limit = format!("store-refusal-seconds={}", REFUSAL_TIME.as_secs());
+    let setup = setup.arg("--limit").arg(&limit).var("TANDEM_LOG", "warn");
     setup.without_sandbox()
 }
 
@@ -46,15 +51,17 @@ async fn send_in_vain(client: Client, sent: Value) {
     assert_eq!((ready.status, &*ready.text()), (503, "sessions cannot be saved now\n"));
 }
 
-/// Sends a message until the server can store the message, and checks that its task is completed. On a slow machine, to
-/// store takes longer than the 2 s of these servers.
+/// Sends a message until the server has stored the message, and checks that its task is completed. The server may refuse
+/// the message only after it has tried to store for 2 s, which is too short on a slow machine.
 async fn check_completed(client: Client, sent: Value) {
     let answered = async {
         loop {
+            let begun = Instant::now();
             let answer = client.call("message/send", sent.clone()).await;
             if answer["error"]["code"] != -32030 {
                 return answer;
             }
+            assert!(begun.elapsed() >= REFUSAL_TIME, "refused untried: {answer}");
         }
     };
     let answer = timeout(HANG, answered).await.unwrap();
